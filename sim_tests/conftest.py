@@ -74,7 +74,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Tell the process that started the workers what they leave to other commits."""
     if hasattr(session.config, "workerinput"):
-        session.config.workeroutput["rotated"] = session.config.stash.get(ROTATED, (0, 0))
+        vars(session.config)["workeroutput"]["rotated"] = session.config.stash.get(ROTATED, (0, 0))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -34,8 +34,8 @@ from sim_tests.support.paths import ROOT
 
 SECONDS = 5.0
 SHIPPED = [p.read_bytes() for p in sorted((ROOT / "configs").glob("*.yaml"))]
-PARAMETERS = [p for f in families().values() for p in parameters(f.config).values() if p.path]
-PLACE = re.compile(r"f\.yaml(:[1-9]\d*:[1-9]\d*)?: \S.*")
+PARAMETERS = [p for f in families().values() for p in parameters(f.params_class).values() if p.path]
+POSITION = re.compile(r"f\.yaml(:[1-9]\d*:[1-9]\d*)?: \S.*")
 
 
 def campaign(examples: int) -> Any:
@@ -61,7 +61,7 @@ def check(content: bytes | str) -> FamilyConfig | None:
     if refused is not None:
         assert 0 < len(refused.problems) <= 60
         for line in str(refused).split("\n"):
-            assert PLACE.fullmatch(line), line
+            assert POSITION.fullmatch(line), line
             assert line.isprintable(), line
             assert len(line) < 1000, line
     return config

@@ -81,24 +81,24 @@ def test_an_output_has_one_name() -> None:
             assert not {"--out", "--outdir", "--markdown", "--destination"} & set(option.opts)
 
 
-@pytest.mark.parametrize("place", ["file/below", "/proc/nothing/can/be/made/here"])
+@pytest.mark.parametrize("target", ["file/below", "/proc/nothing/can/be/made/here"])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_place_that_cannot_be_is_refused_before_the_work(
     name: str,
-    place: str,
+    target: str,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    if place.startswith("/proc") and not Path("/proc/self").exists():
-        place = "file/below"  # as on macOS, where no directory refuses even root
+    if target.startswith("/proc") and not Path("/proc/self").exists():
+        target = "file/below"  # as on macOS, where no directory refuses even root
 
     def refuse(*arguments: object, **options: object) -> None:
         raise AssertionError(f"a process was started: {arguments}")
 
     monkeypatch.setattr(subprocess, "Popen", refuse)
     before = sorted(folder.rglob("*"))
-    arguments = [option.replace("PLACE", place) for option in COMMANDS[name]]
+    arguments = [option.replace("PLACE", target) for option in COMMANDS[name]]
     assert main([name.split()[0], *arguments]) == 2
     said = capsys.readouterr().err
     assert "output" in said or "does not exist; create the directory first" in said

@@ -105,7 +105,7 @@ def test_a_list_of_products_is_a_network(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "message"),
+    ("text", "position", "message"),
     [
         ("gemms: [{m: 1, k: 2}]", "1:9: gemms.0", "n missing: it must be {m: M, k: K, n: N}"),
         ("gemms: [[1, 2, 3]]", "1:9: gemms.0", "must be a product {m: M, k: K, n: N}"),
@@ -127,14 +127,14 @@ def test_a_list_of_products_is_a_network(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_with_a_network(
-    tmp_path: Path, text: str, place: str, message: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, text: str, position: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "own.yaml"
     path.write_text(text + "\n")
     with pytest.raises(ConfigError) as caught:
         load_workload(str(path))
     problems = [str(problem) for problem in caught.value.problems]
-    assert any(place in problem and message in problem for problem in problems), problems
+    assert any(position in problem and message in problem for problem in problems), problems
     config = tmp_path / "core.yaml"
     config.write_text("name: core\nfamily: systolic\n")
     assert main(["estimate", "--config", str(config), "--workload", str(path)]) == 2

@@ -21,7 +21,7 @@ TECH = technology("nangate45")
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def local_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HWGEN_CACHE_DIR", str(tmp_path))
     return tmp_path
 
@@ -49,13 +49,13 @@ def test_a_second_analysis_does_not_read_the_netlist() -> None:
 
 
 def test_an_estimate_is_the_same_whatever_is_cached(
-    own_cache: Path, capsys: pytest.CaptureFixture[str]
+    local_cache: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = load_config(CORE)
     first = estimate_of(config)
     assert estimate_of(config) == first
     for name in ("components", "limiting-path"):
-        entries = list((own_cache / name).iterdir())
+        entries = list((local_cache / name).iterdir())
         assert len(entries) == 1
         entries[0].write_text('[{"damaged": 1}]')
     assert capsys.readouterr().err == ""
@@ -64,6 +64,6 @@ def test_an_estimate_is_the_same_whatever_is_cached(
     assert [note.endswith("are damaged or outdated; they are rebuilt") for note in notes] == [
         True, True,
     ]  # fmt: skip
-    for path in (own_cache / "modules").iterdir():
+    for path in (local_cache / "modules").iterdir():
         path.unlink()
     assert estimate_of(config) == first

@@ -80,9 +80,9 @@ def test_component_counts_are_those_of_netlists(values: dict[str, Any], tmp_path
     total: dict[str, float] = {}
     view = view_of(config)
     for part in parts_of(config):
-        for kind, count in part.counts(view).items():
-            assert kind in KINDS
-            total[kind] = total.get(kind, 0.0) + float(count)
+        for component, count in part.counts(view).items():
+            assert component in KINDS
+            total[component] = total.get(component, 0.0) + float(count)
     assert netlist(config, tmp_path) == (
         total["flip_flop"],
         total.get("full_adder", 0),
@@ -127,7 +127,7 @@ def rules_of(family: str) -> Fabric:
 
 
 @pytest.mark.parametrize(
-    ("width", "depth", "clocked", "kind", "count"),
+    ("width", "depth", "clocked", "component", "count"),
     [
         (75, 16, False, "lutram", 19),
         (75, 33, True, "lutram", 57),
@@ -136,14 +136,16 @@ def rules_of(family: str) -> Fabric:
         (75, 2049, True, "bram", 12),
     ],
 )
-def test_memories_of_an_fpga(width: int, depth: int, clocked: bool, kind: str, count: int) -> None:
+def test_memories_of_an_fpga(
+    width: int, depth: int, clocked: bool, component: str, count: int
+) -> None:
     found = rules_of("ecp5").memory(width, depth, clocked=clocked)
-    assert found[kind] == count
-    assert found["bram" if kind == "lutram" else "lutram"] == 0
+    assert found[component] == count
+    assert found["bram" if component == "lutram" else "lutram"] == 0
 
 
 @pytest.mark.parametrize(
-    ("width", "depth", "clocked", "kind", "count"),
+    ("width", "depth", "clocked", "component", "count"),
     [
         (75, 28, False, "lutram", 13),
         (75, 64, True, "lutram", 25),
@@ -152,11 +154,11 @@ def test_memories_of_an_fpga(width: int, depth: int, clocked: bool, kind: str, c
         (37, 1025, True, "bram", 4),
     ],
 )
-def test_memories_of_xc7(width: int, depth: int, clocked: bool, kind: str, count: int) -> None:
+def test_memories_of_xc7(width: int, depth: int, clocked: bool, component: str, count: int) -> None:
     found = rules_of("xc7").memory(width, depth, clocked=clocked)
-    assert found[kind] == count
-    assert found["bram" if kind == "lutram" else "lutram"] == 0
-    assert found["flip_flop"] == width * (clocked and kind == "lutram")
+    assert found[component] == count
+    assert found["bram" if component == "lutram" else "lutram"] == 0
+    assert found["flip_flop"] == width * (clocked and component == "lutram")
 
 
 @pytest.mark.parametrize(
@@ -208,9 +210,9 @@ write_json netlist.json
     cells = json.loads((work / "netlist.json").read_text())["modules"][top]["cells"].values()
     registers = adders = bits = 0
     for cell in cells:
-        kind, parameters = cell["type"], cell.get("parameters", {})
-        if kind.startswith("$mem"):
+        component, parameters = cell["type"], cell.get("parameters", {})
+        if component.startswith("$mem"):
             bits += int(parameters["WIDTH"], 2) * int(parameters["SIZE"], 2)
-        registers += "DFF" in kind
-        adders += kind.endswith("full_adder")
+        registers += "DFF" in component
+        adders += component.endswith("full_adder")
     return registers, adders, bits

@@ -32,7 +32,7 @@ OPERATORS: dict[str, Callable[[int, int], int]] = {
 }
 
 
-def _kind(operator: str) -> str:
+def _component_type(operator: str) -> str:
     return next(kind for kind, types in KINDS.items() if operator in types)
 
 
@@ -52,7 +52,7 @@ def _drawn(rng: random.Random, inputs: int, cells: int) -> tuple[Module, Callabl
             pins |= {"a": tuple(b), "b": tuple(a), "s": (a[0],)}
         if operator in ("neg", "not", "reduce_or"):
             del pins["b"]
-        made.append(Cell(_kind(operator), operator, (False, False), pins))
+        made.append(Cell(_component_type(operator), operator, (False, False), pins))
         steps.append((operator, a, b, y))
     out = nets[-WIDTH - 1 :]
     ports = (Port("i", False, tuple(range(inputs))), Port("o", True, tuple(out)))

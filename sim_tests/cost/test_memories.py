@@ -77,11 +77,11 @@ def single_port_fits(name: str) -> Mapping[str, Fit]:
     return fits([macro for macro in published(name).macros if macro.ports == "1rw"])
 
 
-@pytest.mark.parametrize(("name", "figure", "terms", "worst", "rms"), FITS)
+@pytest.mark.parametrize(("name", "metric", "terms", "worst", "rms"), FITS)
 def test_closed_forms_are_those_of_the_published_macros(
-    name: str, figure: str, terms: dict[str, float], worst: float, rms: float
+    name: str, metric: str, terms: dict[str, float], worst: float, rms: float
 ) -> None:
-    found = single_port_fits(name)[figure]
+    found = single_port_fits(name)[metric]
     assert found.terms.keys() == terms.keys()
     for term, value in terms.items():
         assert found.terms[term] == pytest.approx(value, rel=0.01)
@@ -91,8 +91,8 @@ def test_closed_forms_are_those_of_the_published_macros(
 
 def test_energies_are_no_further_off_than_documented() -> None:
     for name, worst, rms in (("nangate45", 0.25, 0.14), ("ihp-sg13g2", 0.11, 0.05)):
-        for figure in ("read_pj", "write_pj"):
-            found = single_port_fits(name)[figure]
+        for metric in ("read_pj", "write_pj"):
+            found = single_port_fits(name)[metric]
             assert found.worst < worst
             assert found.rms < rms
 

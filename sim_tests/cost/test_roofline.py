@@ -303,7 +303,7 @@ def test_a_name_is_a_kind_and_no_memory_changes_no_digest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "message"),
+    ("text", "position", "message"),
     [
         ("lpddr9", "5:49: target.memory", "must be a kind of memory (ddr3, ddr4"),
         ("{kind: lpddr9}", "5:58: target.memory.kind", "(did you mean 'lpddr5'?)"),
@@ -319,11 +319,11 @@ def test_a_name_is_a_kind_and_no_memory_changes_no_digest() -> None:
     ],
 )
 def test_what_is_wrong_with_a_memory(
-    text: str, place: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str, position: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_config(SYSTOLIC % text)
-    assert place in str(caught.value)
+    assert position in str(caught.value)
     assert message in str(caught.value)
     path = tmp_path / "core.yaml"
     path.write_text(SYSTOLIC % text)
@@ -449,7 +449,7 @@ def test_sweeps_over_memories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(
-    ("memory", "network", "place", "message"),
+    ("memory", "network", "position", "message"),
     [
         ("lpddr9", "gpt2_decode", "4:11: targets.memory", "(did you mean 'lpddr5'?)"),
         ("[ddr4, lpddr9]", "gpt2_decode", "4:26: targets.memory.1", "(did you mean 'lpddr5'?)"),
@@ -465,7 +465,7 @@ def test_sweeps_over_memories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_what_is_wrong_with_a_sweep_behind_a_memory(
     memory: str,
     network: str,
-    place: str,
+    position: str,
     message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -475,5 +475,5 @@ def test_what_is_wrong_with_a_sweep_behind_a_memory(
     Path("s.yaml").write_text(SWEEP % (memory, network))
     assert main(["sweep", "--config", "s.yaml", "--output", "out"]) == 2
     said = capsys.readouterr().err.replace("\n", " ")
-    assert place in said
+    assert position in said
     assert message in said

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator
 
 from sim_tests.support.paths import ROOT
 
-ROOMS = ("hwgen", "rtl_templates", "cost_model", "flows")
+PACKAGES = ("hwgen", "rtl_templates", "cost_model", "flows")
 _NOT_INSTALLED = "flows/bench/"
 
 
 def modules() -> Iterator[str]:
     """Yield the paths of the modules of the product, from the root of the checkout."""
-    for room in ROOMS:
-        for path in sorted((ROOT / room).rglob("*.py")):
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
             name = path.relative_to(ROOT).as_posix()
             if not name.startswith(_NOT_INSTALLED):
                 yield name

@@ -65,11 +65,11 @@ def tables() -> str:
     lines: list[str] = []
     shared: set[str] = set()
 
-    def table(title: str, model: type[BaseModel], known: set[str], prefix: str) -> None:
+    def table(title: str, model: type[BaseModel], listed: set[str], prefix: str) -> None:
         inner: dict[type[BaseModel], list[str]] = {}
         lines.extend(["", f"{title}:", "", "| field | needed | meaning |", "| --- | --- | --- |"])
         for name, info in model.model_fields.items():
-            if name in known:
+            if name in listed:
                 continue
             below = groups(info.annotation)
             text = info.description or (below[0].__doc__ or "").strip()

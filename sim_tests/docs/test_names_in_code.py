@@ -80,24 +80,24 @@ OF_TECHNOLOGIES: Mapping[str, tuple[str, ...]] = {
 
 
 @pytest.fixture(scope="module")
-def found() -> Mapping[str, set[str]]:
+def naming_modules() -> Mapping[str, set[str]]:
     return naming([*families(), *technologies()])
 
 
-def is_own(module: str, family: str) -> bool:
+def belongs_to_family(module: str, family: str) -> bool:
     """Return whether a module is one of a family's: its file or folder begins with the name."""
     return any(part.startswith(family) for part in PurePath(module).parts)
 
 
 @pytest.mark.parametrize("family", families())
 def test_a_familys_name_stands_in_its_own_modules(
-    family: str, found: Mapping[str, set[str]]
+    family: str, naming_modules: Mapping[str, set[str]]
 ) -> None:
     allowed = set(OF_FAMILIES.get(family, ()))
     elsewhere = {
         next((entry for entry in allowed if module.startswith(entry)), module)
-        for module in found[family]
-        if not is_own(module, family)
+        for module in naming_modules[family]
+        if not belongs_to_family(module, family)
     }
     assert elsewhere <= allowed, f"{sorted(elsewhere - allowed)} ask the contract instead"
     assert allowed <= elsewhere, f"{sorted(allowed - elsewhere)} need not be listed any longer"
@@ -105,9 +105,9 @@ def test_a_familys_name_stands_in_its_own_modules(
 
 @pytest.mark.parametrize("technology", technologies())
 def test_a_technologys_name_stands_in_its_data_file(
-    technology: str, found: Mapping[str, set[str]]
+    technology: str, naming_modules: Mapping[str, set[str]]
 ) -> None:
     allowed = set(OF_TECHNOLOGIES.get(technology, ()))
-    elsewhere = found.get(technology, set())
+    elsewhere = naming_modules.get(technology, set())
     assert elsewhere <= allowed, f"{sorted(elsewhere - allowed)} ask the data file instead"
     assert allowed <= elsewhere

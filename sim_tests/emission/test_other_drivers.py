@@ -147,17 +147,17 @@ def test_how_lists_end(lists: Registers) -> None:
         assert function(ctypes.byref(lists.device), *arguments) == wanted
 
 
-def stream_config(kind: str) -> StreamEngineConfig:
+def stream_config(variant: str) -> StreamEngineConfig:
     values = rows(["quantise", "dequantise"], "fp32", "int8")
-    if kind in ("heads", "pages"):
+    if variant in ("heads", "pages"):
         values = {"family": "stream_engine", "compute": {"family": "attention"}}
-    if kind == "pages":
+    if variant == "pages":
         values["paged"] = ["key", "value_scale"]
     memory = {"max_burst": 8}
-    return StreamEngineConfig.model_validate({"name": kind, "memory": memory, **values})
+    return StreamEngineConfig.model_validate({"name": variant, "memory": memory, **values})
 
 
-class CPlace(ctypes.Structure):
+class CRegion(ctypes.Structure):
     _fields_ = (
         ("address", ctypes.c_uint64),
         *((name, ctypes.c_uint32) for name in ("row_bytes", "rows", "blocks", "stride", "step")),
@@ -166,7 +166,7 @@ class CPlace(ctypes.Structure):
 
 class CPages(ctypes.Structure):
     _fields_ = (
-        ("place", CPlace), ("table", ctypes.c_uint64), ("skip", ctypes.c_uint32),
+        ("place", CRegion), ("table", ctypes.c_uint64), ("skip", ctypes.c_uint32),
         ("last", ctypes.c_uint32),
     )  # fmt: skip
 
@@ -177,7 +177,7 @@ def job_type(config: StreamEngineConfig) -> type[ctypes.Structure]:
     ]
     names = [port.name for port in (*config.operands, *config.results)]
     names += [TAIL] * bool(config.results[0].tail_bytes)
-    fields += [(name, CPages if name in config.paged else CPlace) for name in names]
+    fields += [(name, CPages if name in config.paged else CRegion) for name in names]
     return type("Job", (ctypes.Structure,), {"_fields_": [*fields, ("after", ctypes.c_int)]})
 
 
@@ -223,15 +223,15 @@ def described(config: StreamEngineConfig, job: StreamJob) -> Any:
             place.stride,
             place.step,
         )
-        rows = CPlace(*values)
+        rows = CRegion(*values)
         pages = CPages(rows, place.table, place.skip, place.last)
         setattr(found, name, pages if name in config.paged else rows)
     return found
 
 
-@pytest.mark.parametrize("kind", ["integers", "heads", "pages"])
-def test_jobs_of_stream_engines(kind: str, tmp_path: Path) -> None:
-    config = stream_config(kind)
+@pytest.mark.parametrize("variant", ["integers", "heads", "pages"])
+def test_jobs_of_stream_engines(variant: str, tmp_path: Path) -> None:
+    config = stream_config(variant)
     found = library(config, stream_driver(config), tmp_path)
     engine = Registers(config.name, config.registers, found)
     engine.values |= {"STATUS": config.queue << 8, "QUEUE": config.queue}
@@ -265,7 +265,7 @@ def test_jobs_of_stream_engines(kind: str, tmp_path: Path) -> None:
         if name == "address":
             getattr(job, out).row_bytes = 2
         assert text in engine.message(engine.call("submit", ctypes.byref(job), None))
-    page = CPlace(64, 32, 0, 2, 0, 0)
+    page = CRegion(64, 32, 0, 2, 0, 0)
     for values, text in (
         ((64, 32, 0), "too wide"), ((64, 0, 40), "too wide"), ((66, 0, 32), "beyond"),
         ((2 * top - 1, 0, 32), "beyond"),

@@ -24,7 +24,7 @@ from hwgen.core.cycles.list_timing import ListTiming, timed_list
 from hwgen.core.lists.commands import BYTES, OPERATIONS, listing
 from hwgen.core.lists.trace import Event, trace
 from sim_tests.engines.test_transformer import (
-    ALL_KINDS,
+    ALL_UNITS,
     MIXED,
     NARROW,
     SMALL,
@@ -38,7 +38,7 @@ LIMIT = 100_000
 JOBS = [code for code, op in enumerate(OPERATIONS) if op.name == "SUBMIT"]
 
 
-def known(world: World, data: bytes, event: Event) -> bool:
+def is_in_trace(world: World, data: bytes, event: Event) -> bool:
     """Say whether a trace reads what is there: it knows a list, and takes the rest for zeros."""
     last = event.address + event.count
     return LIST <= event.address <= last <= LIST + len(data) or not any(
@@ -69,7 +69,9 @@ def timed(
             if outcome.state != "done":
                 continue
             events = trace(config, LIST, data, registers)
-            if any(event.kind == "load" and not known(world, data, event) for event in events):
+            if any(
+                event.kind == "load" and not is_in_trace(world, data, event) for event in events
+            ):
                 continue
             model.store(0, bytes(world.image))
             engine.begin(data, registers, 0)
@@ -93,7 +95,7 @@ def test_bounds_of_random_lists() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "values", [SMALL, WIDE, NARROW, MIXED, ALL_KINDS], ids=lambda values: values["name"]
+    "values", [SMALL, WIDE, NARROW, MIXED, ALL_UNITS], ids=lambda values: values["name"]
 )
 def test_bounds_of_thousands_of_lists(values: dict[str, Any]) -> None:
     timed(values, 1000, commit_seed())

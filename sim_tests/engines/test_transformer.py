@@ -74,7 +74,7 @@ MIXED: dict[str, Any] = {
     "memory": {"data_width": 64, "max_burst": 8, "outstanding": 2, "address_width": 40},
 }
 PAGED = {**HEADS, "paged": ["key", "value_scale"]}
-ALL_KINDS = {**MIXED, "name": "all_kinds", "units": {**MIXED["units"], "heads": PAGED}}
+ALL_UNITS = {**MIXED, "name": "all_kinds", "units": {**MIXED["units"], "heads": PAGED}}
 SMALL: dict[str, Any] = {
     "name": "lists",
     "family": "transformer",
@@ -172,7 +172,7 @@ def test_random_lists(
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "values", [SMALL, WIDE, NARROW, MIXED, ALL_KINDS], ids=lambda values: values["name"]
+    "values", [SMALL, WIDE, NARROW, MIXED, ALL_UNITS], ids=lambda values: values["name"]
 )
 def test_thousands_of_random_lists(values: dict[str, Any]) -> None:
     rng = np.random.default_rng(2)

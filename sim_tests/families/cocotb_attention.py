@@ -24,7 +24,7 @@ FAMILY = family("attention")
 CONFIG: Any = FAMILY.params_class.model_validate(PLAN["config"])
 
 
-class Given(Plan):
+class FixedPlan(Plan):
     """A plan of one block that is given."""
 
     block: Block
@@ -41,7 +41,7 @@ def job(rows: int, keys: int, said: int | None, rng: np.random.Generator) -> Ben
     sizes = {"kv_heads": 1, "group": 1, "queries": max(rows, 1), "elements": CONFIG.head,
              "keys": max(keys, 1)}  # fmt: skip
     arrays = draw_operands(CONFIG, operation, sizes, "random", rng)
-    plan = Given(CONFIG, {**sizes, "queries": rows}, Mask())
+    plan = FixedPlan(CONFIG, {**sizes, "queries": rows}, Mask())
     block = Block(0, range(1), range(rows), range(keys), 0, keys, 0)
     object.__setattr__(plan, "block", block)
     if said is not None:
@@ -56,7 +56,7 @@ def job(rows: int, keys: int, said: int | None, rng: np.random.Generator) -> Ben
 class OddJob(BenchJob):
     """A job whose plan is given."""
 
-    def __init__(self, core: Any, job: Job, operands: Any, expected: Any, plan: Given) -> None:
+    def __init__(self, core: Any, job: Job, operands: Any, expected: Any, plan: FixedPlan) -> None:
         super().__init__(core, job, operands, expected)
         vars(self)["plan"] = plan
 

@@ -32,10 +32,10 @@ OPERANDS = ("int8", "int4", "int5", "uint8", "uint4", "int2", "uint3", "ternary"
 INTEGERS: dict[str, Any] = {name: number_format(name) for name in OPERANDS}
 
 
-def packed(activation: str, weight: str, ports: tuple[int, int], kind: Any) -> Any:
+def packed(activation: str, weight: str, ports: tuple[int, int], packing: Any) -> Any:
     """Return how products of as many columns as can be are packed."""
     a, w = (INTEGERS[name] for name in (activation, weight))
-    return packed_products(a, w, 64, ports, kind)
+    return packed_products(a, w, 64, ports, packing)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_as_many_products_as_published(
         assert (found.lanes if found else 1) == wanted
 
 
-def told_apart(layout: PackedProducts, x: np.ndarray, w: np.ndarray) -> np.ndarray:
+def unpack_products(layout: PackedProducts, x: np.ndarray, w: np.ndarray) -> np.ndarray:
     """Return what products are taken for, from the packed product and the low bits alone."""
     packed_weights = sum(w[:, lane] << at for lane, at in enumerate(layout.offsets))
     product, known = x * packed_weights, layout.known_bits
@@ -76,14 +76,14 @@ def told_apart(layout: PackedProducts, x: np.ndarray, w: np.ndarray) -> np.ndarr
     return np.stack(found, axis=1)
 
 
-@pytest.mark.parametrize("kind", ["exact", "over"])
+@pytest.mark.parametrize("packing", ["exact", "over"])
 @pytest.mark.parametrize("ports", PORTS.values(), ids=PORTS)
-def test_products_are_told_apart(kind: Any, ports: tuple[int, int]) -> None:
+def test_products_are_told_apart(packing: Any, ports: tuple[int, int]) -> None:
     """Exactly, or with errors that are stated, reached, and the golden model's."""
     rng, seen = np.random.default_rng(0), 0
     for activation in OPERANDS:
         for weight in OPERANDS:
-            layout = packed(activation, weight, ports, kind)
+            layout = packed(activation, weight, ports, packing)
             if layout is None:
                 continue
             seen += 1
@@ -94,10 +94,10 @@ def test_products_are_told_apart(kind: Any, ports: tuple[int, int]) -> None:
                 x[number] = (a.min, a.max)[ends[0]]
                 weights[number, ::2] = (w.min, w.max)[ends[1]]
                 weights[number, 1::2] = (w.min, w.max)[ends[2]]
-            found = told_apart(layout, x, weights) - x[:, None] * weights
+            found = unpack_products(layout, x, weights) - x[:, None] * weights
             low, high = layout.error
             assert low <= found.min() <= found.max() <= high
-            if kind == "exact":
+            if packing == "exact":
                 assert low == high == 0
                 continue
             # The bound is that of every lane at its extreme, and errors come near it.
@@ -180,7 +180,7 @@ def legal(point: list[Any]) -> bool:
 
 def configuration(name: str, values: dict[str, Any]) -> SpatialConfig:
     """Return the configuration of one point of the covering set."""
-    kind, sizes = values["sizes"]
+    family_name, sizes = values["sizes"]
     activation, weight = values["operands"]
     data: dict[str, Any] = {
         "name": name, "activation": activation, "weight": weight, "max_k": values["max_k"],
@@ -188,7 +188,7 @@ def configuration(name: str, values: dict[str, Any]) -> SpatialConfig:
         "pipeline": {"pe": values["registers"]},
         "target": {"technology": values["technology"]},
     }  # fmt: skip
-    return with_accumulator(kind, data, values["accumulator"])
+    return with_accumulator(family_name, data, values["accumulator"])
 
 
 COVERING = Covering("packed", AXES, configuration, every=8, legal=legal)

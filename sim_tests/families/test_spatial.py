@@ -74,7 +74,7 @@ def legal(point: list[Any]) -> bool:
 
 def configuration(name: str, values: dict[str, Any]) -> SpatialConfig:
     """Return the configuration of one point of the covering set."""
-    kind, sizes = values["sizes"]
+    family_name, sizes = values["sizes"]
     activation, weight = values["operands"]
     array = {**sizes, "pe": values["pe"]}
     if values["pe"] != "mac":
@@ -87,12 +87,12 @@ def configuration(name: str, values: dict[str, Any]) -> SpatialConfig:
         "array": array,
         "pipeline": {"pe": values["registers"], "final_adder": values["final_adder"]},
     }
-    return with_accumulator(kind, data, values["accumulator"])
+    return with_accumulator(family_name, data, values["accumulator"])
 
 
-def with_accumulator(kind: str, data: dict[str, Any], overflow: str) -> SpatialConfig:
+def with_accumulator(family_name: str, data: dict[str, Any], overflow: str) -> SpatialConfig:
     """Return a configuration whose accumulator is exact, or overflows often in a way."""
-    model: Any = family(kind).params_class
+    model: Any = family(family_name).params_class
     found: SpatialConfig = model.model_validate(data)
     if overflow != "exact":
         # Narrow, in a format that the operands allow.
@@ -132,11 +132,11 @@ SMALL = [
 ]
 
 
-def steady(kind: str, pe: str, sizes: dict[str, int]) -> Steady:
+def steady(family_name: str, pe: str, sizes: dict[str, int]) -> Steady:
     """Return tiles back to back on a small array."""
     array = {"rows": 3, "cols": 2, **sizes, "pe": pe}
-    config: Any = family(kind).params_class.model_validate(
-        {"name": f"steady_{kind}", "array": array, "pipeline": {"pe": 1}}
+    config: Any = family(family_name).params_class.model_validate(
+        {"name": f"steady_{family_name}", "array": array, "pipeline": {"pe": 1}}
     )
     return Steady(config, (3 * 20, 5 * config.depth, 2 * 20))
 
@@ -209,13 +209,13 @@ def test_k_is_bounded() -> None:
 
 # -- hardware --------------------------------------------------------------------------------------
 
-KINDS = [
+LINTED = [
     configuration("linted", {
-        "sizes": (kind, sizes), "pe": pe, "encoding": "ent", "carry_spacing": 4,
+        "sizes": (family_name, sizes), "pe": pe, "encoding": "ent", "carry_spacing": 4,
         "operands": ("int8", "uint4"), "accumulator": "exact", "registers": 1, "max_k": 100,
         "final_adder": final_adder,
     })
-    for kind, sizes, pe, final_adder in (
+    for family_name, sizes, pe, final_adder in (
         ("cube", {"rows": 2, "cols": 2, "depth": 2}, "same_weight", 2),
         ("broadcast_2d", {"rows": 2, "cols": 3}, "carry_save", 0),
         ("adder_tree", {"cols": 2, "depth": 3}, "mac", 0),
@@ -249,7 +249,7 @@ CONTRACT = Contract(
     covering=COVERING,
     regressions=(Regressions(SMALL),),
     shipped=("cube.yaml", "adder_tree.yaml", "broadcast_2d.yaml"),
-    clean=KINDS,
+    clean=LINTED,
     mutations=(Mutations(CubeConfig, STREAM_CASES, MUTATIONS, every=3),),
     steady=(
         # Tiles of no fewer beats than a drain takes follow each other without a bubble.

@@ -212,13 +212,13 @@ FUSED_MUTATIONS = [
 
 VALUES = ("values_random", "values_special")
 
-OWN = "name: small\nelement: int3\nblock: 24\nscale: {format: bf16, rule: absmax}\n"
+CUSTOM = "name: small\nelement: int3\nblock: 24\nscale: {format: bf16, rule: absmax}\n"
 
 
 def test_a_format_of_the_users_own(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     text = "name: core\nfamily: adder_tree\nweight: own/small.yaml\narray: {depth: 8}\nmax_k: 300\n"
-    (tmp_path / "own" / "small.yaml").write_text(OWN)
+    (tmp_path / "own" / "small.yaml").write_text(CUSTOM)
     (tmp_path / "core.yaml").write_text(text)
     config: Any = load_config(tmp_path / "core.yaml")
     assert config.weight.block == 24
@@ -229,7 +229,7 @@ def test_a_format_of_the_users_own(tmp_path: Path) -> None:
     )  # fmt: skip
     assert again.resolved() == config.resolved()
     assert again.digest == config.digest
-    (tmp_path / "own" / "small.yaml").write_text(OWN.replace("24", "48"))
+    (tmp_path / "own" / "small.yaml").write_text(CUSTOM.replace("24", "48"))
     assert load_config(tmp_path / "core.yaml").digest != config.digest
     rng = np.random.default_rng(3)
     records, _ = quantise_lines(config.weight, rng.standard_normal((3, 50)))
@@ -316,7 +316,7 @@ def test_hybrids_have_the_results_and_cycles_of_a_mac() -> None:
     assert cycles(hybrid, 3, 100, 5) == cycles(plain, 3, 100, 5)
     rng, fmt = np.random.default_rng(2), cast("Any", plain.weight)
     a, w = plain.activation.random(rng, (3, 100)), fmt.sample(rng, (5, 100), "random").T
-    found = run_matrices(hybrid, a, w).c
+    found = run_matrices(design_of(hybrid), a, w).c
     np.testing.assert_array_equal(found.view(np.uint32), golden(plain, a, w).view(np.uint32))
 
 

@@ -67,7 +67,7 @@ def legal(point: list[Any]) -> bool:
 
 def configuration(name: str, values: dict[str, Any]) -> SpatialConfig:
     """Return the configuration of one point of the covering set."""
-    kind, sizes, depth = values["engine"]
+    family_name, sizes, depth = values["engine"]
     pe, encoding = values["element"]
     array = {**sizes, "pe": pe, "encoding": encoding}
     array |= {key: values[key] for key in ("queue", "carry_spacing")}
@@ -80,7 +80,7 @@ def configuration(name: str, values: dict[str, Any]) -> SpatialConfig:
         "array": array,
         "pipeline": {"pe": values["registers"]},
     }
-    return with_accumulator(kind, data, values["accumulator"])
+    return with_accumulator(family_name, data, values["accumulator"])
 
 
 # -- cycles ----------------------------------------------------------------------------------------
@@ -93,19 +93,19 @@ def small(**array: Any) -> SpatialConfig:
     return found
 
 
-def activations(kind: str, shape: tuple[int, int]) -> np.ndarray:
+def activations(pattern: str, shape: tuple[int, int]) -> np.ndarray:
     """Return int8 activations of which some rows take long and others not."""
     rng = np.random.default_rng(3)
     a = rng.integers(-128, 128, shape).astype(np.int8)
-    if kind == "dense":
+    if pattern == "dense":
         a[:] = 0b01010101
-    elif kind == "rows":
+    elif pattern == "rows":
         a[::2], a[1::2] = 0b01010101, 0
-    elif kind == "blocks":  # a row that is dense where the others are not
+    elif pattern == "blocks":  # a row that is dense where the others are not
         a[:] = 0
         for i in range(shape[1] // GROUP_TERMS):
             a[i % shape[0], i * GROUP_TERMS : (i + 1) * GROUP_TERMS] = 0b01010101
-    elif kind == "normal":
+    elif pattern == "normal":
         a = np.rint(rng.normal(0, 20, shape)).clip(-128, 127).astype(np.int8)
     return a
 
@@ -116,13 +116,13 @@ def test_cycles_follow_the_values(queue: int) -> None:
     """The simulation takes what is counted, for rows that hinder each other or do not."""
     config = small(queue=queue)
     taken = {}
-    for kind in ("dense", "rows", "blocks", "normal", "zero"):
-        a = activations(kind, (7, 100)) if kind != "zero" else np.zeros((7, 100), np.int8)
+    for pattern in ("dense", "rows", "blocks", "normal", "zero"):
+        a = activations(pattern, (7, 100)) if pattern != "zero" else np.zeros((7, 100), np.int8)
         w = np.random.default_rng(1).integers(-128, 128, (100, 3)).astype(np.int8)
         result = run_matrices(design_of(config), a, w)
         assert np.array_equal(result.c, a.astype(np.int64) @ w.astype(np.int64))
         assert result.cycles == cycles_of_operands(config, [(a, w)])
-        taken[kind] = result.cycles
+        taken[pattern] = result.cycles
     assert taken["zero"] < taken["normal"] < taken["dense"] <= most_cycles_of(config, [(7, 100, 3)])
     if queue > 1:
         assert taken["blocks"] < taken["dense"], "rows wait no longer than the queue lets them"
@@ -289,8 +289,8 @@ CONTRACT = Contract(
     ),
     refused=(
         *(
-            (f"family: {kind}\n{text}", message)
-            for kind, text, message in (
+            (f"family: {family_name}\n{text}", message)
+            for family_name, text, message in (
                 (
                     "cube",
                     "array: {pe: serial_column}",

@@ -123,8 +123,8 @@ def nearest(fmt: FloatFormat, value: Fraction) -> int:
 
 def reference(config: TernaryLutConfig, a: np.ndarray, w: np.ndarray) -> np.ndarray:
     """Return C by rational numbers, one element after the other."""
-    fmt, result, places = config.activation, config.result, config.array.fraction_bits
-    assert isinstance(places, int)
+    fmt, result, fraction_bits = config.activation, config.result, config.array.fraction_bits
+    assert isinstance(fraction_bits, int)
     bits = fmt.encode(a)
     c = np.zeros((a.shape[0], w.shape[1]), result.bits_dtype)
     for m, n in np.ndindex(c.shape):
@@ -138,7 +138,7 @@ def reference(config: TernaryLutConfig, a: np.ndarray, w: np.ndarray) -> np.ndar
             top = max([(b & fmt.magnitude_mask) >> fmt.mantissa_bits for b in beat] + [1])
             if config.array.alignment == "exact":
                 top = largest_exponent(fmt)
-            unit = Fraction(2) ** (top - fmt.bias - places)
+            unit = Fraction(2) ** (top - fmt.bias - fraction_bits)
             psum = sum(
                 weight * rounded_fraction(exact_value(fmt, b) / unit)
                 for b, weight in zip(beat, weights, strict=True)
@@ -223,9 +223,10 @@ def patterns(fmt: FloatFormat, count: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("name", "places"), [("fp8_e4m3", 6), ("fp8_e5m2", 14), ("fp8_e4m3", 14), ("fp8_e5m2", 6)]
+    ("name", "fraction_bits"),
+    [("fp8_e4m3", 6), ("fp8_e5m2", 14), ("fp8_e4m3", 14), ("fp8_e5m2", 6)],
 )
-def test_align(name: str, places: int, tmp_path: Path) -> None:
+def test_align(name: str, fraction_bits: int, tmp_path: Path) -> None:
     """Every number by every exponent that is large enough."""
     fmt = floating(name)
     bits, exponent = (
@@ -233,10 +234,10 @@ def test_align(name: str, places: int, tmp_path: Path) -> None:
     )
     legal = exponent >= exponents(fmt, bits)
     bits, exponent = bits[legal], exponent[legal]
-    block = Bytes(Align(fmt, places))
+    block = Bytes(Align(fmt, fraction_bits))
     found = run_block(block, {"i": bits, "exponent": exponent.astype(np.uint8)}, tmp_path)["o"]
     signed = found.view(f"i{found.itemsize}").astype(np.int64)
-    assert np.array_equal(signed, aligned(fmt, bits, exponent, places))
+    assert np.array_equal(signed, aligned(fmt, bits, exponent, fraction_bits))
 
 
 class Bytes(Block):

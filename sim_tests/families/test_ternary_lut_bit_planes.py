@@ -234,15 +234,15 @@ def test_adders_of_a_table(group_size: int, registers: int, tmp_path: Path) -> N
 
 
 def test_clusters_are_kept_apart() -> None:
-    def kept(text: str) -> list[str]:
+    def separate_modules(text: str) -> list[str]:
         return re.findall(r"^\(\* keep_hierarchy \*\)\nmodule narrow_(\w+)", text, re.M)
 
     text = design_of(small("int2", clusters=2)).verilog
-    assert "cluster" in kept(text)
+    assert "cluster" in separate_modules(text)
     assert len(re.findall(r"^  narrow_cluster cluster_\d+ \(", text, re.M)) == 2
     assert len(re.findall(r"^  narrow_column column_\d+ \(", text, re.M)) == 2
     text = design_of(small("int2")).verilog
-    assert "cluster" not in kept(text)
+    assert "cluster" not in separate_modules(text)
     assert len(re.findall(r"^  narrow_column column_\d+ \(", text, re.M)) == 4
 
 

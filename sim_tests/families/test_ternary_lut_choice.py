@@ -137,7 +137,7 @@ def automatic(draw: random.Random) -> str:
     })  # fmt: skip
 
 
-def judged(core: str, technology: str, clocks: Iterable[float]) -> tuple[int, int]:
+def evaluate_choices(core: str, technology: str, clocks: Iterable[float]) -> tuple[int, int]:
     """Return how many of the clocks a core is chosen for, and for how many it is refused."""
     met, refused = 0, 0
     for clock in clocks:
@@ -167,7 +167,7 @@ CLOCKS = (40.0, 150.0, 300.0, 450.0, 600.0, 900.0)
 @pytest.mark.rotate(3)
 def test_what_is_chosen_meets_its_clock_by_the_estimate() -> None:
     draw = random.Random(commit_seed())
-    assert sum(judged(automatic(draw), draw.choice(CELLS), CLOCKS)) == len(CLOCKS)
+    assert sum(evaluate_choices(automatic(draw), draw.choice(CELLS), CLOCKS)) == len(CLOCKS)
 
 
 def test_the_memories_of_a_choice_are_those_of_the_estimate() -> None:
@@ -189,7 +189,7 @@ def test_many_choices_meet_their_clocks_by_the_estimate() -> None:
     for _ in range(15):
         core = automatic(draw)
         for technology in CELLS:
-            found = judged(core, technology, CLOCKS)
+            found = evaluate_choices(core, technology, CLOCKS)
             met, refused = met + found[0], refused + found[1]
     assert met + refused >= 300
     assert met > 100

@@ -275,7 +275,7 @@ def test_special_rows(softmax: str) -> None:
 # -- configurations ------------------------------------------------------------------------------
 
 
-TURNED = "input: fp32\noutput: int8\narray: {operations: [hadamard_quantise]"
+HADAMARD_HEAD = "input: fp32\noutput: int8\narray: {operations: [hadamard_quantise]"
 
 
 def prepare(config: Any, operation: Any, operands: Any, scalars: Any) -> Plan:
@@ -453,9 +453,15 @@ CONTRACT = Contract(
         ("array: {operations: [add], softmax: online}", "array.softmax: is for softmax"),
         ("array: {operations: [sofmax]}", r"array.operations.*'softmax'"),
         ("array: {operations: [add], hadamard: 4}", "array.hadamard: is for hadamard_quantise"),
-        (f"{TURNED}, hadamard: 8}}", "array.hadamard: must be a power of two and at most array.la"),
-        (f"{TURNED}, longest_row: 3}}", "array.longest_row: must hold a block of 4, not 3"),
-        (f"{TURNED}}}".replace("fp32", "bf16"), "input: hadamard_quantise takes fp32, not bf16"),
+        (
+            f"{HADAMARD_HEAD}, hadamard: 8}}",
+            "array.hadamard: must be a power of two and at most array.la",
+        ),
+        (f"{HADAMARD_HEAD}, longest_row: 3}}", "array.longest_row: must hold a block of 4, not 3"),
+        (
+            f"{HADAMARD_HEAD}}}".replace("fp32", "bf16"),
+            "input: hadamard_quantise takes fp32, not bf16",
+        ),
         ("input: int4", "input: must be int8, int16, int32, fp16, bf16 or fp32"),
     ),
 )

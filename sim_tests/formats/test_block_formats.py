@@ -145,22 +145,22 @@ def test_power_of_two_scales(name: str, rule: Any) -> None:
     weights[0, 1] = -4.0
     blocks = quantise_blocks(weights, fmt)
     for column in range(4):
-        for place in range(2):
-            part = weights[32 * place : 32 * place + 32, column]
+        for number in range(2):
+            part = weights[32 * number : 32 * number + 32, column]
             largest = max(abs(Fraction(float(x))) for x in part)
             exponent = wanted_exponent(largest, rule, fmt)
-            assert blocks.scales[column, place] == exponent + 127
-            check_nearest(part, blocks, column, place, Fraction(2) ** exponent)
+            assert blocks.scales[column, number] == exponent + 127
+            check_nearest(part, blocks, column, number, Fraction(2) ** exponent)
 
 
 def check_nearest(
-    part: np.ndarray[Any, Any], blocks: Blocks, column: int, place: int, scale: Fraction
+    part: np.ndarray[Any, Any], blocks: Blocks, column: int, number: int, scale: Fraction
 ) -> None:
     """Check that no element is nearer to a number than its own, in exact rationals."""
-    chosen = 0 if blocks.chosen is None else int(blocks.chosen[column, place])
+    chosen = 0 if blocks.chosen is None else int(blocks.chosen[column, number])
     values = blocks.format.elements_of(chosen).values
     known = [Fraction(value) for value in values if math.isfinite(value)]
-    for x, code in zip(part.tolist(), blocks.codes[column, place].tolist(), strict=True):
+    for x, code in zip(part.tolist(), blocks.codes[column, number].tolist(), strict=True):
         error = abs(Fraction(x) - Fraction(values[code]) * scale)
         assert error == min(abs(Fraction(x) - value * scale) for value in known)
 
@@ -173,17 +173,17 @@ def test_other_scales(name: str) -> None:
     blocks = quantise_blocks(weights, fmt)
     second = blocks.second if len(blocks.second) > 1 else np.repeat(blocks.second, 3)
     for column in range(3):
-        for place in range(2):
-            part = weights[fmt.block * place : fmt.block * (place + 1), column]
-            kept = fmt.scale.decode(blocks.scales[column : column + 1, place])[0]
-            chosen = 0 if blocks.chosen is None else int(blocks.chosen[column, place])
+        for number in range(2):
+            part = weights[fmt.block * number : fmt.block * (number + 1), column]
+            kept = fmt.scale.decode(blocks.scales[column : column + 1, number])[0]
+            chosen = 0 if blocks.chosen is None else int(blocks.chosen[column, number])
             top = fmt.elements_of(chosen).max
             wanted = np.abs(part).max() / float(second[column]) / top
             assert abs(kept - wanted) <= max(wanted * 2**-4, 0.5 * (fmt.scale.name == "uint8"))
             # Division by the second scale rounds; all else is exact.
             scaled = (part.astype(np.float64) / float(second[column])).astype(np.float64)
             if kept:
-                check_nearest(scaled, blocks, column, place, Fraction(float(kept)))
+                check_nearest(scaled, blocks, column, number, Fraction(float(kept)))
 
 
 def test_special_numbers_are_the_best_of_all() -> None:
@@ -194,8 +194,8 @@ def test_special_numbers_are_the_best_of_all() -> None:
     assert len(np.unique(blocks.chosen)) > 1
     exact = weights.astype(np.float64) / blocks.second.astype(np.float64)
     for column in range(4):
-        for place in range(2):
-            part = exact[128 * place : 128 * place + 128, column]
+        for number in range(2):
+            part = exact[128 * number : 128 * number + 128, column]
             errors: list[float] = []
             for special in range(4):
                 chosen = fmt.elements_of(special)
@@ -203,7 +203,7 @@ def test_special_numbers_are_the_best_of_all() -> None:
                 quotient = part / scale if scale else np.zeros_like(part)
                 values = chosen.decode(chosen.encode(np.clip(quotient, -16, 16))) * scale
                 errors.append(float(np.square(values - part).sum()))
-            assert errors[int(blocks.chosen[column, place])] == pytest.approx(min(errors))
+            assert errors[int(blocks.chosen[column, number])] == pytest.approx(min(errors))
 
 
 def check_many(name: str, blocks_of: int, rng: np.random.Generator) -> None:

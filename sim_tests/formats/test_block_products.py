@@ -31,7 +31,7 @@ PAIRS = (
 """Formats of both operands, blocks of every kind among them."""
 
 ACCUMULATORS = ("exact", "fp32", "aligned(35)", "aligned(25)", "aligned(13)")
-KINDS = ("random", "lowest", "highest", "alternating", "zero", "sparse", "special")
+DISTRIBUTIONS = ("random", "lowest", "highest", "alternating", "zero", "sparse", "special")
 
 
 def operand(name: str) -> Any:
@@ -49,17 +49,17 @@ def factor_of(fmt: BlockFormat | IntegerFormat | FloatFormat) -> Factor:
     return Factor(fmt)
 
 
-def sample(fmt, length, blocks, lines, rng, kind):
+def sample(fmt, length, blocks, lines, rng, distribution):
     """Return an operand for the golden model, and the same in numbers."""
     factor = factor_of(fmt)
     if fmt.is_block:
-        records = fmt.sample(rng, (lines, blocks * length), kind)
+        records = fmt.sample(rng, (lines, blocks * length), distribution)
         codes, scales, chosen, minima = fmt.lines(records, blocks)
         matrix = BlockMatrix(factor, factor.decode(codes, chosen[..., None]), scales, minima)
         lowest = None
         if minima is not None and fmt.minimum is not None:
             lowest = fmt.minimum.to_float64(minima)
-        tables = [kind.values for kind in factor.format.elements]
+        tables = [element.values for element in factor.format.elements]
         values, exponents = fmt.scale.decode(scales), exponents_of(fmt, scales)
         numbers = [
             [
@@ -77,11 +77,11 @@ def sample(fmt, length, blocks, lines, rng, kind):
     shape = (lines, blocks, length)
     if fmt.is_integer:
         bits = {"lowest": np.full(shape, fmt.min), "highest": np.full(shape, fmt.max)}.get(
-            kind, fmt.random(rng, shape)
+            distribution, fmt.random(rng, shape)
         )
         values = bits.astype(float)
     else:
-        high = 1 << fmt.width if kind == "special" else fmt.max_finite
+        high = 1 << fmt.width if distribution == "special" else fmt.max_finite
         bits = rng.integers(0, high, shape).astype(fmt.bits_dtype)
         values = fmt.to_float64(bits)
     matrix = BlockMatrix(factor, factor.decode(bits))
@@ -125,16 +125,16 @@ def test_products_are_those_of_rational_numbers(pair, accumulator):
     step = 1 if accumulator == "fp32" else 2
     blocks = 3 if accumulator == "fp32" else 4
     product = product_of(*pair, accumulator, blocks, step)
-    for kind in KINDS:
-        lines = 3 if kind in ("random", "special") else 1
-        a, x = sample(operand(pair[0]), product.length, blocks, lines, rng, kind)
-        w, y = sample(operand(pair[1]), product.length, blocks, lines, rng, kind)
+    for distribution in DISTRIBUTIONS:
+        lines = 3 if distribution in ("random", "special") else 1
+        a, x = sample(operand(pair[0]), product.length, blocks, lines, rng, distribution)
+        w, y = sample(operand(pair[1]), product.length, blocks, lines, rng, distribution)
         got = block_products(product, a, w).view(np.uint32)
         for i, j in np.ndindex(got.shape):
             terms = [(term(p, q), p.exponent + q.exponent) for p, q in zip(x[i], y[j], strict=True)]
             steps = [terms[s : s + step] for s in range(0, blocks, step)]
             expected = summed(product.accumulator.kind, steps, product.accumulator.places)
-            assert got[i, j] == expected, (kind, i, j, hex(got[i, j]), hex(expected))
+            assert got[i, j] == expected, (distribution, i, j, hex(got[i, j]), hex(expected))
 
 
 @pytest.mark.parametrize(
@@ -165,10 +165,10 @@ def test_a_sum_aligned_as_tensor_cores_do_it():
     assert got == expected
 
 
-@pytest.mark.parametrize(("places", "expected"), [(35, 2.0**-20), (25, 2.0**-20), (13, 0.0)])
-def test_what_is_cut_off_depends_on_the_places(places, expected):
+@pytest.mark.parametrize(("fraction_bits", "expected"), [(35, 2.0**-20), (25, 2.0**-20), (13, 0.0)])
+def test_what_is_cut_off_depends_on_the_places(fraction_bits, expected):
     # 1 + 2**-20 - 1, added at one time: 13 places below 1 nothing is left of the term between.
-    product = product_of("mxfp4", "mxfp4", f"aligned({places})", 3, 3)
+    product = product_of("mxfp4", "mxfp4", f"aligned({fraction_bits})", 3, 3)
     codes = np.zeros((1, 3, 32), np.uint8)
     codes[0, :, 0] = 2, 2, 10  # 1, 1, -1
     ones = np.where(codes > 0, 2, 0)
@@ -200,17 +200,22 @@ def exponent_of_element(name: str, value: float) -> int:
 @pytest.mark.parametrize("rule", RULES)
 def test_products_are_aligned_as_published(rule):
     """Each product is aligned by itself: numbers of a seed, by the rule and by the golden model."""
-    first, second, places, depth = RULES[rule]
+    first, second, fraction_bits, depth = RULES[rule]
     rng, steps = np.random.default_rng(len(rule)), 3
     factors = factor_of(operand(first)), factor_of(operand(second))
     length = factors[0].block or depth
     product = BlockProduct(
-        *factors, BlockAccumulator("aligned", places), length, depth // length, steps, fused=True
+        *factors,
+        BlockAccumulator("aligned", fraction_bits),
+        length,
+        depth // length,
+        steps,
+        fused=True,
     )
-    for kind in KINDS:
-        lines = 4 if kind in ("random", "special") else 1
-        a, x = sample(operand(first), length, steps * depth // length, lines, rng, kind)
-        w, y = sample(operand(second), length, steps * depth // length, lines, rng, kind)
+    for distribution in DISTRIBUTIONS:
+        lines = 4 if distribution in ("random", "special") else 1
+        a, x = sample(operand(first), length, steps * depth // length, lines, rng, distribution)
+        w, y = sample(operand(second), length, steps * depth // length, lines, rng, distribution)
         got = block_products(product, a, w).view(np.uint32)
         for i, j in np.ndindex(got.shape):
             terms = [
@@ -223,7 +228,7 @@ def test_products_are_aligned_as_published(rule):
                 for u, v in zip(p.elements, q.elements, strict=True)
             ]  # fmt: skip
             parts = [terms[at : at + depth] for at in range(0, len(terms), depth)]
-            assert got[i, j] == summed("aligned", parts, places), (kind, i, j)
+            assert got[i, j] == summed("aligned", parts, fraction_bits), (distribution, i, j)
 
 
 def test_sums_of_products_differ_from_aligned_products():

@@ -128,15 +128,15 @@ class Encoders(Block):
     x: Value
 
     def __init__(self) -> None:
-        self.kinds = [
+        self.encodings = [
             (encoding, fmt) for encoding in ENCODINGS for fmt in FORMATS if fmt.width in ENCODED
         ]
         super().__init__(
-            "encoders", {"x": In(16), **{f"{e}_{fmt}": Out(32) for e, fmt in self.kinds}}
+            "encoders", {"x": In(16), **{f"{e}_{fmt}": Out(32) for e, fmt in self.encodings}}
         )
 
     def build(self, m: Module) -> None:
-        for encoding, fmt in self.kinds:
+        for encoding, fmt in self.encodings:
             name = f"{encoding}_{fmt}"
             x = Signal(shape_of(fmt), name=f"x_{name}")
             m.d.comb += x.eq(self.x)
@@ -152,7 +152,7 @@ def test_encoders(tmp_path: Path) -> None:
     block = Encoders()
     x = np.concatenate([np.arange(1 << 10), patterns(1 << 10, np.random.default_rng(0))])
     found = run_block(block, {"x": x.astype(np.uint16)}, tmp_path, lanes=1)
-    for encoding, fmt in block.kinds:
+    for encoding, fmt in block.encodings:
         count, lines = digit_count(fmt), found[f"{encoding}_{fmt}"]
         one, two, negative = (
             lines[:, None] >> np.arange(i * count, (i + 1) * count) & 1 for i in range(3)

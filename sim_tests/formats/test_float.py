@@ -58,13 +58,13 @@ def pairs(
     return x, y
 
 
-def assert_same(found: Bits, expected: Bits, *operands: Bits) -> None:
-    wrong = np.flatnonzero(found != expected)
+def assert_same(actual: Bits, expected: Bits, *operands: Bits) -> None:
+    wrong = np.flatnonzero(actual != expected)
     shown = [
-        f"{[hex(operand[i]) for operand in operands]}: {found[i]:#x}, not {expected[i]:#x}"
+        f"{[hex(operand[i]) for operand in operands]}: {actual[i]:#x}, not {expected[i]:#x}"
         for i in wrong[:5]
     ]
-    assert not wrong.size, f"{wrong.size} of {found.size}: {'; '.join(shown)}"
+    assert not wrong.size, f"{wrong.size} of {actual.size}: {'; '.join(shown)}"
 
 
 def report(record: Record, what: str, count: int) -> None:
@@ -161,13 +161,13 @@ def test_golden_addition(fmt: FloatFormat, record_property: Record) -> None:
     with np.errstate(all="ignore"):
         reference = np.asarray(fmt.decode(x) + fmt.decode(y))
     assert reference.dtype == fmt.dtype
-    found = add(fmt, x, y)
-    assert found.dtype == fmt.bits_dtype
-    assert_same(found, fmt.canonical(reference.view(fmt.bits_dtype)), x, y)
-    assert_same(found, add(fmt, y, x), x, y)
+    actual = add(fmt, x, y)
+    assert actual.dtype == fmt.bits_dtype
+    assert_same(actual, fmt.canonical(reference.view(fmt.bits_dtype)), x, y)
+    assert_same(actual, add(fmt, y, x), x, y)
     # fp32 by way of float64 is another computation of the same.
     with np.errstate(all="ignore"):
-        assert_same(found, fmt.round(fmt.to_float64(x) + fmt.to_float64(y)), x, y)
+        assert_same(actual, fmt.round(fmt.to_float64(x) + fmt.to_float64(y)), x, y)
     report(record_property, f"{fmt} golden additions", len(x))
 
 
@@ -177,10 +177,10 @@ def test_golden_multiplication(fmt: FloatFormat, record_property: Record) -> Non
     with np.errstate(all="ignore"):
         reference = np.asarray(fmt.decode(x) * fmt.decode(y))
     assert reference.dtype == fmt.dtype
-    found = multiply(fmt, x, y)
-    assert found.dtype == fmt.bits_dtype
-    assert_same(found, fmt.canonical(reference.view(fmt.bits_dtype)), x, y)
-    assert_same(found, multiply(fmt, y, x), x, y)
+    actual = multiply(fmt, x, y)
+    assert actual.dtype == fmt.bits_dtype
+    assert_same(actual, fmt.canonical(reference.view(fmt.bits_dtype)), x, y)
+    assert_same(actual, multiply(fmt, y, x), x, y)
     report(record_property, f"{fmt} golden multiplications", len(x))
 
 
@@ -208,8 +208,8 @@ def check_adder(
 ) -> None:
     x, y = operands
     adder = FloatAdder(fmt, stages, enabled="stalls" in options)
-    found = run_block(adder, {"a": x, "b": y}, work, latency=stages, **options)
-    assert_same(found["o"], add(fmt, x, y), x, y)
+    actual = run_block(adder, {"a": x, "b": y}, work, latency=stages, **options)
+    assert_same(actual["o"], add(fmt, x, y), x, y)
 
 
 @pytest.mark.parametrize("fmt", FLOATS.values(), ids=named)
@@ -243,8 +243,8 @@ def check_multiplier(
 ) -> None:
     x, y = operands
     multiplier = FloatMultiplier(fmt, stages, enabled="stalls" in options)
-    found = run_block(multiplier, {"a": x, "b": y}, work, latency=stages, **options)
-    assert_same(found["o"], multiply(fmt, x, y), x, y)
+    actual = run_block(multiplier, {"a": x, "b": y}, work, latency=stages, **options)
+    assert_same(actual["o"], multiply(fmt, x, y), x, y)
 
 
 @pytest.mark.parametrize("fmt", FLOATS.values(), ids=named)
@@ -298,8 +298,8 @@ def test_widening(source: str, target: str, tmp_path: Path) -> None:
     """Every bit pattern."""
     src, dst = floating(source), floating(target)
     bits = np.arange(1 << src.width).astype(src.bits_dtype)
-    found = run_block(FloatWiden(src, dst), {"i": bits}, tmp_path)
-    assert_same(found["o"], convert(src, dst, bits), bits)
+    actual = run_block(FloatWiden(src, dst), {"i": bits}, tmp_path)
+    assert_same(actual["o"], convert(src, dst, bits), bits)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ import numpy as np
 
 from hwgen.errors import InputError
 from hwgen.models.files.import_model import import_model
-from sim_tests.models.model_files import Kind, Small, write_gguf
+from sim_tests.models.model_files import Ggml, Small, write_gguf
 
 Campaign = Callable[[Path, int, int], Counter[str]]
 """Of a directory, a number of files and a seed: how many files ended in which way."""
@@ -64,7 +64,9 @@ def seeds(directory: Path) -> list[tuple[str, bytes, int]]:
     small = replace(Small(), layers=1, width=32, hidden=32, heads=2)
     wide = replace(small, width=256, hidden=256, architecture="bitnet", sub_norms=True)
     found = []
-    for number, one in enumerate((small, replace(wide, kind=Kind.TQ2_0, embedding=Kind.BF16))):
+    for number, one in enumerate(
+        (small, replace(wide, weight_type=Ggml.TQ2_0, embedding=Ggml.BF16))
+    ):
         path = directory / f"seed{number}.gguf"
         write_gguf(path, one)
         data = path.read_bytes()

@@ -10,7 +10,7 @@ from typing import Any
 import gguf
 import numpy as np
 
-Kind: Any = gguf.GGMLQuantizationType
+Ggml: Any = gguf.GGMLQuantizationType
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Small:
     heads: int = 4
     kv_heads: int = 2
     vocabulary: int = 272
-    kind: Any = Kind.Q4_1
-    embedding: Any = Kind.Q8_0
+    weight_type: Any = Ggml.Q4_1
+    embedding: Any = Ggml.Q8_0
     tied: bool = True
     sub_norms: bool = False
     bias: bool = False
@@ -62,34 +62,38 @@ def shapes(small: Small) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def random_blocks(kind: Any, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
+def random_blocks(weight_type: Any, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
     """Return the bytes of a tensor of a type: every code, with moderate scales."""
-    elements, size = gguf.GGML_QUANT_SIZES[kind]
+    elements, size = gguf.GGML_QUANT_SIZES[weight_type]
     count = int(np.prod(shape)) // elements
     data = rng.integers(0, 256, (count, size), np.uint8)
     halves = {"Q4_0": [0], "Q4_1": [0, 2], "Q8_0": [0], "Q4_K": [0, 2], "Q6_K": [208],
               "TQ1_0": [52], "TQ2_0": [64]}  # fmt: skip
-    small = 0.002 if kind.name in ("Q4_K", "Q6_K", "Q8_0") else 0.02
-    for at in halves.get(kind.name, []):
+    small = 0.002 if weight_type.name in ("Q4_K", "Q6_K", "Q8_0") else 0.02
+    for at in halves.get(weight_type.name, []):
         scale = (rng.standard_normal(count) * small).astype("<f2")
         data[:, at : at + 2] = scale.view(np.uint8).reshape(-1, 2)
-    if kind.name == "MXFP4":
+    if weight_type.name == "MXFP4":
         data[:, 0] = rng.integers(118, 122, count)
-    if kind.name == "TQ1_0":  # bytes that come from digits
+    if weight_type.name == "TQ1_0":  # bytes that come from digits
         digits = rng.integers(0, 243, (count, 52))
         data[:, :52] = (digits * 256 + 242) // 243
-    if kind.name == "TQ2_0":
+    if weight_type.name == "TQ2_0":
         codes = rng.integers(0, 3, (count, 64, 4), np.uint8)
         data[:, :64] = (codes << np.array([0, 2, 4, 6], np.uint8)).sum(-1, dtype=np.uint8)
     return data.reshape(*shape[:-1], -1)
 
 
-def plain(kind: Any, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
+def plain(weight_type: Any, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
     """Return numbers as the bytes or the array of a type without scales."""
     values = (rng.standard_normal(shape) * 0.1).astype(np.float32)
-    if kind == Kind.F32:
+    if weight_type == Ggml.F32:
         return values
-    return values.astype(np.float16) if kind == Kind.F16 else gguf.quants.quantize(values, kind)
+    return (
+        values.astype(np.float16)
+        if weight_type == Ggml.F16
+        else gguf.quants.quantize(values, weight_type)
+    )
 
 
 BYTES = "".join(chr(b) for b in range(33, 127))
@@ -131,17 +135,19 @@ def write_gguf(path: Path, small: Small) -> dict[str, Any]:
         writer.add_eos_token_id(0)
     found = {}
     for name, shape in shapes(small).items():
-        kind = small.embedding if name.startswith(("token_embd", "output.")) else small.kind
+        weight_type = (
+            small.embedding if name.startswith(("token_embd", "output.")) else small.weight_type
+        )
         if len(shape) == 1:
             data: Any = (1 + 0.1 * rng.standard_normal(shape)).astype(np.float32)
-            kind = Kind.F32
-        elif kind in (Kind.F32, Kind.F16, Kind.BF16):
-            data = plain(kind, shape, rng)
+            weight_type = Ggml.F32
+        elif weight_type in (Ggml.F32, Ggml.F16, Ggml.BF16):
+            data = plain(weight_type, shape, rng)
         else:
-            data = random_blocks(kind, shape, rng)
-        raw = None if data.dtype in (np.float32, np.float16) else kind
+            data = random_blocks(weight_type, shape, rng)
+        raw = None if data.dtype in (np.float32, np.float16) else weight_type
         writer.add_tensor(name, data, raw_dtype=raw)
-        found[name] = data if raw is None else gguf.quants.dequantize(data, kind)
+        found[name] = data if raw is None else gguf.quants.dequantize(data, weight_type)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

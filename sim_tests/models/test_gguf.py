@@ -23,7 +23,7 @@ from hwgen.models.graph.passes import kv_bits, passes_of, speeds
 from hwgen.models.graph.work import kv_elements, work_of
 from hwgen.reports.datasheet import number
 from sim_tests.models.fuzz_models import campaign
-from sim_tests.models.model_files import Kind, Small, random_blocks, write_gguf
+from sim_tests.models.model_files import Ggml, Small, random_blocks, write_gguf
 
 WIDE = replace(Small(), width=256, hidden=256)  # for blocks of 256
 BLOCKS = [t.name for t in TYPES.values() if t.unpack is not None]
@@ -41,39 +41,47 @@ def imported(directory: Path, small: Small, **options: Any) -> tuple[Model, dict
 @pytest.mark.parametrize("name", BLOCKS)
 def test_all_codes_of_a_type_are_what_the_gguf_package_reads(name: str) -> None:
     rng = np.random.default_rng(3)
-    kind = Kind[name]
-    rows = random_blocks(kind, (64, 512), rng)
+    weight_type = Ggml[name]
+    rows = random_blocks(weight_type, (64, 512), rng)
     # Scales of every size, signs included; NaNs and infinities are refused by the import.
     random = rng.integers(0, 256, rows.shape, np.uint8)
     mine = next(t for t in TYPES.values() if t.name == name)
     for data in (rows, random):
         with np.errstate(all="ignore"):
-            expected = gguf.quants.dequantize(data, kind)
+            expected = gguf.quants.dequantize(data, weight_type)
         found = mine.rows(data).numbers()  # type: ignore[union-attr]
         np.testing.assert_array_equal(found, expected)
         usual = np.isfinite(expected)
         np.testing.assert_array_equal(found[usual].view(np.uint32), expected[usual].view(np.uint32))
 
 
-@pytest.mark.parametrize("kind", [t.name for t in TYPES.values()])
-def test_models_of_every_type_are_what_the_gguf_package_reads(kind: str, tmp_path: Path) -> None:
-    wide = TYPES[Kind[kind].value].elements == 256
-    model, expected = imported(tmp_path, replace(WIDE if wide else Small(), kind=Kind[kind]))
+@pytest.mark.parametrize("weight_type", [t.name for t in TYPES.values()])
+def test_models_of_every_type_are_what_the_gguf_package_reads(
+    weight_type: str, tmp_path: Path
+) -> None:
+    wide = TYPES[Ggml[weight_type].value].elements == 256
+    model, expected = imported(
+        tmp_path, replace(WIDE if wide else Small(), weight_type=Ggml[weight_type])
+    )
     pairs = {"layers.0.query": "blk.0.attn_q", "layers.1.down": "blk.1.ffn_down",
              "layers.1.key": "blk.1.attn_k", "embedding": "token_embd",
              "layers.0.feed_norm": "blk.0.ffn_norm"}  # fmt: skip
     for name, tensor in pairs.items():
         np.testing.assert_array_equal(model.numbers(name), expected[f"{tensor}.weight"])
     origin = model.description.tensors["layers.0.up"]
-    assert origin.origin == kind
-    assert (origin.group is None) == (TYPES[Kind[kind].value].unpack is None)
+    assert origin.origin == weight_type
+    assert (origin.group is None) == (TYPES[Ggml[weight_type].value].unpack is None)
 
 
 def test_a_bitnet_decoder_turns_neighbours_and_has_norms_behind_attention_and_gate(
     tmp_path: Path,
 ) -> None:
     small = replace(
-        WIDE, architecture="bitnet-b1.58", kind=Kind.TQ1_0, embedding=Kind.F16, sub_norms=True
+        WIDE,
+        architecture="bitnet-b1.58",
+        weight_type=Ggml.TQ1_0,
+        embedding=Ggml.F16,
+        sub_norms=True,
     )
     model, expected = imported(tmp_path, small)
     order = neighbours(256, 64)
@@ -147,7 +155,7 @@ def refused(tmp_path: Path, data: bytes, **options: Any) -> str:
 
 def test_i2_s_is_refused_unless_its_layout_is_named(tmp_path: Path) -> None:
     path = tmp_path / "small.gguf"
-    write_gguf(path, replace(Small(), kind=Kind.F32))
+    write_gguf(path, replace(Small(), weight_type=Ggml.F32))
     name = "blk.0.ffn_up.weight"
     bad = patched(path.read_bytes(), name, lambda out, at: struct.pack_into("<I", out, at, 36))
     text = refused(tmp_path, bad)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import inspect
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,7 +47,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 def numbers() -> np.ndarray:
     rng = np.random.default_rng(0)
     special = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 700.0, -700.0, 1e300, -1e300, 5e-324]
-    parts = [special, [np.inf, -np.inf, np.nan], rng.uniform(-9, 9, 4000)]
+    parts: list[Any] = [special, [np.inf, -np.inf, np.nan], rng.uniform(-9, 9, 4000)]
     parts += [rng.uniform(-800, 800, 2000), rng.standard_normal(4000) * 2.0 ** rng.uniform(-60, 40)]
     return np.concatenate(parts)
 

@@ -64,9 +64,9 @@ def number_bits(program: ListProgram, name: str, count: int) -> np.ndarray:
     return np.frombuffer(program.memory.read(array.address, 4 * count), "<u4")
 
 
-def assert_same(model: Model, found: CompiledList, config: TransformerConfig, count: int) -> None:
+def assert_same(model: Model, result: CompiledList, config: TransformerConfig, count: int) -> None:
     """Compare the logits of each step with those of a golden run on the same units."""
-    run, tokens, program = Run(GoldenEngine(model, Units([config]))), PROMPT, ListProgram(found)
+    run, tokens, program = Run(GoldenEngine(model, Units([config]))), PROMPT, ListProgram(result)
     logits = run.feed(PROMPT)
     for token in generate(program, PROMPT, count):
         wanted = logits[-1].view(np.uint32)
@@ -75,40 +75,40 @@ def assert_same(model: Model, found: CompiledList, config: TransformerConfig, co
         assert token == int(logits[-1].argmax())
         tokens = [*tokens, token]
         logits = run.feed([token])
-    whole = ListProgram(found)
+    whole = ListProgram(result)
     whole.start(PROMPT)
     assert whole.run(0, len(PROMPT), count) == tokens[len(PROMPT) :]
-    last = found.arrays["list"]
-    assert whole.memory.read(last.address, last.bytes) == found.data
+    last = result.arrays["list"]
+    assert whole.memory.read(last.address, last.bytes) == result.data
 
 
 def test_a_list_computes_what_golden_runs_do(model: Model, tmp_path: Path) -> None:
     config = small_engine()
-    found = compiled(model, config, tmp_path / "compiled", tokens=3, context=16)
-    assert_same(model, found, config, 3)
+    result = compiled(model, config, tmp_path / "compiled", tokens=3, context=16)
+    assert_same(model, result, config, 3)
 
 
 def test_ternary_weights_and_norms_behind_attention(tmp_path: Path) -> None:
     small = replace(SMALL, architecture="bitnet-25", sub_norms=True)
     model = quantised(tmp_path, small, weights="ternary")
     config = small_engine(ternary=True, gate="relu2")
-    found = compiled(model, config, tmp_path / "c", tokens=1, context=8, base=0x8000_0000)
-    assert_same(model, found, config, 1)
+    result = compiled(model, config, tmp_path / "c", tokens=1, context=8, base=0x8000_0000)
+    assert_same(model, result, config, 1)
 
 
 def test_biases_of_products(tmp_path: Path) -> None:
     model = quantised(tmp_path, replace(SMALL, architecture="qwen2", bias=True, layers=1))
     assert any(name.endswith(".bias") for name in model.description.tensors)
     config = small_engine()
-    found = compiled(model, config, tmp_path / "c", tokens=2, context=8)
-    assert_same(model, found, config, 1)
+    result = compiled(model, config, tmp_path / "c", tokens=2, context=8)
+    assert_same(model, result, config, 1)
 
 
 def test_blocks_are_turned_before_they_are_quantised(tmp_path: Path) -> None:
     model = quantised(tmp_path, replace(SMALL, layers=1), hadamard=4)
     config = small_engine(hadamard=4)
-    found = compiled(model, config, tmp_path / "c", tokens=2, context=8)
-    assert_same(model, found, config, 2)
+    result = compiled(model, config, tmp_path / "c", tokens=2, context=8)
+    assert_same(model, result, config, 2)
     with pytest.raises(InputError, match=r"needs hadamard_quantise .* in blocks of 4; .* has 2"):
         ListCompilation(model, small_engine(hadamard=2), Settings())
 
@@ -118,8 +118,8 @@ def test_attention_that_looks_back_so_far(tmp_path: Path) -> None:
     attention = [node for node in model.description.nodes if node.operation == "attention"]
     assert {node.attributes["window"] for node in attention} == {3}
     config = small_engine()
-    found = compiled(model, config, tmp_path / "c", tokens=3, context=16)
-    assert_same(model, found, config, 4)
+    result = compiled(model, config, tmp_path / "c", tokens=3, context=16)
+    assert_same(model, result, config, 4)
 
 
 def test_golden_runs_on_scales_of_hardware_are_near_the_reference(model: Model) -> None:
@@ -130,16 +130,16 @@ def test_golden_runs_on_scales_of_hardware_are_near_the_reference(model: Model) 
 
 
 def test_memory_is_mapped(model: Model, tmp_path: Path) -> None:
-    found = compiled(model, small_engine(), tmp_path / "compiled", context=16)
+    result = compiled(model, small_engine(), tmp_path / "compiled", context=16)
     places = sorted(
         (array.address + n * array.stride, array.bytes)
-        for array in found.arrays.values() for n in range(array.count)
+        for array in result.arrays.values() for n in range(array.count)
     )  # fmt: skip
     for (address, size), (following, _) in pairwise(places):
         assert address % 64 == 0
         assert address + size <= following
-    assert {array.region for array in found.arrays.values()} == {IMAGE, LIST, WORK}
-    keys = found.arrays["layer.attention.keys"]
+    assert {array.region for array in result.arrays.values()} == {IMAGE, LIST, WORK}
+    keys = result.arrays["layer.attention.keys"]
     assert (keys.bytes, keys.count) == (16 * 24, 2)
 
 
@@ -267,9 +267,9 @@ class Host(ctypes.Structure):
 class FakeEngine(Registers):
     """Registers and a memory, in which lists are executed by the golden interpreter."""
 
-    def __init__(self, found: CompiledList, library: ctypes.CDLL) -> None:
-        super().__init__(found.config.name, list_registers(found.config), library)
-        self.program = ListProgram(found)
+    def __init__(self, result: CompiledList, library: ctypes.CDLL) -> None:
+        super().__init__(result.config.name, list_registers(result.config), library)
+        self.program = ListProgram(result)
         self.on_write = self._started
         self.host = Host(ctypes.pointer(self.device), None, *access(self.program.memory))
 
@@ -284,12 +284,12 @@ class FakeEngine(Registers):
 def test_the_program_in_c_generates_tokens(model: Model, tmp_path: Path) -> None:
     """Compiled as C and as C++, with the engine by its golden interpreter."""
     config, path = small_engine(), tmp_path / "compiled"
-    found = compiled(model, config, path, context=8)
-    files = model_driver(config, found.document)
-    engine = FakeEngine(found, library(config, files, path))
+    result = compiled(model, config, path, context=8)
+    files = model_driver(config, result.document)
+    engine = FakeEngine(result, library(config, files, path))
     name, host = config.name, ctypes.byref(engine.host)
     image = (path / "image.bin").read_bytes()
-    getattr(engine.library, f"{name}_prepare")(host, image, found.data)
+    getattr(engine.library, f"{name}_prepare")(host, image, result.data)
     made: list[int] = []
 
     def on_token(_: Any, token: int) -> int:
@@ -303,39 +303,39 @@ def test_the_program_in_c_generates_tokens(model: Model, tmp_path: Path) -> None
         return int(function(host, prompt, length, most, 0, ON_TOKEN(on_token), ctypes.byref(count)))
 
     assert generate_in_c(5, 2) == 0
-    assert made == list(generate(ListProgram(found), PROMPT, 2))
+    assert made == list(generate(ListProgram(result), PROMPT, 2))
     assert count.value == 2
     assert generate_in_c(5, 5) == generate_in_c(0, 1) == -100
-    prompt[1] = found.vocabulary
+    prompt[1] = result.vocabulary
     assert generate_in_c(5, 1) == -101
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["int8", "ternary", "window", "turned"])
-def test_hardware_runs_the_list_whole(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("variant", ["int8", "ternary", "window", "turned"])
+def test_hardware_runs_the_list_whole(variant: str, tmp_path: Path) -> None:
     """From the tokens of a prompt to those behind it: every byte of memory."""
-    ternary = kind == "ternary"
+    ternary = variant == "ternary"
     small = (
         replace(SMALL, kv_heads=2, architecture="bitnet-25", sub_norms=True) if ternary else SMALL
     )
-    if kind == "window":
+    if variant == "window":
         small = replace(SMALL, more=WINDOW)
-    block = 4 if kind == "turned" else 0
+    block = 4 if variant == "turned" else 0
     model = quantised(tmp_path, small, weights="ternary" if ternary else "int8", hadamard=block)
     gate = "relu2" if ternary else "silu"
     config = small_engine(ternary=ternary, gate=gate, hadamard=block)
-    found = compiled(model, config, tmp_path / "c", tokens=3, context=16)
-    plain = run_compiled(found, PROMPT, 3)
+    result = compiled(model, config, tmp_path / "c", tokens=3, context=16)
+    plain = run_compiled(result, PROMPT, 3)
     # A trace loads zeros, which must not be the token at which generation ends.
     events = trace(
-        config, found.address, found.data, register_values(config, None, 0, len(PROMPT), 3)
+        config, result.address, result.data, register_values(config, None, 0, len(PROMPT), 3)
     )
     modelled = timed_list(config, events)
     # docs/transformer-engine.md has these figures, in this order.
     figures = modelled.least, modelled.cycles, plain.cycles, modelled.most
-    logging.getLogger(__name__).info("%s: %d %d %d %d", kind, *figures)
+    logging.getLogger(__name__).info("%s: %d %d %d %d", variant, *figures)
     assert modelled.least <= plain.cycles <= modelled.most
     assert abs(modelled.cycles - plain.cycles) < 0.05 * plain.cycles
-    stalled = run_compiled(found, PROMPT, 3, stalls=0.3, read_latency=9)
+    stalled = run_compiled(result, PROMPT, 3, stalls=0.3, read_latency=9)
     assert plain.tokens == stalled.tokens
     assert plain.cycles < stalled.cycles

@@ -24,7 +24,7 @@ from hwgen.models.quantise.group_weights import misfit, records, suggested
 from hwgen.models.run.engine import Run
 from hwgen.models.run.float_engine import FloatEngine
 from hwgen.models.run.golden_engine import GoldenEngine
-from sim_tests.models.model_files import Kind, Small
+from sim_tests.models.model_files import Ggml, Small
 from sim_tests.models.test_model_golden import TOKENS, UNITS, quantised
 from sim_tests.support.cores import golden
 
@@ -57,17 +57,21 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
 
 
 @pytest.mark.parametrize(
-    ("kind", "recipe", "weights"),
+    ("weight_type", "recipe", "weights"),
     [
         ("Q4_1", {"weights": "int4", "group": 32}, ("int4_g32",)),
         ("Q4_0", {"weights": "kept"}, ("q4_0", "q4_1")),
     ],
 )
 def test_golden_runs_take_groups(
-    kind: str, recipe: dict[str, Any], weights: tuple[str, ...], tmp_path: Path,
+    weight_type: str, recipe: dict[str, Any], weights: tuple[str, ...], tmp_path: Path,
     shipped: list[FamilyConfig],
 ) -> None:  # fmt: skip
-    model = quantised(tmp_path, replace(SMALL, kind=Kind[kind], embedding=Kind.Q4_1), **recipe)
+    model = quantised(
+        tmp_path,
+        replace(SMALL, weight_type=Ggml[weight_type], embedding=Ggml.Q4_1),
+        **recipe,
+    )
     cores = [core(weight, f"core{number}") for number, weight in enumerate(weights)]
     engine = GoldenEngine(model, Units([*cores, back(), *shipped]))
     used = {engine.cores[node.inputs["weights"]].name

@@ -28,9 +28,10 @@ from hwgen.models.compile.job_program import CompiledJobs, JobProgram, generate
 from hwgen.models.compile.placement import IMAGE, WORK
 from hwgen.models.files.store import Model
 from hwgen.models.run import host_arithmetic as host
+from hwgen.models.run import host_functions
 from hwgen.models.run.engine import Run
 from hwgen.models.run.float_engine import FloatEngine
-from sim_tests.models.model_files import Kind, Small
+from sim_tests.models.model_files import Ggml, Small
 from sim_tests.models.test_model_compile import ON_TOKEN, compiled_by_command
 from sim_tests.models.test_model_golden import TOKENS, quantised
 from sim_tests.support.c_programs import JobsInC, built
@@ -69,7 +70,7 @@ FORMS: dict[str, tuple[Small, dict[str, Any], GemmStreamConfig]] = {
     "groups": (SMALL, {"weights": "int4", "group": 32}, engine({"weight": "int4"})),
     "kept": (SMALL, {"weights": "kept"}, engine()),
     "kept, lowered": (
-        replace(SMALL, embedding=Kind.Q4_1), {"weights": "kept"}, engine({"weight": "int4"}),
+        replace(SMALL, embedding=Ggml.Q4_1), {"weights": "kept"}, engine({"weight": "int4"}),
     ),
     "biases": (replace(SMALL, architecture="qwen2", bias=True), {}, engine()),
     "ternary": (
@@ -89,9 +90,9 @@ def compilation(model: Model, config: GemmStreamConfig, **settings: Any) -> JobC
     return JobCompilation(model, config, Settings(**{"tokens": 3, "context": 16, **settings}))
 
 
-def written(found: JobCompilation, path: Path) -> CompiledJobs:
+def written(result: JobCompilation, path: Path) -> CompiledJobs:
     path.mkdir(exist_ok=True)
-    found.write(path)
+    result.write(path)
     return CompiledJobs(path)
 
 
@@ -102,16 +103,16 @@ def program(compiled: CompiledJobs) -> JobProgram:
 class CModel(JobsInC):
     """The program in C of a decoder."""
 
-    def __init__(self, found: JobCompilation, compiled: CompiledJobs, *options: str) -> None:
+    def __init__(self, result: JobCompilation, compiled: CompiledJobs, *options: str) -> None:
         options = options or ("-std=c99",)
-        super().__init__(compiled, built(decoder_driver(found), compiled.path, *options))
+        super().__init__(compiled, built(decoder_driver(result), compiled.path, *options))
         self.compiled = compiled
 
     def logits(self, position: int, tokens: list[int]) -> np.ndarray:
-        found = ctypes.POINTER(ctypes.c_float)()
+        result = ctypes.POINTER(ctypes.c_float)()
         array = (ctypes.c_uint32 * len(tokens))(*tokens)
-        assert self.call("feed", position, array, len(tokens), ctypes.byref(found)) == 0
-        return np.ctypeslib.as_array(found, (self.compiled.vocabulary,)).copy()
+        assert self.call("feed", position, array, len(tokens), ctypes.byref(result)) == 0
+        return np.ctypeslib.as_array(result, (self.compiled.vocabulary,)).copy()
 
 
 class Sampling(ctypes.Structure):
@@ -123,9 +124,9 @@ class Sampling(ctypes.Structure):
 def test_the_program_in_c_gives_the_golden_logits(form: str, tmp_path: Path) -> None:
     small, recipe, config = FORMS[form]
     model = quantised(tmp_path, small, **recipe)
-    found = compilation(model, config)
-    compiled = written(found, tmp_path / "compiled")
-    in_c, golden, reference = CModel(found, compiled), program(compiled), Run(FloatEngine(model))
+    result = compilation(model, config)
+    compiled = written(result, tmp_path / "compiled")
+    in_c, golden, reference = CModel(result, compiled), program(compiled), Run(FloatEngine(model))
     at = 0
     for count in (7, 1, 3):
         tokens = TOKENS[at : at + count]
@@ -141,23 +142,23 @@ def test_the_program_in_c_gives_the_golden_logits(form: str, tmp_path: Path) -> 
 def test_no_compiler_fuses_what_is_rounded_twice(model: Model, tmp_path: Path) -> None:
     if " fma " not in Path("/proc/cpuinfo").read_text(encoding="utf-8"):
         pytest.skip("this processor has no fused multiplications")
-    found = compilation(model, engine())
-    compiled = written(found, tmp_path / "compiled")
-    logits = CModel(found, compiled, "-std=gnu99", "-O3", "-mfma").logits(0, PROMPT)
+    result = compilation(model, engine())
+    compiled = written(result, tmp_path / "compiled")
+    logits = CModel(result, compiled, "-std=gnu99", "-O3", "-mfma").logits(0, PROMPT)
     wanted = program(compiled).feed(PROMPT)
     np.testing.assert_array_equal(logits.view(np.uint32), wanted.view(np.uint32))
 
 
 def test_a_prompt_gives_the_same_in_whatever_pieces(model: Model, tmp_path: Path) -> None:
-    found = [written(compilation(model, engine(), tokens=n), tmp_path / f"{n}") for n in (1, 4)]
-    once, pieces = (program(compiled).feed(PROMPT) for compiled in found)
+    result = [written(compilation(model, engine(), tokens=n), tmp_path / f"{n}") for n in (1, 4)]
+    once, pieces = (program(compiled).feed(PROMPT) for compiled in result)
     np.testing.assert_array_equal(once.view(np.uint32), pieces.view(np.uint32))
 
 
 def test_tokens_in_c_are_those_of_golden_runs(model: Model, tmp_path: Path) -> None:
-    found = compilation(model, engine())
-    compiled = written(found, tmp_path / "compiled")
-    in_c = CModel(found, compiled)
+    result = compilation(model, engine())
+    compiled = written(result, tmp_path / "compiled")
+    in_c = CModel(result, compiled)
     made: list[int] = []
 
     def on_token(_: Any, token: int) -> int:
@@ -187,15 +188,15 @@ def test_tokens_in_c_are_those_of_golden_runs(model: Model, tmp_path: Path) -> N
 def test_the_host_computes_what_functions_of_the_library_do() -> None:
     rng = np.random.default_rng(0)
     x = rng.uniform(-700, 700, 20_000)
-    np.testing.assert_allclose(host.exponential(x), np.exp(x), rtol=4e-16)
+    np.testing.assert_allclose(host_functions.exponential(x), np.exp(x), rtol=4e-16)
     x = 2.0 ** rng.uniform(-60, 60, 20_000)
-    np.testing.assert_allclose(host.inverse_root(x), 1 / np.sqrt(x), rtol=5e-16)
+    np.testing.assert_allclose(host_functions.inverse_root(x), 1 / np.sqrt(x), rtol=5e-16)
     from hwgen.models.run.float_engine import gate
 
     rows = rng.standard_normal((4, 64)).astype(np.float32) * 4
-    for name in host.GATES:
-        found, wanted = host.gated(name, rows, rows), gate(name, rows) * rows
-        np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=1e-6)
+    for name in host_functions.GATES:
+        result, wanted = host.gated(name, rows, rows), gate(name, rows) * rows
+        np.testing.assert_allclose(result, wanted, rtol=2e-6, atol=1e-6)
 
 
 def test_golden_jobs_are_those_of_the_engine(model: Model, tmp_path: Path) -> None:
@@ -216,8 +217,8 @@ def test_golden_jobs_are_those_of_the_engine(model: Model, tmp_path: Path) -> No
 
 
 def test_memory_is_mapped(model: Model) -> None:
-    found = compilation(model, engine(), base=0x8000_0000)
-    for places, alignment in ((found.memory, 64), (found.host, 64), (found.work, 64)):
+    result = compilation(model, engine(), base=0x8000_0000)
+    for places, alignment in ((result.memory, 64), (result.host, 64), (result.work, 64)):
         ends = sorted(
             (array.address + n * array.stride, array.bytes)
             for array in places.arrays.values() for n in range(array.count)
@@ -225,10 +226,10 @@ def test_memory_is_mapped(model: Model) -> None:
         for (address, size), (following, _) in pairwise(ends):
             assert address % alignment == 0
             assert address + size <= following
-    names = [name for name, array in found.memory.arrays.items() if array.region == IMAGE]
-    assert names == [step.inputs["weights"] for step in found.steps.products]
-    assert found.work.arrays["layer.attention.keys"].bytes == 16 * 16
-    assert found.memory.arrays["layer.gate.sums"].region == WORK
+    names = [name for name, array in result.memory.arrays.items() if array.region == IMAGE]
+    assert names == [step.inputs["weights"] for step in result.steps.products]
+    assert result.work.arrays["layer.attention.keys"].bytes == 16 * 16
+    assert result.memory.arrays["layer.gate.sums"].region == WORK
 
 
 def test_what_does_not_fit_says_by_how_much(model: Model) -> None:
@@ -351,5 +352,5 @@ def test_hardware_does_jobs_of_all_forms(form: str, tmp_path: Path) -> None:
     model = quantised(tmp_path, small, **recipe)
     compiled = written(compilation(model, config), tmp_path / "compiled")
     with closing(RtlJobs(compiled, stalls=0.2, read_latency=7)) as rtl:
-        found = list(generate(JobProgram(compiled, rtl), PROMPT, 2))
-    assert found == list(generate(program(compiled), PROMPT, 2))
+        result = list(generate(JobProgram(compiled, rtl), PROMPT, 2))
+    assert result == list(generate(program(compiled), PROMPT, 2))

@@ -23,7 +23,7 @@ from hwgen.models.quantise.recipe import Recipe
 from hwgen.models.quantise.rotation import orthogonal, rotated
 from hwgen.models.run.engine import Run
 from hwgen.models.run.float_engine import FloatEngine
-from sim_tests.models.model_files import Kind, Small
+from sim_tests.models.model_files import Ggml, Small
 from sim_tests.models.test_model_runs import made
 
 TOKENS = [int(token) for token in np.random.default_rng(4).integers(0, 272, 48)]
@@ -60,7 +60,7 @@ def test_int8_stays_near_the_model_and_wider_activations_nearer(
 
 
 def test_smoothing_helps_where_a_channel_is_large_and_changes_nothing_else(tmp_path: Path) -> None:
-    model = made(tmp_path, replace(Small(), kind=Kind.F32))
+    model = made(tmp_path, replace(Small(), weight_type=Ggml.F32))
     gamma = model.description.tensors["layers.0.feed_norm"].values
     with (model.path / "weights.bin").open("r+b") as file:
         file.seek(gamma.offset + 4 * 5)
@@ -113,7 +113,7 @@ def test_integers_of_the_file_are_kept(model: Model, tmp_path: Path) -> None:
 
 
 def test_a_scale_that_all_blocks_share_becomes_one_a_row(tmp_path: Path) -> None:
-    wide = Small(width=512, hidden=512, heads=8, layers=1, kind=Kind.TQ2_0)
+    wide = Small(width=512, hidden=512, heads=8, layers=1, weight_type=Ggml.TQ2_0)
     model = made(tmp_path, wide)
     tensor = model.description.tensors["layers.0.up"]
     assert tensor.scales is not None
@@ -186,7 +186,7 @@ def test_a_turned_model_finds_the_same_and_no_channel_is_large(model: Model) -> 
 
 
 def test_blocks_that_hardware_turns(tmp_path: Path) -> None:
-    model = made(tmp_path, replace(Small(), architecture="qwen2", bias=True, kind=Kind.F32))
+    model = made(tmp_path, replace(Small(), architecture="qwen2", bias=True, weight_type=Ggml.F32))
     wide, _ = quantised(
         model, tmp_path / "wide", activation_bits=16, kv_bits=16, hadamard=8, compensate=False
     )

@@ -19,7 +19,7 @@ from hwgen.models.files.tokenizer import Tokenizer, alphabet, words
 from hwgen.models.run.engine import Run, generate
 from hwgen.models.run.float_engine import FloatEngine, gate
 from hwgen.models.run.sampling import Sampling
-from sim_tests.models.model_files import Kind, Small, byte_tokens, write_gguf
+from sim_tests.models.model_files import Ggml, Small, byte_tokens, write_gguf
 
 SENTENCE = "It's 12345 a's 'RE Été\n\n  x=y_1; "
 
@@ -106,7 +106,7 @@ def plainly(model: Model, tokens: list[int]) -> Any:
             case "gemm":
                 found = given["x"] @ given["weights"].T + given.get("bias", 0)
             case "rope":
-                found = turned(given["x"], of["elements"], of["base"])
+                found = rotate_pairs(given["x"], of["elements"], of["base"])
             case "attention":
                 found = attended(given["query"], given["key"], given["value"], of)
             case "gated":
@@ -117,7 +117,7 @@ def plainly(model: Model, tokens: list[int]) -> Any:
     return values["logits:0"]
 
 
-def turned(x: Any, elements: int, base: float) -> Any:
+def rotate_pairs(x: Any, elements: int, base: float) -> Any:
     found = x.copy()
     for row in range(len(x)):
         for at in range(0, x.shape[1], 2):
@@ -143,7 +143,7 @@ def attended(query: Any, key: Any, value: Any, of: Any) -> Any:
 
 @pytest.mark.parametrize("small", [
     Small(), replace(Small(), architecture="qwen2", bias=True, tied=False),
-    replace(Small(), architecture="bitnet-25", kind=Kind.Q8_0, sub_norms=True, kv_heads=1),
+    replace(Small(), architecture="bitnet-25", weight_type=Ggml.Q8_0, sub_norms=True, kv_heads=1),
 ])  # fmt: skip
 def test_the_reference_is_what_formulas_give(small: Small, tmp_path: Path) -> None:
     one = made(tmp_path, small)

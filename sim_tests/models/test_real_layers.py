@@ -38,7 +38,7 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
     return float(a @ b / np.sqrt((a @ a) * (b @ b)))
 
 
-def turned_by(full: Model, quantised: Model) -> np.ndarray:
+def rotation_of_stream(full: Model, quantised: Model) -> np.ndarray:
     """Return what quantising has multiplied the residual stream by: that of the embeddings."""
     name = full.description.nodes[0].inputs["table"]
     before, after = (model.numbers(name).astype(float) for model in (full, quantised))
@@ -70,8 +70,8 @@ def test_the_first_layer_of_a_published_model(tmp_path: Path) -> None:
     program.run(0, len(tokens), 1)
     x = compiled.arrays["x"]
     found = np.frombuffer(program.memory.read(x.address, x.bytes), "<f4").reshape(len(tokens), -1)
-    turn = turned_by(full, quantised)
-    before, after = double.streams[0] @ turn, double.streams[-1] @ turn
+    rotation = rotation_of_stream(full, quantised)
+    before, after = double.streams[0] @ rotation, double.streams[-1] @ rotation
     assert cosine(found, after) > 0.999
     assert cosine(found - before, after - before) > 0.999
     simulated = run_compiled(compiled, tokens, 1)

@@ -17,7 +17,7 @@ from hwgen.models.files.import_safetensors import unpacked
 from hwgen.models.files.store import Model
 from hwgen.models.run.engine import Run
 from hwgen.models.run.float_engine import FloatEngine
-from sim_tests.models.model_files import Kind, Small, write_gguf
+from sim_tests.models.model_files import Ggml, Small, write_gguf
 
 CONFIG = {
     "model_type": "qwen2", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
@@ -54,8 +54,8 @@ def named(tensors: dict[str, Any]) -> dict[str, Any]:
     found = {}
     for name, array in tensors.items():
         if name.startswith("blk."):
-            _, layer, part, kind = name.split(".")
-            found[f"model.layers.{layer}.{NAMES[part]}.{kind}"] = array
+            _, layer, part, weight_type = name.split(".")
+            found[f"model.layers.{layer}.{NAMES[part]}.{weight_type}"] = array
         else:
             own = {"token_embd.weight": "model.embed_tokens.weight"}
             found[own.get(name, "model.norm.weight")] = array
@@ -76,7 +76,7 @@ def refused(source: Path, directory: Path) -> str:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
 def test_a_decoder_is_that_of_its_gguf_file(dtype: Any, tmp_path: Path) -> None:
-    small = Small(architecture="qwen2", kind=Kind.F32, embedding=Kind.F32, bias=True)
+    small = Small(architecture="qwen2", weight_type=Ggml.F32, embedding=Ggml.F32, bias=True)
     tensors = write_gguf(tmp_path / "small.gguf", small)
     gguf = imported(tmp_path / "small.gguf", tmp_path / "gguf")
     given = {name: array.astype(dtype) for name, array in named(tensors).items()}
@@ -89,12 +89,12 @@ def test_a_decoder_is_that_of_its_gguf_file(dtype: Any, tmp_path: Path) -> None:
 
 
 def test_attention_of_mistral_looks_back_so_far(tmp_path: Path) -> None:
-    small = Small(kind=Kind.F32, embedding=Kind.F32)
+    small = Small(weight_type=Ggml.F32, embedding=Ggml.F32)
     tensors = named(write_gguf(tmp_path / "small.gguf", small))
-    for number, (kind, given, window) in enumerate(
+    for number, (weight_type, given, window) in enumerate(
         (("mistral", 5, 5), ("mistral", None, 0), ("qwen2", 5, 0))
     ):
-        config = {**CONFIG, "model_type": kind, "sliding_window": given}
+        config = {**CONFIG, "model_type": weight_type, "sliding_window": given}
         write(tmp_path / "hf", tensors, config)
         model = imported(tmp_path / "hf", tmp_path / str(number))
         found = {node.attributes.get("window", 0) for node in model.description.nodes
@@ -105,7 +105,9 @@ def test_attention_of_mistral_looks_back_so_far(tmp_path: Path) -> None:
 
 
 def test_packed_ternary_weights_are_four_rows_a_byte(tmp_path: Path) -> None:
-    small = Small(architecture="bitnet-25", kind=Kind.F32, embedding=Kind.F32, sub_norms=True)
+    small = Small(
+        architecture="bitnet-25", weight_type=Ggml.F32, embedding=Ggml.F32, sub_norms=True
+    )
     tensors = named(write_gguf(tmp_path / "small.gguf", small))
     rng = np.random.default_rng(1)
     wanted = {}
@@ -137,7 +139,7 @@ def test_packed_ternary_weights_are_four_rows_a_byte(tmp_path: Path) -> None:
 
 
 def test_what_is_not_supported_or_cannot_be_is_named(tmp_path: Path) -> None:
-    small = Small(architecture="qwen2", kind=Kind.F32, embedding=Kind.F32)
+    small = Small(architecture="qwen2", weight_type=Ggml.F32, embedding=Ggml.F32)
     tensors = named(write_gguf(tmp_path / "small.gguf", small))
     source, out = tmp_path / "hf", tmp_path / "out"
     out.mkdir()
@@ -177,7 +179,7 @@ def test_what_is_not_supported_or_cannot_be_is_named(tmp_path: Path) -> None:
 
 
 def test_mutated_files_are_read_or_refused(tmp_path: Path) -> None:
-    small = Small(architecture="qwen2", layers=1, kind=Kind.F32, embedding=Kind.F32)
+    small = Small(architecture="qwen2", layers=1, weight_type=Ggml.F32, embedding=Ggml.F32)
     tensors = named(write_gguf(tmp_path / "small.gguf", small))
     source, out = tmp_path / "hf", tmp_path / "out"
     out.mkdir()

@@ -17,7 +17,7 @@ from hwgen.cli import main
 from hwgen.errors import InputError, ToolMissing
 from hwgen.models.files.tokenizer import Tokenizer
 from hwgen.models.files.tokenizer_json import JsonTokenizer, tokenizer_document, tokenizer_of
-from sim_tests.models.model_files import Kind, Small, byte_tokens, write_gguf
+from sim_tests.models.model_files import Ggml, Small, byte_tokens, write_gguf
 from sim_tests.models.test_safetensors import CONFIG, imported, named, write
 
 TEXT = "The cat, 42 mats – and ünïcode\n"
@@ -70,7 +70,7 @@ def test_what_follows_keeps_its_blank() -> None:
 
 
 def directory(path: Path, tokenizer: Any) -> Path:
-    small = Small(architecture="qwen2", kind=Kind.F32, embedding=Kind.F32)
+    small = Small(architecture="qwen2", weight_type=Ggml.F32, embedding=Ggml.F32)
     write(
         path / "hf",
         named(write_gguf(path / "small.gguf", small)),

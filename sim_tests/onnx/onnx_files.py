@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 QONNX = "qonnx.custom_op.general"
 MICROSOFT = "com.microsoft"
-_KINDS = {
+_TENSOR_TYPES = {
     "float32": TensorProto.FLOAT, "uint8": TensorProto.UINT8, "int8": TensorProto.INT8,
     "int32": TensorProto.INT32, "int64": TensorProto.INT64,
 }  # fmt: skip
@@ -44,7 +44,7 @@ class Net:
         return f"{hint}_{self._count}"
 
     def input(self, name: str, shape: Sequence[Any], dtype: str = "float32") -> str:
-        self.inputs.append(helper.make_tensor_value_info(name, _KINDS[dtype], shape))
+        self.inputs.append(helper.make_tensor_value_info(name, _TENSOR_TYPES[dtype], shape))
         return name
 
     def constant(self, array: Any, hint: str = "c") -> str:
@@ -52,14 +52,14 @@ class Net:
         self.constants[name] = np.asarray(array)
         return name
 
-    def op(self, kind: str, *inputs: str, domain: str = "", outputs: int = 1, **at: Any) -> Any:
-        name = self.name(kind)
+    def op(self, operator: str, *inputs: str, domain: str = "", outputs: int = 1, **at: Any) -> Any:
+        name = self.name(operator)
         names = [f"{name}/out{i}" if outputs > 1 else f"{name}/out" for i in range(outputs)]
-        self.nodes.append(helper.make_node(kind, inputs, names, name, domain=domain, **at))
+        self.nodes.append(helper.make_node(operator, inputs, names, name, domain=domain, **at))
         return names[0] if outputs == 1 else names
 
     def output(self, name: str, dtype: str = "float32") -> None:
-        self.outputs.append(helper.make_tensor_value_info(name, _KINDS[dtype], None))
+        self.outputs.append(helper.make_tensor_value_info(name, _TENSOR_TYPES[dtype], None))
 
     def model(self, opset: int = 17) -> Any:
         graph = helper.make_graph(

@@ -74,24 +74,24 @@ def quantised(model: Model, work: Path) -> Model:
 
 def drawn(model: Model, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Return inputs of a network."""
-    found: dict[str, np.ndarray] = {}
+    result: dict[str, np.ndarray] = {}
     for name in model.description.inputs:
         shape = [int(n) for n in model.description.arrays[name]]
-        kind = model.description.types.get(name, "float32")
-        if kind == "float32":
-            found[name] = rng.standard_normal(shape).astype(np.float32)
+        net_name = model.description.types.get(name, "float32")
+        if net_name == "float32":
+            result[name] = rng.standard_normal(shape).astype(np.float32)
         else:
-            found[name] = rng.integers(0, 20, shape).astype(kind)
-    return found
+            result[name] = rng.integers(0, 20, shape).astype(net_name)
+    return result
 
 
 def compiled(
     model: Model, config: GemmStreamConfig, path: Path, **settings: Any
 ) -> tuple[NetworkCompilation, CompiledNetwork]:
-    found = NetworkCompilation(model, config, Settings(**settings))
+    result = NetworkCompilation(model, config, Settings(**settings))
     path.mkdir()
-    found.write(path)
-    return found, CompiledNetwork(path)
+    result.write(path)
+    return result, CompiledNetwork(path)
 
 
 def golden(network: CompiledNetwork) -> NetworkProgram:
@@ -103,13 +103,13 @@ class CNetwork(JobsInC):
 
     def __init__(
         self,
-        found: NetworkCompilation,
+        result: NetworkCompilation,
         network: CompiledNetwork,
         *options: str,
         cxx: bool = False,
         text: str = "",
     ) -> None:
-        files = network_driver(found)
+        files = network_driver(result)
         if text:
             files[f"{network.config.name}_infer.c"] = text
         language = ["-x", "c++", "-std=c++11"] if cxx else ["-std=c99"]
@@ -132,22 +132,22 @@ class CNetwork(JobsInC):
         return self.call("infer", *map(ctypes.byref, pointers)), outputs
 
 
-def same(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> None:
+def same(result: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> None:
     """Hold arrays against others in every bit."""
-    assert list(found) == list(wanted)
+    assert list(result) == list(wanted)
     for name, array in wanted.items():
-        assert found[name].dtype == array.dtype, name
-        assert found[name].tobytes() == array.tobytes(), name
+        assert result[name].dtype == array.dtype, name
+        assert result[name].tobytes() == array.tobytes(), name
 
 
-@pytest.mark.parametrize("kind", NETS)
-def test_the_program_in_c_gives_the_golden_outputs(kind: str, tmp_path: Path) -> None:
-    model = imported(NETS[kind](), tmp_path)
-    if kind == "floats":
+@pytest.mark.parametrize("net_name", NETS)
+def test_the_program_in_c_gives_the_golden_outputs(net_name: str, tmp_path: Path) -> None:
+    model = imported(NETS[net_name](), tmp_path)
+    if net_name == "floats":
         model = quantised(model, tmp_path)
-    found, network = compiled(model, engine(), tmp_path / "compiled", base=0x4000_0000)
+    result, network = compiled(model, engine(), tmp_path / "compiled", base=0x4000_0000)
     program, reference = golden(network), TensorEngine(model)
-    in_c = CNetwork(found, network, cxx=kind == "encoder")
+    in_c = CNetwork(result, network, cxx=net_name == "encoder")
     rng = np.random.default_rng(1)
     for _ in range(2):
         inputs = drawn(model, rng)
@@ -156,7 +156,7 @@ def test_the_program_in_c_gives_the_golden_outputs(kind: str, tmp_path: Path) ->
         assert status == 0
         same(outputs, wanted)
         for name, array in reference.run(inputs).items():
-            if kind in ("encoder", "floats"):  # softmax and norms are summed in another order
+            if net_name in ("encoder", "floats"):  # softmax and norms are summed in another order
                 np.testing.assert_allclose(wanted[name], array, atol=0.05)
             else:
                 assert array.tobytes() == wanted[name].tobytes()
@@ -210,8 +210,8 @@ def host_net() -> Net:
     keep(net.op("Where", both, x, floats(6, 1)))
     keep(net.op("Cast", both, to=6), "int32")
     large = net.op("Mul", x, net.constant(np.float32(300)))
-    for kind, dtype in ((2, "uint8"), (3, "int8"), (6, "int32"), (7, "int64")):
-        keep(net.op("Cast", large, to=kind), dtype)
+    for net_name, dtype in ((2, "uint8"), (3, "int8"), (6, "int32"), (7, "int64")):
+        keep(net.op("Cast", large, to=net_name), dtype)
     keep(net.op("Clip", x, net.constant(np.float32(-0.5)), net.constant(np.float32(0.75))))
     keep(net.op("Clip", codes, net.constant(np.int32(-5)), net.constant(np.int32(9))), "int32")
     keep(net.op("Transpose", x, perm=[3, 0, 2, 1]))
@@ -248,7 +248,7 @@ def test_every_operation_of_the_host(tmp_path: Path) -> None:
     net.write(path, opset=20)
     assert main(["model", "import", str(path), "--output", str(tmp_path / "model")]) == 0
     model = Model(tmp_path / "model")
-    found, network = compiled(model, engine(), tmp_path / "compiled")
+    result, network = compiled(model, engine(), tmp_path / "compiled")
     assert names_in_c(network.inputs) == ["_int", "_9_codes"]
     rng = np.random.default_rng(3)
     x = rng.standard_normal((1, 4, 6, 5)).astype(np.float32) * 2
@@ -257,7 +257,7 @@ def test_every_operation_of_the_host(tmp_path: Path) -> None:
     inputs["9 codes"].reshape(-1)[:5] = -(1 << 31), 0, 4, -4, (1 << 31) - 1
     wanted = golden(network).run(inputs)
     assert len(wanted) > 60
-    status, outputs = CNetwork(found, network, "-O1").infer(inputs)
+    status, outputs = CNetwork(result, network, "-O1").infer(inputs)
     assert status == 0
     for name, array in wanted.items():
         if array.dtype == np.float32:
@@ -284,15 +284,15 @@ def test_functions_are_those_of_the_library() -> None:
         ("softplus", np.logaddexp(0, x)), ("sin", np.sin(x)), ("cos", np.cos(x)),
         ("sigmoid", 1 / (1 + np.exp(-x))),
     ):  # fmt: skip
-        found = FUNCTIONS_OF_HOST[name](x)
-        np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-38, err_msg=name)
+        result = FUNCTIONS_OF_HOST[name](x)
+        np.testing.assert_allclose(result, wanted, rtol=1e-11, atol=1e-38, err_msg=name)
     positive = np.abs(x[x != 0])
     np.testing.assert_allclose(FUNCTIONS_OF_HOST["log"](positive), np.log(positive), rtol=1e-14,
                                atol=1e-16)  # fmt: skip
     y = rng.uniform(-8, 8, len(positive))
     inside = np.abs(y * np.log(positive)) < 80
-    found = power(positive, y)[inside]
-    np.testing.assert_allclose(found, (positive**y)[inside], rtol=1e-13)
+    result = power(positive, y)[inside]
+    np.testing.assert_allclose(result, (positive**y)[inside], rtol=1e-13)
     with np.errstate(all="ignore"):
         signs = power(np.array([-2.0, -2.0, -2.0, 0.0, 0.0]), np.array([3.0, 2.5, -2.0, 0.0, 2.0]))
     np.testing.assert_allclose(signs, [-8.0, np.nan, 0.25, 1.0, 0.0])
@@ -304,14 +304,14 @@ def test_roots_are_rounded_as_they_must_be(tmp_path: Path) -> None:
     net.output(net.op("Sqrt", x))
     net.output(net.op("MatMulInteger", net.input("codes", (1, 3), "int8"), net.narrow(3, 2)),
                "int32")  # fmt: skip
-    found, network = compiled(imported(net, tmp_path), engine(), tmp_path / "compiled")
+    result, network = compiled(imported(net, tmp_path), engine(), tmp_path / "compiled")
     rng = np.random.default_rng(2)
     bits = rng.integers(0, 0x7F800000, (1, 20000), np.int64).astype(np.int32)
     squares = (rng.integers(1 << 22, 1 << 23, 10000).astype(np.float64) / (1 << 11)) ** 2
     values = bits.view(np.float32)
     values[0, 10000:] = squares.astype(np.float32)
     values[0, :3] = 0.0, 4.0, np.inf
-    status, outputs = CNetwork(found, network).infer(
+    status, outputs = CNetwork(result, network).infer(
         {"x": values, "codes": np.array([[1, -2, 3]], np.int8)}
     )
     assert status == 0
@@ -322,26 +322,26 @@ def test_no_compiler_fuses_what_is_rounded_twice(tmp_path: Path) -> None:
     if " fma " not in Path("/proc/cpuinfo").read_text(encoding="utf-8"):
         pytest.skip("this processor has no fused multiplications")
     model = imported(encoder(7), tmp_path)
-    found, network = compiled(model, engine(), tmp_path / "compiled")
+    result, network = compiled(model, engine(), tmp_path / "compiled")
     inputs = drawn(model, np.random.default_rng(5))
-    status, outputs = CNetwork(found, network, "-O3", "-mfma", "-fno-builtin").infer(inputs)
+    status, outputs = CNetwork(result, network, "-O3", "-mfma", "-fno-builtin").infer(inputs)
     assert status == 0
     same(outputs, golden(network).run(inputs))
 
 
 def test_what_cannot_be_looked_up_or_quantised_is_said(tmp_path: Path) -> None:
     model = imported(encoder(7), tmp_path, "encoder")
-    found, network = compiled(model, engine(), tmp_path / "one")
+    result, network = compiled(model, engine(), tmp_path / "one")
     inputs = drawn(model, np.random.default_rng(5))
     inputs["tokens"][0, 2] = 20
-    assert CNetwork(found, network).infer(inputs)[0] == -100
+    assert CNetwork(result, network).infer(inputs)[0] == -100
     with pytest.raises(InputError, match=r"Gather.*are not within the 20"):
         golden(network).run(inputs)
     model = imported(dynamic_mlp(5), tmp_path, "dynamic")
-    found, network = compiled(model, engine(), tmp_path / "two")
+    result, network = compiled(model, engine(), tmp_path / "two")
     inputs = drawn(model, np.random.default_rng(5))
     inputs["x"][0, 3] = np.inf
-    assert CNetwork(found, network).infer(inputs)[0] == -101
+    assert CNetwork(result, network).infer(inputs)[0] == -101
     with pytest.raises(InputError, match="no finite number"):
         golden(network).run(inputs)
 
@@ -349,10 +349,10 @@ def test_what_cannot_be_looked_up_or_quantised_is_said(tmp_path: Path) -> None:
 def test_a_mutated_program_is_noticed(tmp_path: Path) -> None:
     """Changes of the emitted C, each of which must show in the outputs."""
     model = imported(qdq_cnn(1), tmp_path)
-    found, network = compiled(model, engine(), tmp_path / "compiled")
+    result, network = compiled(model, engine(), tmp_path / "compiled")
     inputs = drawn(model, np.random.default_rng(1))
     wanted = golden(network).run(inputs)
-    text = network_driver(found)["engine_infer.c"]
+    text = network_driver(result)["engine_infer.c"]
     for before, after in (
         ("found -= (uint32_t)x_zero", "found += (uint32_t)x_zero"),
         ("form->before[axis];", "form->before[axis] + 1;"),
@@ -361,7 +361,7 @@ def test_a_mutated_program_is_noticed(tmp_path: Path) -> None:
     ):  # fmt: skip
         assert before in text
         changed = text.replace(before, after)
-        status, outputs = CNetwork(found, network, text=changed).infer(inputs)
+        status, outputs = CNetwork(result, network, text=changed).infer(inputs)
         name = network.outputs[0]
         assert status or outputs[name].tobytes() != wanted[name].tobytes(), before
 
@@ -481,10 +481,10 @@ def test_hardware_does_the_jobs(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["cnn", "QLinear", "floats"])
-def test_hardware_does_jobs_of_other_networks(kind: str, tmp_path: Path) -> None:
-    model = imported(NETS[kind](), tmp_path)
-    if kind == "floats":
+@pytest.mark.parametrize("net_name", ["cnn", "QLinear", "floats"])
+def test_hardware_does_jobs_of_other_networks(net_name: str, tmp_path: Path) -> None:
+    model = imported(NETS[net_name](), tmp_path)
+    if net_name == "floats":
         model = quantised(model, tmp_path)
     network = compiled(model, engine(queue=4), tmp_path / "compiled")[1]
     inputs = drawn(model, np.random.default_rng(4))
@@ -523,8 +523,8 @@ def test_a_network_of_others(tmp_path: Path) -> None:
     arguments = ["--output", str(tmp_path / "int8"), "--calibration", str(tmp_path / "x.npy")]
     assert main(["model", "quantise", str(path), *arguments]) == 0
     config = cast(GemmStreamConfig, load_config(ROOT / "configs/gemm_stream.yaml"))
-    found, network = compiled(Model(tmp_path / "int8"), config, tmp_path / "compiled")
+    result, network = compiled(Model(tmp_path / "int8"), config, tmp_path / "compiled")
     inputs[name] = inputs[name].astype(network.forms[name][1])
-    status, outputs = CNetwork(found, network, "-O2").infer(inputs)
+    status, outputs = CNetwork(result, network, "-O2").infer(inputs)
     assert status == 0
     same(outputs, golden(network).run(inputs))

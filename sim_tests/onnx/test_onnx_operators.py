@@ -29,65 +29,65 @@ def c(net: Net, array: Any, dtype: str = "int64") -> str:
     return net.constant(np.asarray(array, dtype))
 
 
-def one(kind: str, *shape: int, opset: int = 17, **at: Any) -> tuple[str, Case, int]:
-    return kind, lambda net: net.op(kind, x_of(net, *shape), **at), opset
+def one(operator: str, *shape: int, opset: int = 17, **at: Any) -> tuple[str, Case, int]:
+    return operator, lambda net: net.op(operator, x_of(net, *shape), **at), opset
 
 
-def two(kind: str, constant: Any = None) -> tuple[str, Case, int]:
+def two(operator: str, constant: Any = None) -> tuple[str, Case, int]:
     values = np.linspace(-2, 2.5, 12).reshape(3, 4) if constant is None else constant
-    return kind, lambda net: net.op(kind, x_of(net), c(net, values, "float32")), 17
+    return operator, lambda net: net.op(operator, x_of(net), c(net, values, "float32")), 17
 
 
-def compared(kind: str) -> tuple[str, Case, int]:
+def compared(operator: str) -> tuple[str, Case, int]:
     def make(net: Net) -> Any:
-        return net.op("Cast", net.op(kind, x_of(net), c(net, np.full(4, 0.5), "float32")), to=1)
+        return net.op("Cast", net.op(operator, x_of(net), c(net, np.full(4, 0.5), "float32")), to=1)
 
-    return kind, make, 17
+    return operator, make, 17
 
 
-def logic(kind: str) -> tuple[str, Case, int]:
+def logic(operator: str) -> tuple[str, Case, int]:
     def make(net: Net) -> Any:
         x, half = x_of(net), c(net, 0.5, "float32")
         both = net.op("Greater", x, half), net.op("Less", x, c(net, 1.5, "float32"))
-        return net.op("Cast", net.op(kind, *(both if kind != "Not" else both[:1])), to=1)
+        return net.op("Cast", net.op(operator, *(both if operator != "Not" else both[:1])), to=1)
 
-    return kind, make, 17
+    return operator, make, 17
 
 
-def moves(kind: str, *operands: Any, outputs: int = 1, shape: Any = (2, 3, 4), opset: int = 17,
+def moves(operator: str, *operands: Any, outputs: int = 1, shape: Any = (2, 3, 4), opset: int = 17,
           **at: Any) -> tuple[str, Case, int]:  # fmt: skip
     def make(net: Net) -> Any:
         given = [c(net, array) if array is not None else "" for array in operands]
-        found = net.op(kind, x_of(net, *shape), *given, outputs=outputs, **at)
+        found = net.op(operator, x_of(net, *shape), *given, outputs=outputs, **at)
         return found if outputs == 1 else found[0]
 
-    return kind, make, opset
+    return operator, make, opset
 
 
-def shaped(kind: str) -> tuple[str, Case, int]:
+def shaped(operator: str) -> tuple[str, Case, int]:
     """Make an operator on shapes, in a reshape that is thereby fixed."""
 
     def make(net: Net) -> Any:
         x = x_of(net)
-        match kind:
+        match operator:
             case "Size":
                 shape = net.op("Reshape", net.op("Size", x), c(net, [1]))
             case "ConstantOfShape":
-                ones = net.op(kind, c(net, [3]))
+                ones = net.op(operator, c(net, [3]))
                 more = net.op("Unsqueeze", net.op("ReduceSum", ones), c(net, [0]))
                 return net.op("Add", x, more)
             case "Range":
-                places = net.op(kind, c(net, 0), c(net, 3), c(net, 2))
+                places = net.op(operator, c(net, 0), c(net, 3), c(net, 2))
                 return net.op("Gather", x, places, axis=1)
             case "Constant":
-                return net.op("Reshape", x, net.op(kind, value_ints=[4, 6]))
+                return net.op("Reshape", x, net.op(operator, value_ints=[4, 6]))
             case "Concat":
-                shape = net.op(kind, net.op("Shape", x, end=1), c(net, [12]), axis=0)
+                shape = net.op(operator, net.op("Shape", x, end=1), c(net, [12]), axis=0)
             case _:
                 shape = net.op("Shape", x)
         return net.op("Reshape", x, shape)
 
-    return kind, make, 17
+    return operator, make, 17
 
 
 def gather(net: Net) -> Any:
@@ -154,18 +154,18 @@ def matmul(net: Net) -> Any:
     return net.op("MatMul", turned, found)
 
 
-def linear(kind: str) -> Case:
+def linear(operator: str) -> Case:
     def make(net: Net) -> Any:
         first, second, after = (net.point(0.02, 0.1) for _ in range(3))
         x = net.quantise(x_of(net, 1, 4, 5, 5), first)
-        if kind == "QLinearGlobalAveragePool":
-            found = net.op(kind, x, *first, *after, domain=MICROSOFT, channels_last=0)
-        elif kind == "QLinearConcat":
+        if operator == "QLinearGlobalAveragePool":
+            found = net.op(operator, x, *first, *after, domain=MICROSOFT, channels_last=0)
+        elif operator == "QLinearConcat":
             y = net.quantise("x", second)
-            found = net.op(kind, *after, x, *first, y, *second, domain=MICROSOFT, axis=1)
+            found = net.op(operator, *after, x, *first, y, *second, domain=MICROSOFT, axis=1)
         else:
             y = net.quantise("x", second)
-            found = net.op(kind, x, *first, y, *second, *after, domain=MICROSOFT)
+            found = net.op(operator, x, *first, y, *second, *after, domain=MICROSOFT)
         return net.op("Cast", found, to=1)
 
     return make
@@ -186,15 +186,17 @@ def qlinear_conv(net: Net) -> Any:
     return net.op("Cast", found, to=1)
 
 
-def integer_product(kind: str) -> Case:
+def integer_product(operator: str) -> Case:
     def make(net: Net) -> Any:
         point = net.point()
         shape, weights = (
-            ((2, 8), (8, 6)) if kind == "MatMulInteger" else ((1, 2, 5, 5), (4, 2, 2, 2))
+            ((2, 8), (8, 6)) if operator == "MatMulInteger" else ((1, 2, 5, 5), (4, 2, 2, 2))
         )
         x = net.quantise(x_of(net, *shape), point)
         zero = net.constant(np.int8(3))
-        found = net.op(kind, x, net.narrow(*weights), point[1], zero if kind[0] == "M" else "")
+        found = net.op(
+            operator, x, net.narrow(*weights), point[1], zero if operator[0] == "M" else ""
+        )
         return net.op("Cast", found, to=1)
 
     return make
@@ -205,16 +207,16 @@ def dynamic(net: Net) -> Any:
     return net.op("DequantizeLinear", codes, scale, zero)
 
 
-def to_float(kind: str) -> Case:
+def to_float(operator: str) -> Case:
     def make(net: Net) -> Any:
         x, scale = x_of(net, 2, 8), c(net, net.rng.uniform(0.01, 0.02, 6), "float32")
         zero = net.constant(np.zeros(6, np.int8))
         bias = c(net, net.rng.standard_normal(6), "float32")
-        if kind == "DynamicQuantizeMatMul":
-            return net.op(kind, x, net.narrow(8, 6), scale, zero, bias, domain=MICROSOFT)
+        if operator == "DynamicQuantizeMatMul":
+            return net.op(operator, x, net.narrow(8, 6), scale, zero, bias, domain=MICROSOFT)
         point = net.point()
         operands = net.quantise(x, point), net.narrow(8, 6), point[0], scale, point[1], zero, bias
-        return net.op(kind, *operands, domain=MICROSOFT)
+        return net.op(operator, *operands, domain=MICROSOFT)
 
     return make
 
@@ -230,7 +232,7 @@ def qdq(domain: str, name: str) -> tuple[str, Case, int]:
 
 _WINDOW: dict[str, Any] = {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]}
 CASES: list[tuple[str, Case, int]] = [
-    *(one(kind) for kind in (
+    *(one(operator) for operator in (
         "Identity", "Dropout", "Relu", "Elu", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "Erf",
         "Exp", "Neg", "Abs", "Floor", "Ceil", "Round", "Sign", "Softplus", "Sin", "Cos",
         "Reciprocal", "LogSoftmax",
@@ -241,10 +243,10 @@ CASES: list[tuple[str, Case, int]] = [
     one("Gelu", opset=20), one("Gelu", opset=20, approximate="tanh"),
     (MICROSOFT + ":Gelu", lambda net: net.op("Gelu", x_of(net), domain=MICROSOFT), 17),
     (MICROSOFT + ":FastGelu", lambda net: net.op("FastGelu", x_of(net), domain=MICROSOFT), 17),
-    *(two(kind) for kind in ("Add", "Sub", "Mul", "Div", "Max", "Min", "Sum", "PRelu")),
+    *(two(operator) for operator in ("Add", "Sub", "Mul", "Div", "Max", "Min", "Sum", "PRelu")),
     two("Pow", [2.0]), two("Pow", [3.0]),
     *(compared(k) for k in ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual")),
-    *(logic(kind) for kind in ("And", "Or", "Not")),
+    *(logic(operator) for operator in ("And", "Or", "Not")),
     ("Mod", lambda net: net.op("Cast", net.op("Mod", net.op("Cast", x_of(net), to=7), c(net, 3)),
                                to=1), 17),
     ("IsNaN", lambda net: net.op("Cast", net.op("IsNaN", net.op("Log", x_of(net))), to=1), 17),
@@ -275,15 +277,15 @@ CASES: list[tuple[str, Case, int]] = [
     ("Conv", conv((7, 6), 1, False, strides=[2, 1], auto_pad="SAME_LOWER"), 17),
     ("Conv", conv((4, 4, 4), 1, True, strides=[2, 1, 1]), 17),
     ("Gemm", gemm, 17), ("MatMul", matmul, 17),
-    *((f"{MICROSOFT}:{kind}", linear(kind), 17) for kind in (
+    *((f"{MICROSOFT}:{operator}", linear(operator), 17) for operator in (
         "QLinearAdd", "QLinearMul", "QLinearConcat", "QLinearGlobalAveragePool")),
     ("QLinearMatMul", qlinear_matmul, 17), ("QLinearConv", qlinear_conv, 17),
     ("MatMulInteger", integer_product("MatMulInteger"), 17),
     ("ConvInteger", integer_product("ConvInteger"), 17), ("DynamicQuantizeLinear", dynamic, 17),
     (MICROSOFT + ":MatMulIntegerToFloat", to_float("MatMulIntegerToFloat"), 17),
     (MICROSOFT + ":DynamicQuantizeMatMul", to_float("DynamicQuantizeMatMul"), 17),
-    *(qdq(domain, kind) for domain in ("", MICROSOFT)
-      for kind in ("QuantizeLinear", "DequantizeLinear")),
+    *(qdq(domain, operator) for domain in ("", MICROSOFT)
+      for operator in ("QuantizeLinear", "DequantizeLinear")),
 ]  # fmt: skip
 
 EXACT = (
@@ -319,7 +321,9 @@ def test_an_operator_is_that_of_onnx_runtime(
 
 def test_every_operator_is_tested() -> None:
     tested = {case[0] for case in CASES}
-    qonnx = {domain + kind for domain in QONNX for kind in ("Quant", "BipolarQuant", "Trunc")}
+    qonnx = {
+        domain + operator for domain in QONNX for operator in ("Quant", "BipolarQuant", "Trunc")
+    }
     assert set(OPERATORS) - tested == qonnx  # which test_onnx.py has
 
 

@@ -104,12 +104,12 @@ class Bench:
         await self.reset(1)
         self.dut.stop.value = 0
 
-    async def answered_by(self, kind: Any, bus: Any) -> Any:
+    async def answered_by(self, ram_type: Any, bus: Any) -> Any:
         """Let a memory that somebody else has written answer, with the same contents; return it."""
         dut = self.dut
         self.memory_answers = False
         logging.getLogger(f"cocotb.{dut._name}.mem").setLevel(logging.ERROR)
-        ram = kind(bus.from_prefix(dut, "mem"), dut.clk, dut.rst, size=MEMORY_BYTES)
+        ram = ram_type(bus.from_prefix(dut, "mem"), dut.clk, dut.rst, size=MEMORY_BYTES)
         ram.write(0, bytes(self.image))
         await self.reset()
         return ram

@@ -38,7 +38,7 @@ async def access(bench: ControlBench) -> None:
     """Every word of the address space, read and written with all strobes, some and none."""
     bench.port()
     await bench.begin()
-    held = {name: 0 for name, register in MAP.items() if register.access == "rw"}
+    stored = {name: 0 for name, register in MAP.items() if register.access == "rw"}
     readable = {}
     for name, register in MAP.items():
         resp, value = await bench.host.read(register.offset)
@@ -63,14 +63,14 @@ async def access(bench: ControlBench) -> None:
             legal = found is not None and found.access != "ro"
             assert resp == (OKAY if legal else SLVERR), f"writing {offset:#x} gives {resp}"
             if found is not None and found.access == "rw":
-                held[found.name] = contents(found, merged(held[found.name], value, strobe))
+                stored[found.name] = contents(found, merged(stored[found.name], value, strobe))
             resp, value = await bench.host.read(offset + low)
             if found is None:
                 assert (resp, value) == (SLVERR, 0), f"reading {offset:#x} gives {resp}"
             else:
-                wanted = held.get(found.name, readable[found.name])
+                wanted = stored.get(found.name, readable[found.name])
                 assert (resp, value) == (OKAY, wanted), f"{found.name}: {value:#x}, not {wanted:#x}"
-    for name, value in held.items():
+    for name, value in stored.items():
         assert await bench.read(name) == value, f"{name} was changed by another access"
     assert await bench.read("SUBMITTED") == 0
     assert bench.consumers.stops == 0
@@ -312,12 +312,12 @@ async def at_once(bench: ControlBench) -> None:
     for cause in ("read_error", "write_error"):
         for count in (1, QUEUE):
             consumers = bench.consumers
-            consumers.pace, consumers.held = 1.0, {LAST}
+            consumers.pace, consumers.stalled = 1.0, {LAST}
             for _ in range(count):
                 assert await bench.submit() == OKAY
             await bench.cycles(4 * len(CONSUMERS))
             await trouble(bench, cause, together=True)
-            consumers.held = set()
+            consumers.stalled = set()
             await bench.check_states()
             assert await bench.submit() == OKAY
             await bench.drained()

@@ -93,7 +93,7 @@ class Port:
             cocotb.start_soon(self._send(channel))
         for channel in ("b", "r"):
             getattr(dut, f"{channel}ready").value = 0
-            cocotb.start_soon(self._take(channel))
+            cocotb.start_soon(self._pop_answers(channel))
 
     def _stalls(self, channel: str) -> bool:
         return bool(self.rng.random() < self.idle[channel])
@@ -112,21 +112,23 @@ class Port:
                 sending = True
             valid.value = int(sending)
 
-    async def _take(self, channel: str) -> None:
+    async def _pop_answers(self, channel: str) -> None:
         valid, ready = getattr(self.dut, f"{channel}valid"), getattr(self.dut, f"{channel}ready")
         fields = [self.dut.bresp] if channel == "b" else [self.dut.rresp, self.dut.rdata]
-        held: list[int] | None = None
+        previous: list[int] | None = None
         while True:
             await RisingEdge(self.dut.clk)
             if self.dut.rst.value == 1:
-                held = None
+                previous = None
                 continue
             now = [int(field.value) for field in fields] if valid.value == 1 else None
-            assert held is None or now == held, f"{channel}: an answer changed before it was taken"
-            held = now
+            assert previous is None or now == previous, (
+                f"{channel}: an answer changed before it was taken"
+            )
+            previous = now
             if now is not None and ready.value == 1:
                 self._answers[channel].append((now[0], now[-1]))
-                held = None
+                previous = None
             ready.value = int(not self._stalls(channel))
 
     def _put(self, channel: str, **values: int) -> None:
@@ -202,7 +204,7 @@ class Consumers:
         self.dut, self.rng = dut, rng
         self.pace, self.flushes, self.stops = 0.5, 0, 0
         self.events = 0.0
-        self.held: set[str] = set()  # consumers that are not done with anything
+        self.stalled: set[str] = set()  # consumers that are not done with anything
         self.strike = ""  # an error to come together with the end of a job
         self.forget()
         for name in (*EVENTS, "read_error", "write_error", "busy"):
@@ -292,7 +294,7 @@ class Consumers:
             go = (
                 getattr(self.dut, f"{name}_valid").value == 1
                 and name not in self._pulsed
-                and name not in self.held
+                and name not in self.stalled
                 and number < limit
                 and self.rng.random() < self.pace
             )

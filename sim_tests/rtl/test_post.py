@@ -44,8 +44,8 @@ Record = Callable[[str, object], None]
 ALL = (OUTPUTS, ACTIVATIONS, ROUNDINGS)
 
 
-def features(accumulator: str, *given: Any, **options: Any) -> PostFeatures:
-    return PostFeatures(integer(accumulator), *given, **options)
+def features(accumulator: str, *arguments: Any, **options: Any) -> PostFeatures:
+    return PostFeatures(integer(accumulator), *arguments, **options)
 
 
 # -- scales ---------------------------------------------------------------------------------------
@@ -98,10 +98,12 @@ WRONG_SETTINGS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "message"), WRONG_SETTINGS, ids=[m for _, m in WRONG_SETTINGS])
-def test_wrong_settings(given: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "message"), WRONG_SETTINGS, ids=[m for _, m in WRONG_SETTINGS]
+)
+def test_wrong_settings(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=f"^{message}"):
-        PostSettings(**given)
+        PostSettings(**arguments)
 
 
 def test_wrong_scaled_settings() -> None:
@@ -131,7 +133,7 @@ def test_settings_that_hardware_does_not_have() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
         (("int1", ("int8",)), r"accumulator: must be 2\.\.64 bits wide, not int1"),
         (("int8", ()), "outputs: must name at least one of raw, int4"),
@@ -140,9 +142,9 @@ def test_settings_that_hardware_does_not_have() -> None:
         (("int8", ("int8",), ("none",), ()), "roundings: must name at least one of half_even"),
     ],
 )
-def test_wrong_features(given: Any, message: str) -> None:
+def test_wrong_features(arguments: Any, message: str) -> None:
     with pytest.raises(InputError, match=f"^{message}"):
-        features(*given)
+        features(*arguments)
     with pytest.raises(InputError, match=r"^columns, tensor: at least one of them must be true"):
         features("int8", ("int8",), columns=False, tensor=False)
 
@@ -201,7 +203,7 @@ def test_records() -> None:
 
 
 def test_wrong_records() -> None:
-    for given, message in (
+    for arguments, message in (
         ({"scales": [0.5, np.nan]}, "scales: must be finite and below"),
         ({"bias": [1.5]}, "bias: must be integers, not float64; divide it by the scale"),
         ({"bias": [1 << 31]}, r"bias: must be -2147483648\.\.2147483647, found 2147483648"),
@@ -209,7 +211,7 @@ def test_wrong_records() -> None:
         ({"scales": [[1]]}, r"scales, bias, slopes: must be .* \(1, 1\), \(\), \(\)"),
     ):
         with pytest.raises(InputError, match=f"^{message}"):
-            Columns.scaled("int8", **given)
+            Columns.scaled("int8", **arguments)
     with pytest.raises(InputError, match=r"^scales: must be finite numbers of single precision"):
         Columns.scaled("fp16", 1e39)
     with pytest.raises(
@@ -251,12 +253,12 @@ GOLDEN = {
 }
 
 
-def check_golden(given: Vectors) -> int:
+def check_golden(arguments: Vectors) -> int:
     """Compare with exact arithmetic, element by element; return how many there were."""
     count = 0
-    for index, settings in enumerate(given.settings):
-        _, acc, columns = given.part(index)
-        found = apply(settings, given.features.accumulator, acc, columns)
+    for index, settings in enumerate(arguments.settings):
+        _, acc, columns = arguments.part(index)
+        found = apply(settings, arguments.features.accumulator, acc, columns)
         tensor = (0, settings.factors[0], settings.shift, settings.factors[1], settings.slope_shift)
         records = [tensor] * len(acc)
         if columns is not None:
@@ -264,7 +266,7 @@ def check_golden(given: Vectors) -> int:
                      columns.slope_shift)  # fmt: skip
             records = list(zip(*(part.tolist() for part in parts), strict=True))
         expected = [
-            exact(settings, given.features, value, *record)
+            exact(settings, arguments.features, value, *record)
             for value, record in zip(acc.tolist(), records, strict=True)
         ]
         wanted = np.array(expected, found.dtype)
@@ -408,12 +410,12 @@ RTL = {
 }
 
 
-def run_post(given: Vectors, work: Path, **options: Any) -> Streamed:
+def run_post(arguments: Vectors, work: Path, **options: Any) -> Streamed:
     """Run vectors and fail if a result differs."""
-    block = Post(given.features, given.acc.shape[1])
-    inputs = given.inputs(given.acc.shape[1])
+    block = Post(arguments.features, arguments.acc.shape[1])
+    inputs = arguments.inputs(arguments.acc.shape[1])
     out = run_stream(block, inputs, work, **options)
-    assert not given.differences(out.outputs["o_data"])
+    assert not arguments.differences(out.outputs["o_data"])
     assert np.array_equal(out.outputs["o_count"], inputs["i_count"])
     assert np.array_equal(out.outputs["o_last"], inputs["i_last"])
     return out
@@ -440,9 +442,9 @@ def test_post_campaign(name: str, tmp_path: Path, record_property: Record) -> No
 @pytest.mark.parametrize("name", ["int20", "int33"])
 def test_full_rate(name: str, tmp_path: Path) -> None:
     """A word a cycle, and the latency that the block states."""
-    given = vectors(RTL[name][0], 200, LANES)
-    report = run_post(given, tmp_path).report
-    latency = Post(given.features, LANES).latency
+    arguments = vectors(RTL[name][0], 200, LANES)
+    report = run_post(arguments, tmp_path).report
+    latency = Post(arguments.features, LANES).latency
     assert report["first_out"] - report["first_in"] == latency
     assert report["cycles"] == report["first_in"] + 200 + latency
 
@@ -461,22 +463,24 @@ def test_latency() -> None:
 
 @pytest.mark.parametrize(("idle", "stall"), [(0.6, 0.1), (0.1, 0.7)])
 def test_stalls(idle: float, stall: float, tmp_path: Path) -> None:
-    given = vectors(RTL["int20"][0], 1500, LANES, seed=8)
-    run_post(given, tmp_path, idle=idle, stall=stall, seed=int(10 * idle + 100 * stall))
+    arguments = vectors(RTL["int20"][0], 1500, LANES, seed=8)
+    run_post(arguments, tmp_path, idle=idle, stall=stall, seed=int(10 * idle + 100 * stall))
 
 
 @pytest.mark.parametrize("at", [1, 5, 100])
 def test_reset(at: int, tmp_path: Path) -> None:
     """What is inside is dropped; what comes after is right."""
-    given = vectors(RTL["int20"][0], 300, LANES, seed=9)
-    block = Post(given.features, LANES)
-    out = run_stream(block, given.inputs(LANES), tmp_path, stall=0.5, reset_at=at, seed=at)
+    arguments = vectors(RTL["int20"][0], 300, LANES, seed=9)
+    block = Post(arguments.features, LANES)
+    out = run_stream(block, arguments.inputs(LANES), tmp_path, stall=0.5, reset_at=at, seed=at)
     kept = out.report["kept"]
     assert kept < at
     rows = np.r_[:kept, at:300]
     lanes = (rows[:, None] * LANES + np.arange(LANES)).ravel()
-    columns = Columns(**{name: v[lanes] for name, v in vars(given.columns).items()})
-    rest = replace(given, chosen=given.chosen[rows], acc=given.acc[rows], columns=columns)
+    columns = Columns(**{name: v[lanes] for name, v in vars(arguments.columns).items()})
+    rest = replace(
+        arguments, chosen=arguments.chosen[rows], acc=arguments.acc[rows], columns=columns
+    )
     assert not rest.differences(out.outputs["o_data"])
 
 
@@ -527,19 +531,24 @@ MUTATIONS = {
 }
 """Ways to break the emitted Verilog: pattern and what takes its place."""
 
-KEPT = ("sticky bit dropped", "quotient wraps", "zero point of another word", "moves while stalled")
+USUAL = (
+    "sticky bit dropped",
+    "quotient wraps",
+    "zero point of another word",
+    "moves while stalled",
+)
 """Those that are tried every time."""
 
 
 @pytest.mark.parametrize(
     "mutation",
-    [pytest.param(m, marks=[] if m in KEPT else pytest.mark.long) for m in MUTATIONS],
+    [pytest.param(m, marks=[] if m in USUAL else pytest.mark.long) for m in MUTATIONS],
 )
 def test_mutation_is_noticed(mutation: str, tmp_path: Path) -> None:
-    given = vectors(features("int20", ("int8",), *ALL[1:]), 4_000, 1)
+    arguments = vectors(features("int20", ("int8",), *ALL[1:]), 4_000, 1)
     pattern, replacement = MUTATIONS[mutation]
-    text = stream_verilog(Post(given.features, 1))
+    text = stream_verilog(Post(arguments.features, 1))
     text, count = re.subn(pattern, replacement, text)
     assert count == 1, f"{pattern} occurs {count} times"
     with pytest.raises(AssertionError, match=r"\d+ of \d+: |result|words after|array_equal"):
-        run_post(given, tmp_path, stall=0.3, verilog=text)
+        run_post(arguments, tmp_path, stall=0.3, verilog=text)

@@ -40,8 +40,8 @@ Record = Callable[[str, object], None]
 LANES = 2
 
 
-def features(*given: Any, **options: Any) -> PostFeatures:
-    return PostFeatures(SINGLE, *given, **options)
+def features(*arguments: Any, **options: Any) -> PostFeatures:
+    return PostFeatures(SINGLE, *arguments, **options)
 
 
 ALL = features(OUTPUTS, ACTIVATIONS, ROUNDINGS)
@@ -95,13 +95,13 @@ def test_golden_by_hand() -> None:
 
 
 def test_wrong_settings() -> None:
-    for given, message in (
+    for arguments, message in (
         ({"multiplier": 3}, "multiplier: int8 outputs of sums in fp32 have none; give scale"),
         ({"shift": 3}, "shift: int8 outputs of sums in fp32 have none; give scale instead"),
         ({"scale": float("inf")}, "scale: must be a finite number of single precision, not inf"),
     ):
         with pytest.raises(InputError, match=f"^{message}"):
-            PostSettings("int8", single=True, **given)
+            PostSettings("int8", single=True, **arguments)
     with pytest.raises(InputError, match=r"^bias: must be finite numbers of single precision"):
         Columns.scaled("int8", bias=[np.nan], single=True)
     with pytest.raises(InputError, match=r"^single: accumulators of this hardware are fp32; its"):
@@ -212,12 +212,12 @@ def test_a_layer_by_hwgen_run(tmp_path: Path) -> None:
 # -- RTL ------------------------------------------------------------------------------------------
 
 
-def run_post(given: Vectors, work: Path, **options: Any) -> Streamed:
+def run_post(arguments: Vectors, work: Path, **options: Any) -> Streamed:
     """Run vectors and fail if a result differs."""
-    lanes = given.acc.shape[1]
-    inputs = given.inputs(lanes)
-    out = run_stream(Post(given.features, lanes), inputs, work, **options)
-    assert not given.differences(out.outputs["o_data"])
+    lanes = arguments.acc.shape[1]
+    inputs = arguments.inputs(lanes)
+    out = run_stream(Post(arguments.features, lanes), inputs, work, **options)
+    assert not arguments.differences(out.outputs["o_data"])
     assert np.array_equal(out.outputs["o_count"], inputs["i_count"])
     assert np.array_equal(out.outputs["o_last"], inputs["i_last"])
     return out
@@ -236,8 +236,8 @@ def test_post(name: str, tmp_path: Path, record_property: Record) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("name", RTL)
 def test_post_campaign(name: str, tmp_path: Path, record_property: Record) -> None:
-    given = single_vectors(RTL[name][0], 300_000, LANES, seed=commit_seed())
-    run_post(given, tmp_path)
+    arguments = single_vectors(RTL[name][0], 300_000, LANES, seed=commit_seed())
+    run_post(arguments, tmp_path)
     record_property(f"{name} vectors", 300_000 * LANES)
 
 
@@ -257,17 +257,17 @@ def test_features_drawn_at_random(number: int, tmp_path: Path) -> None:
     offered = features(outputs, activations, some(ROUNDINGS), **options)
     if activations == ("leaky",) and "raw" in outputs:
         offered = replace(offered, activations=("none", "leaky"))
-    given = single_vectors(offered, 8_000, LANES, seed=number)
-    run_post(given, tmp_path, idle=0.1, stall=0.1)
+    arguments = single_vectors(offered, 8_000, LANES, seed=number)
+    run_post(arguments, tmp_path, idle=0.1, stall=0.1)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["records", "tensor", "as_they_are"])
 def test_full_rate(name: str, tmp_path: Path) -> None:
     """A word a cycle, and the latency that the block states."""
-    given = single_vectors(RTL[name][0], 200, LANES)
-    report = run_post(given, tmp_path).report
-    latency = Post(given.features, LANES).latency
+    arguments = single_vectors(RTL[name][0], 200, LANES)
+    report = run_post(arguments, tmp_path).report
+    latency = Post(arguments.features, LANES).latency
     assert report["first_out"] - report["first_in"] == latency
     assert report["cycles"] == report["first_in"] + 200 + latency
 
@@ -312,16 +312,16 @@ MUTATIONS = {
     "activation of another word": (r"activation_3 <= activation_2", "activation_3 <= activation_1"),
     "moves while stalled": (r"if \(run\) number_8 <=", "number_8 <="),
 }
-KEPT = ("a NaN is too large", "activation of another word")
+USUAL = ("a NaN is too large", "activation of another word")
 
 
 @pytest.mark.parametrize(
-    "mutation", [pytest.param(m, marks=[] if m in KEPT else pytest.mark.long) for m in MUTATIONS]
+    "mutation", [pytest.param(m, marks=[] if m in USUAL else pytest.mark.long) for m in MUTATIONS]
 )
 def test_mutation_is_noticed(mutation: str, tmp_path: Path) -> None:
-    given = single_vectors(features(("int8", "raw"), *(ACTIVATIONS, ROUNDINGS)), 4_000, 1)
+    arguments = single_vectors(features(("int8", "raw"), *(ACTIVATIONS, ROUNDINGS)), 4_000, 1)
     pattern, replacement = MUTATIONS[mutation]
-    text, count = re.subn(pattern, replacement, stream_verilog(Post(given.features, 1)))
+    text, count = re.subn(pattern, replacement, stream_verilog(Post(arguments.features, 1)))
     assert count == 1, f"{pattern} occurs {count} times"
     with pytest.raises(AssertionError, match=r"\d+ of \d+: |result|words after|array_equal"):
-        run_post(given, tmp_path, stall=0.3, verilog=text)
+        run_post(arguments, tmp_path, stall=0.3, verilog=text)

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from sim_tests.simulation.waveforms import FIGURES, Figure, render, sample
+from sim_tests.simulation.waveforms import WAVEFORMS, Waveform, render, sample
 from sim_tests.support.paths import ROOT
 
 IMAGES = ROOT / "docs" / "images"
@@ -43,10 +43,10 @@ def test_signals_are_sampled_before_the_edge() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.name)
+@pytest.mark.parametrize("waveform", WAVEFORMS, ids=lambda waveform: waveform.name)
 @pytest.mark.rotate(2)
-def test_the_drawings_are_current(figure: Figure) -> None:
-    text = render(figure)
+def test_the_drawings_are_current(waveform: Waveform) -> None:
+    text = render(waveform)
     ET.fromstring(text)
-    committed = (IMAGES / f"{figure.name}.svg").read_text(encoding="utf-8")
+    committed = (IMAGES / f"{waveform.name}.svg").read_text(encoding="utf-8")
     assert committed == text, "run make docs-waveforms"

@@ -29,7 +29,7 @@ Trace = Mapping[str, Sequence[int]]
 
 
 @dataclass(frozen=True)
-class Figure:
+class Waveform:
     """One waveform.
 
     Parameters
@@ -56,22 +56,22 @@ class Figure:
 
 
 _OUTPUT_STATIONARY = {"fire": "core.fire", "drain_edge": "core.array.drain_edge"}
-FIGURES = (
-    Figure(
+WAVEFORMS = (
+    Waveform(
         "os_tile",
         "Output-stationary, 3 x 2 PEs: one tile job, K = 4",
         "{rows: 3, cols: 2}",
         (3, 4, 2),
         _OUTPUT_STATIONARY,
     ),
-    Figure(
+    Waveform(
         "os_overlap",
         "Output-stationary, 3 x 2 PEs: tile 0 drains while tile 1 streams in, K = 4",
         "{rows: 3, cols: 2}",
         (6, 4, 2),
         _OUTPUT_STATIONARY,
     ),
-    Figure(
+    Waveform(
         "os_stall",
         "Output-stationary, 3 x 2 PEs: the output is not ready for ten cycles, K = 4",
         "{rows: 3, cols: 2}",
@@ -79,7 +79,7 @@ FIGURES = (
         {"run": "core.run", "credits": "core.credits", **_OUTPUT_STATIONARY},
         tuple(range(8, 18)),
     ),
-    Figure(
+    Waveform(
         "ws_pass",
         "Weight-stationary, 2 x 2 PEs: tile 1 loads in the shadow of pass 0, K = 4",
         "{rows: 2, cols: 2, dataflow: weight_stationary}",
@@ -89,14 +89,14 @@ FIGURES = (
 )
 
 
-def configuration(figure: Figure) -> Any:
+def configuration(waveform: Waveform) -> Any:
     """Return the configuration that a figure simulates."""
     return parse_config(
-        f"name: {figure.name}\nfamily: systolic\nmax_k: 64\narray: {figure.array}\n"
+        f"name: {waveform.name}\nfamily: systolic\nmax_k: 64\narray: {waveform.array}\n"
     )
 
 
-def render(figure: Figure) -> str:
+def render(waveform: Waveform) -> str:
     """Simulate a figure's product and return the waveform as SVG.
 
     Raises
@@ -104,11 +104,11 @@ def render(figure: Figure) -> str:
     CheckFailed
         If the simulation does not give what the golden model says.
     """
-    config = configuration(figure)
-    m, k, n = figure.size
+    config = configuration(waveform)
+    m, k, n = waveform.size
     a = np.arange(m * k).reshape(m, k) % 9 + 1
     w = np.arange(k * n).reshape(k, n) % 3 - 1
-    plan = {"jobs": [{"a": a.tolist(), "w": w.tolist()}], "pauses": figure.pauses}
+    plan = {"jobs": [{"a": a.tolist(), "w": w.tolist()}], "pauses": waveform.pauses}
     with tempfile.TemporaryDirectory(prefix="hwgen-waveform-") as name:
         work = Path(name)
         build_dir = compile_design(design_of(config), waves="vcd")
@@ -116,10 +116,10 @@ def render(figure: Figure) -> str:
             config, build_dir, "sim_tests.simulation.cocotb_waveforms", plan, work, waves="vcd"
         )
         if not outcome.passed:
-            raise CheckFailed(f"{figure.name}: {outcome.message}")
+            raise CheckFailed(f"{waveform.name}: {outcome.message}")
         with (work / "dump.vcd").open(encoding="ascii") as file:
             trace = sample(file, config.name)
-    return draw(figure, config.ports, trace)
+    return draw(waveform, config.ports, trace)
 
 
 # -- traces ----------------------------------------------------------------------------------------
@@ -180,45 +180,46 @@ class _Line:
 
     label: str
     values: Sequence[int]
-    kinds: Sequence[str] = ()
+    styles: Sequence[str] = ()
     texts: Sequence[str] = ()
     inside: bool = False
 
 
-def draw(figure: Figure, ports: Sequence[StreamPort], trace: Trace) -> str:
+def draw(waveform: Waveform, ports: Sequence[StreamPort], trace: Trace) -> str:
     """Return the SVG of a trace, from the cycle before the first beat to the one after the last."""
 
-    def taken(port: StreamPort) -> list[int]:
+    def transfers(port: StreamPort) -> list[int]:
         valid, ready = (trace[f"{port.prefix}_{name}"] for name in ("tvalid", "tready"))
         return [cycle for cycle, both in enumerate(zip(valid, ready, strict=True)) if all(both)]
 
     reset = trace["aresetn"].index(1)
-    beats = [cycle for port in ports for cycle in taken(port) if cycle >= reset]
+    beats = [cycle for port in ports for cycle in transfers(port) if cycle >= reset]
     first, last = min(beats), max(beats)
     window = slice(max(0, first - 1), last + 2)
     lines = [line for port in ports for line in _port_lines(port, trace, window)]
     lines += [
-        _inside_line(label, trace[name][window], figure) for label, name in figure.inside.items()
+        _inside_line(label, trace[name][window], waveform)
+        for label, name in waveform.inside.items()
     ]
     cycles = range(window.start - first, window.stop - first)
-    return _svg(figure.title, lines, cycles)
+    return _svg(waveform.title, lines, cycles)
 
 
 def _port_lines(port: StreamPort, trace: Trace, window: slice) -> Iterator[_Line]:
     wires = {name: trace[f"{port.prefix}_{name}"][window] for name in ("tvalid", "tready", "tdata")}
     for name in ("tvalid", "tready"):
         yield _Line(f"{port.prefix}_{name}", wires[name])
-    kinds, texts = [], []
+    styles, texts = [], []
     for valid, ready, data in zip(*wires.values(), strict=True):
         image = np.frombuffer(data.to_bytes(port.beat_bytes, "little"), np.uint8)
         texts.append(" ".join(str(element) for element in port.unpack(image[None])[0]))
-        kinds.append("" if not valid else "taken" if ready else "waits")
-    yield _Line(f"{port.prefix}_tdata", wires["tdata"], kinds, texts)
+        styles.append("" if not valid else "taken" if ready else "waits")
+    yield _Line(f"{port.prefix}_tdata", wires["tdata"], styles, texts)
     if port.last:
         yield _Line(f"{port.prefix}_tlast", trace[f"{port.prefix}_tlast"][window])
 
 
-def _inside_line(label: str, values: Sequence[int], figure: Figure) -> _Line:
+def _inside_line(label: str, values: Sequence[int], waveform: Waveform) -> _Line:
     if max(values) <= 1 and label != "drain_edge":
         return _Line(label, values, inside=True)
     if label == "drain_edge":  # one hot: the row that drains
@@ -253,7 +254,7 @@ def _svg(title: str, lines: Sequence[_Line], cycles: range) -> str:
             path = f"M{_LEFT} {top + 19}" + f"v-14h{half}v14h{_CYCLE - half}" * len(cycles)
             parts.append(f'<path class="wire" d="{path}"/>')
         else:
-            parts += _bus(line, top) if line.kinds else [_wire(line, top)]
+            parts += _bus(line, top) if line.styles else [_wire(line, top)]
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
@@ -268,9 +269,9 @@ def _wire(line: _Line, top: int) -> str:
 def _bus(line: _Line, top: int) -> Iterator[str]:
     """Draw one box for each beat taken, and one for a value that stays or waits."""
     start = 0
-    for end in range(1, len(line.kinds) + 1):
-        kind, text = line.kinds[start], line.texts[start]
-        goes_on = end < len(line.kinds) and (line.kinds[end], line.texts[end]) == (kind, text)
+    for end in range(1, len(line.styles) + 1):
+        kind, text = line.styles[start], line.texts[start]
+        goes_on = end < len(line.styles) and (line.styles[end], line.texts[end]) == (kind, text)
         if goes_on and kind != "taken":
             continue
         x, wide = _LEFT + start * _CYCLE, (end - start) * _CYCLE
@@ -286,8 +287,8 @@ def main(directory: str) -> None:
     """Write every figure into a directory."""
     target = Path(directory)
     target.mkdir(parents=True, exist_ok=True)
-    for figure in FIGURES:
-        (target / f"{figure.name}.svg").write_text(render(figure), encoding="utf-8")
+    for waveform in WAVEFORMS:
+        (target / f"{waveform.name}.svg").write_text(render(waveform), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -107,9 +107,11 @@ def _plus(x: Fraction | float, y: Fraction | float) -> Fraction | float:
     return sum(float(v) for v in (x, y) if not isinstance(v, Fraction))
 
 
-def summed(kind: str, steps: Sequence[Sequence[tuple[Fraction | float, int]]], places: int) -> int:
+def summed(
+    accumulator: str, steps: Sequence[Sequence[tuple[Fraction | float, int]]], fraction_bits: int
+) -> int:
     """Return the bits of a sum of terms with their exponents, those of a step together."""
-    if kind == "exact":
+    if accumulator == "exact":
         flat = [value for step in steps for value, _ in step]
         found = _special(flat)
         return (
@@ -120,11 +122,11 @@ def summed(kind: str, steps: Sequence[Sequence[tuple[Fraction | float, int]]], p
     total = 0
     with np.errstate(all="ignore"):
         for step in steps:
-            if kind == "fp32":
+            if accumulator == "fp32":
                 ((value, _),) = step
                 total = _added(total, value)
             else:
-                total = _aligned(total, step, places)
+                total = _aligned(total, step, fraction_bits)
     return total
 
 
@@ -158,13 +160,13 @@ def _added(total: int, value: Fraction | float) -> int:
     return NAN if np.isnan(result) else int(np.asarray(result).view(np.uint32))
 
 
-def _aligned(total: int, step: Sequence[tuple[Fraction | float, int]], places: int) -> int:
+def _aligned(total: int, step: Sequence[tuple[Fraction | float, int]], fraction_bits: int) -> int:
     before = [] if total & INFINITE != INFINITE else [_FLOATS[total]]
     special = _special([*before, *(value for value, _ in step)])
     if special is not None:
         return special
     terms = [(Fraction(v), e) for v, e in step if math.isfinite(v) and v]
     largest = max([exponent_of(total), *(e for _, e in terms)])
-    unit = Fraction(2) ** (largest - places)
+    unit = Fraction(2) ** (largest - fraction_bits)
     numbers = [number_of(total), *(value for value, _ in terms)]
     return bits_of(sum((math.trunc(n / unit) for n in numbers), 0) * unit, nearest=False)

@@ -139,33 +139,33 @@ def accumulators(features: PostFeatures, count: int, rng: np.random.Generator) -
 
 def _settings(features: PostFeatures, output: str, rng: np.random.Generator) -> PostSettings:
     activations = [a for a in features.activations if a != "leaky" or output != RAW]
-    given: dict[str, Any] = {
+    drawn: dict[str, Any] = {
         "activation": str(rng.choice(activations)),
         "columns": bool(rng.integers(0, 2)) if features.tensor else True,
     }
-    given["columns"] &= features.columns
-    prefixes = ["", "slope_"] if given["activation"] == "leaky" else [""]
+    drawn["columns"] &= features.columns
+    prefixes = ["", "slope_"] if drawn["activation"] == "leaky" else [""]
     if output in INTEGERS:
         fmt = integer(output)
-        given["rounding"] = str(rng.choice(features.roundings))
+        drawn["rounding"] = str(rng.choice(features.roundings))
         if rng.random() < 0.5:
-            given["zero"] = int(rng.choice([fmt.min, fmt.max, int(rng.integers(fmt.min, fmt.max))]))
+            drawn["zero"] = int(rng.choice([fmt.min, fmt.max, int(rng.integers(fmt.min, fmt.max))]))
         if rng.random() < 0.3:
             limits = sorted(rng.integers(fmt.min, fmt.max, 2, endpoint=True).tolist())
-            given |= {"minimum": limits[0], "maximum": limits[1]}
-        if not given["columns"]:
+            drawn |= {"minimum": limits[0], "maximum": limits[1]}
+        if not drawn["columns"]:
             for prefix in prefixes:
                 multiplier, shift = _scales(
                     np.array([int(features.accumulator.max) >> int(rng.integers(0, 64))], object),
                     rng,
                 )
-                given |= {f"{prefix}multiplier": int(multiplier[0])}
-                given |= {f"{prefix}shift": int(shift[0])}
-    elif output in FLOATS and not given["columns"]:
+                drawn |= {f"{prefix}multiplier": int(multiplier[0])}
+                drawn |= {f"{prefix}shift": int(shift[0])}
+    elif output in FLOATS and not drawn["columns"]:
         for prefix in prefixes:
             size = 2.0 ** float(rng.integers(-60, 20))
-            given[f"{prefix}scale"] = float(np.float32(rng.standard_normal() * size))
-    return PostSettings(output, **given)
+            drawn[f"{prefix}scale"] = float(np.float32(rng.standard_normal() * size))
+    return PostSettings(output, **drawn)
 
 
 def _scales(acc: Ints, rng: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
@@ -247,17 +247,17 @@ def _nearest_single(value: int) -> np.float32:
     return np.float32(np.ldexp(float(round(Fraction(value, 1 << places))), places))
 
 
-def coverage(given: Vectors) -> dict[str, int]:
+def coverage(drawn: Vectors) -> dict[str, int]:
     """Return how many elements met each thing that integer outputs must get right."""
     met: dict[str, int] = {}
 
     def count(name: str, where: Any) -> None:
         met[name] = met.get(name, 0) + int(np.count_nonzero(where))
 
-    for index, settings in enumerate(given.settings):
+    for index, settings in enumerate(drawn.settings):
         if settings.output not in INTEGERS:
             continue
-        _, acc, columns = given.part(index)
+        _, acc, columns = drawn.part(index)
         total = acc.astype(object)
         factor: Any = np.array([settings.multiplier])
         shift: Any = np.array([settings.shift])
@@ -297,6 +297,6 @@ def coverage(given: Vectors) -> dict[str, int]:
             count(f"shift {end}", (places == end) & (product != 0))
         for end in (-(1 << 31), (1 << 31) - 1):
             count(f"multiplier {end}", np.broadcast_to(factor, total.shape) == end)
-    count("lowest accumulator", given.acc == given.features.accumulator.min)
-    count("highest accumulator", given.acc == given.features.accumulator.max)
+    count("lowest accumulator", drawn.acc == drawn.features.accumulator.min)
+    count("highest accumulator", drawn.acc == drawn.features.accumulator.max)
     return met

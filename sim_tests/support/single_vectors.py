@@ -100,24 +100,24 @@ def _factors(count: int, rng: np.random.Generator) -> Singles:
 
 def _settings(features: PostFeatures, output: str, rng: np.random.Generator) -> PostSettings:
     activations = [a for a in features.activations if a != "leaky" or output != RAW]
-    given: dict[str, Any] = {
+    drawn: dict[str, Any] = {
         "activation": str(rng.choice(activations)),
         "columns": features.columns and (not features.tensor or bool(rng.integers(2))),
         "single": True,
     }
     if output in INTEGERS:
         fmt = integer(output)
-        given["rounding"] = str(rng.choice(features.roundings))
+        drawn["rounding"] = str(rng.choice(features.roundings))
         if rng.random() < 0.5:
-            given["zero"] = int(rng.choice([fmt.min, fmt.max, int(rng.integers(fmt.min, fmt.max))]))
+            drawn["zero"] = int(rng.choice([fmt.min, fmt.max, int(rng.integers(fmt.min, fmt.max))]))
         if rng.random() < 0.3:
             limits = sorted(rng.integers(fmt.min, fmt.max, 2, endpoint=True).tolist())
-            given |= {"minimum": limits[0], "maximum": limits[1]}
-    if output != RAW and not given["columns"]:
-        for prefix in ("", "slope_") if given["activation"] == "leaky" else ("",):
+            drawn |= {"minimum": limits[0], "maximum": limits[1]}
+    if output != RAW and not drawn["columns"]:
+        for prefix in ("", "slope_") if drawn["activation"] == "leaky" else ("",):
             (scale,) = _factors(1, rng)
-            given[f"{prefix}scale"] = float(scale) if np.isfinite(scale) else 0.25
-    return PostSettings(output, **given)
+            drawn[f"{prefix}scale"] = float(scale) if np.isfinite(scale) else 0.25
+    return PostSettings(output, **drawn)
 
 
 def expected(settings: PostSettings, acc: Singles, columns: Columns | None) -> NDArray[Any]:
@@ -163,11 +163,11 @@ def _integer(settings: PostSettings, number: np.float32) -> int:
     return min(max(below + up + settings.zero, low), high)
 
 
-def check_singles(given: Vectors) -> dict[str, int]:
+def check_singles(drawn: Vectors) -> dict[str, int]:
     """Compare the golden model with `expected`; return how many elements met what."""
     met = dict.fromkeys(("nan", "infinite", "subnormal", "zero", "inside", "low", "high"), 0)
-    for index, settings in enumerate(given.settings):
-        _, acc, columns = given.part(index)
+    for index, settings in enumerate(drawn.settings):
+        _, acc, columns = drawn.part(index)
         found, wanted = apply(settings, SINGLE, acc, columns), expected(settings, acc, columns)
         same = (found == wanted) | ((found != found) & (wanted != wanted))
         if settings.output in INTEGERS:

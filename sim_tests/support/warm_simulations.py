@@ -35,12 +35,12 @@ def possible() -> bool:
     return os.path.realpath(library) in maps
 
 
-def run(library: Path, found: Start, log: Path, folder: Path, timeout: float) -> bool:
+def run(library: Path, launch: Start, log: Path, folder: Path, timeout: float) -> bool:
     """Run a simulation as `flows.simulation.runner.Host`; returns whether its time was over."""
     request = {
         "library": str(library.resolve()),
-        "command": found.command,
-        "environment": found.environment,
+        "command": launch.command,
+        "environment": launch.environment,
         "log": str(log.resolve()),
         "folder": str(folder.resolve()),
     }
@@ -49,7 +49,7 @@ def run(library: Path, found: Start, log: Path, folder: Path, timeout: float) ->
         # cocotb reads some of its variables when it is imported.
         return start(
             [sys.executable, "-m", "sim_tests.support.simulation_server"],
-            env={**found.environment, "OPENBLAS_NUM_THREADS": "1"},
+            env={**launch.environment, "OPENBLAS_NUM_THREADS": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

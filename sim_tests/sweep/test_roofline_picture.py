@@ -17,8 +17,8 @@ CONFIGS = ROOT / "configs"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def shapes(text: str, kind: str) -> list[ElementTree.Element]:
-    return list(ElementTree.fromstring(text).iter(SVG + kind))
+def shapes(text: str, tag: str) -> list[ElementTree.Element]:
+    return list(ElementTree.fromstring(text).iter(SVG + tag))
 
 
 def test_a_picture_by_hand() -> None:

@@ -472,20 +472,20 @@ PROBLEMS = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "place", "text"), PROBLEMS, ids=[p[1] for p in PROBLEMS])
+@pytest.mark.parametrize(("old", "new", "position", "text"), PROBLEMS, ids=[p[1] for p in PROBLEMS])
 def test_a_problem_is_placed_and_explained(
     hwgen: Callable[..., int],
     capsys: pytest.CaptureFixture[str],
     old: str,
     new: str,
-    place: str,
+    position: str,
     text: str,
 ) -> None:
     assert old in LUT
     assert hwgen(LUT.replace(old, new, 1)) == 2
     said = capsys.readouterr().err
     assert any(
-        line.startswith(f"sweep.yaml:{place}") and text in line for line in said.splitlines()
+        line.startswith(f"sweep.yaml:{position}") and text in line for line in said.splitlines()
     ), said
     assert not Path("build/lut-sweep").exists()
 

@@ -39,18 +39,18 @@ VALUES: list[Any] = [
 ]  # fmt: skip
 
 
-def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def paths(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the path of every value below the root."""
     items = data.items() if isinstance(data, dict) else enumerate(data)
     for key, value in items if isinstance(data, (dict, list)) else ():
         yield (*path, key)
-        yield from places(value, (*path, key)) if isinstance(value, (dict, list)) else ()
+        yield from paths(value, (*path, key)) if isinstance(value, (dict, list)) else ()
 
 
 def mutate(data: Any, rng: random.Random) -> None:
     """Exchange, remove or add one value."""
-    *way, last = rng.choice(list(places(data)))
-    for key in way:
+    *parents, last = rng.choice(list(paths(data)))
+    for key in parents:
         data = data[key]
     action = rng.random()
     if action < 0.15:

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from sim_tests.sweep.test_sweep import LUT, ROOT, written
+from sim_tests.support.paths import ROOT
+from sim_tests.sweep.test_sweep import LUT, written
 
 SLOW = """
 import multiprocessing, signal, sys, time

@@ -46,7 +46,7 @@ parameters:
 objectives: {minimize: [area_mm2]}
 """
 
-Figures = Callable[[Any, str, Any], Mapping[str, float | None] | str]
+Metrics = Callable[[Any, str, Any], Mapping[str, float | None] | str]
 
 
 @pytest.fixture
@@ -56,10 +56,10 @@ def sweep(
     """Run ``hwgen sweep`` with figures in the place of those of structures, and what it printed."""
     monkeypatch.chdir(tmp_path)
 
-    def run(text: str, figures: Figures | None, *arguments: str, status: int = 0) -> Any:
+    def run(text: str, metrics: Metrics | None, *arguments: str, status: int = 0) -> Any:
         Path("sweep.yaml").write_text(text)
-        if figures is not None:
-            monkeypatch.setattr(NetlistCosts, "figures", staticmethod(figures))
+        if metrics is not None:
+            monkeypatch.setattr(NetlistCosts, "figures", staticmethod(metrics))
         asked = ["sweep", "--config", "sweep.yaml", "--output", "out", "--jobs", "1", "--json"]
         assert main([*asked, *arguments]) == status
         printed = capsys.readouterr()
@@ -85,12 +85,12 @@ def test_the_front_is_that_of_the_structural_figures(
     assert summary["refine"] is None
     first = front()
 
-    def figures(config: Any, technology: str, workloads: Any) -> dict[str, Any]:
+    def metrics(config: Any, technology: str, workloads: Any) -> dict[str, Any]:
         factor = 1.1 if config.array.broadcast == int(first[-1]["array.broadcast"]) else 0.9
         found = closed(config, technology, workloads)
         return {**found, "area_mm2": factor * found["area_mm2"]}
 
-    summary = sweep(f"{SWEEP}refine: 18\n", figures, "--force")
+    summary = sweep(f"{SWEEP}refine: 18\n", metrics, "--force")
     second = front()
     assert {row["array.broadcast"] for row in second} != {row["array.broadcast"] for row in first}
     assert {row["costs_of"] for row in second} == {"structure"}
@@ -99,7 +99,7 @@ def test_the_front_is_that_of_the_structural_figures(
     assert refined["refused"] == []
     assert 0.05 < refined["differences"]["area_mm2"]["mean"] < 0.15
     # The option wins, and with few candidates these are the nearest ones.
-    summary = sweep(f"{SWEEP}refine: 18\n", figures, "--refine", "2", "--force")
+    summary = sweep(f"{SWEEP}refine: 18\n", metrics, "--refine", "2", "--force")
     assert summary["refine"]["candidates"] == 2
 
 
@@ -114,12 +114,12 @@ def test_all_points_say_what_their_figures_are_of(sweep: Callable[..., dict[str,
 
 
 def test_refused_candidates_are_told(sweep: Callable[..., dict[str, Any]]) -> None:
-    def figures(config: Any, technology: str, workloads: Any) -> dict[str, Any] | str:
+    def metrics(config: Any, technology: str, workloads: Any) -> dict[str, Any] | str:
         if config.array.rows == 4:
             return "too wide"
         return closed(config, technology, workloads)
 
-    refined = sweep(SWEEP, figures, "--refine", "18")["refine"]
+    refined = sweep(SWEEP, metrics, "--refine", "18")["refine"]
     assert refined["refused"]
     assert {entry["problem"] for entry in refined["refused"]} == {"too wide"}
     assert refined["by_structure"] + len(refined["refused"]) == refined["candidates"]
@@ -129,11 +129,11 @@ def test_refused_candidates_are_told(sweep: Callable[..., dict[str, Any]]) -> No
 
 
 def test_specs_hold_for_the_structural_figures(sweep: Callable[..., dict[str, Any]]) -> None:
-    def figures(config: Any, technology: str, workloads: Any) -> dict[str, Any]:
+    def metrics(config: Any, technology: str, workloads: Any) -> dict[str, Any]:
         found = closed(config, technology, workloads)
         return {**found, "fmax_mhz": 900.0 if config.array.cols == 2 else 100.0}
 
-    sweep(f"{SWEEP}specs: [fmax_mhz > 500]\n", figures, "--refine", "18")
+    sweep(f"{SWEEP}specs: [fmax_mhz > 500]\n", metrics, "--refine", "18")
     assert {row["array.cols"] for row in front()} == {"2"}
 
 
@@ -167,14 +167,14 @@ def test_figures_are_those_of_hwgen_estimate(sweep: Callable[..., dict[str, Any]
 def test_families_without_closed_forms_are_evaluated_by_structure(
     sweep: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def figures(config: Any, technology: str, workloads: Any) -> dict[str, Any]:
+    def metrics(config: Any, technology: str, workloads: Any) -> dict[str, Any]:
         return {"area_mm2": 1.0 / config.buffers.activation_kib}
 
-    summary = sweep(ENGINE, figures)
+    summary = sweep(ENGINE, metrics)
     assert summary["evaluated"] == 2
     assert [row["buffers.activation_kib"] for row in front()] == ["32"]
     monkeypatch.setattr(refining, "MOST_POINTS", 1)
-    said = sweep(ENGINE, figures, "--force", status=2)
+    said = sweep(ENGINE, metrics, "--force", status=2)
     assert "no closed forms of gemm_stream" in said
     assert "2 points are more than 1" in said
 
@@ -184,11 +184,11 @@ def test_formats_without_closed_forms_are_evaluated_by_structure(
 ) -> None:
     asked = []
 
-    def figures(config: Any, technology: str, workloads: Any) -> dict[str, Any]:
+    def metrics(config: Any, technology: str, workloads: Any) -> dict[str, Any]:
         asked.append(str(config.weight))
         return {"area_mm2": 7.0, "power_w": 1.0, "fmax_mhz": 500.0}
 
-    summary = sweep(FORMATS, figures)
+    summary = sweep(FORMATS, metrics)
     assert summary["evaluated"] == 3
     assert set(asked) == {"mxfp4", "nvfp4"}
     assert [row["weight"] for row in front()] == ["int4"]  # by its closed form, and smaller

@@ -53,7 +53,7 @@ SOURCES = {"tiny": SYSTOLIC, "tinylut": TERNARY}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def local_cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Keep results of the whole module, and of nobody else, in one cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HWGEN_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
@@ -123,9 +123,13 @@ def test_a_kept_module_is_not_inside_another() -> None:
 # -- longest path --------------------------------------------------------------------------------
 
 
-def cell(kind: str, output: list[int], **inputs: list[int]) -> dict[str, Any]:
+def cell(cell_type: str, output: list[int], **inputs: list[int]) -> dict[str, Any]:
     directions = {**dict.fromkeys(inputs, "input"), "Q": "output"}
-    return {"type": kind, "port_directions": directions, "connections": {**inputs, "Q": output}}
+    return {
+        "type": cell_type,
+        "port_directions": directions,
+        "connections": {**inputs, "Q": output},
+    }
 
 
 def test_levels_of_a_netlist() -> None:
@@ -194,9 +198,9 @@ def test_parts_are_named_as_nextpnr_wants() -> None:
 
 
 def test_constant_inputs_are_left_open() -> None:
-    def cell(kind: str, connections: dict[str, list[int | str]]) -> dict[str, object]:
+    def cell(cell_type: str, connections: dict[str, list[int | str]]) -> dict[str, object]:
         ways = {port: "output" if port in "ZO" else "input" for port in connections}
-        return {"type": kind, "port_directions": ways, "connections": connections}
+        return {"type": cell_type, "port_directions": ways, "connections": connections}
 
     cells = {
         "low": cell("LOW", {"Z": [2]}),
@@ -586,9 +590,9 @@ def test_place_and_route(
     assert main([*arguments, "--seeds", "3", "--check"]) in (0, 1)
     assert started.count("nextpnr-ice40") == 1
     assert "over 3 seeds" in capsys.readouterr().out
-    (found,) = recorded_runs(load_config(config), "ice40")
-    assert [seed.fmax_mhz for seed in found.seeds[:2]] == [s["fmax_mhz"] for s in result["seeds"]]
-    assert len(found.seeds) == 3
+    (placed,) = recorded_runs(Design(load_config(config)), "ice40")
+    assert [seed.fmax_mhz for seed in placed.seeds[:2]] == [s["fmax_mhz"] for s in result["seeds"]]
+    assert len(placed.seeds) == 3
 
 
 @pytest.mark.slow

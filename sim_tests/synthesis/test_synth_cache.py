@@ -49,11 +49,11 @@ class Tools:
         self.emitted += 1
         return self.verilog
 
-    def map(self, job: Job, way: Way, work: Path) -> SynthesisResult:
-        self.mapped.append(way)
+    def map(self, job: Job, options: Way, work: Path) -> SynthesisResult:
+        self.mapped.append(options)
         return SynthesisResult(
-            name=job.top, target=job.target, recipe=way.recipe, full_adders=way.full_adders,
-            hierarchy=way.hierarchy, clock_target_mhz=job.clock_mhz, area_um2=2000.0,
+            name=job.top, target=job.target, recipe=options.recipe, full_adders=options.full_adders,
+            hierarchy=options.hierarchy, clock_target_mhz=job.clock_mhz, area_um2=2000.0,
             sequential_area_um2=800.0, combinational_area_um2=1200.0, modules=(), cells={},
             flip_flops=212, luts=None, carries=None, wide_muxes=None, dsps=None, brams=None,
             lutrams=None, urams=None, bram_kbit=None, critical_path_ns=1.25, logic_levels=None,

@@ -56,10 +56,10 @@ def test_cache_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("variable", ["HWGEN_CACHE_DIR", "XDG_CACHE_HOME"])
-@pytest.mark.parametrize("kind", ["unwritable", "a file in the way"])
+@pytest.mark.parametrize("obstacle", ["unwritable", "a file in the way"])
 def test_a_temporary_place_instead_of_one_that_cannot_be_written(
     variable: str,
-    kind: str,
+    obstacle: str,
     unwritable: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -67,7 +67,7 @@ def test_a_temporary_place_instead_of_one_that_cannot_be_written(
 ) -> None:
     monkeypatch.delenv("HWGEN_CACHE_DIR", raising=False)
     (tmp_path / "file").touch()
-    wanted = unwritable if kind == "unwritable" else tmp_path / "file" / "below"
+    wanted = unwritable if obstacle == "unwritable" else tmp_path / "file" / "below"
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv(variable, str(wanted))
     fallback = cache.cache_directory()
@@ -193,7 +193,7 @@ def make(work: Path) -> None:
     (work / "name").write_text("program")
 
 
-def kept(calls: list[Path]) -> Path:
+def stored_program(calls: list[Path]) -> Path:
     def counted(work: Path) -> None:
         calls.append(work)
         make(work)
@@ -207,8 +207,8 @@ def test_a_damaged_program_is_made_again(
 ) -> None:
     monkeypatch.setenv("HWGEN_CACHE_DIR", str(tmp_path))
     calls: list[Path] = []
-    place = kept(calls)
-    assert kept(calls) == place
+    place = stored_program(calls)
+    assert stored_program(calls) == place
     assert len(calls) == 1
     program = place / "name"
     match damage:
@@ -218,10 +218,10 @@ def test_a_damaged_program_is_made_again(
             program.unlink()
         case "changed":
             program.write_text("Program")
-    assert kept(calls) == place
+    assert stored_program(calls) == place
     assert program.read_text() == "program"
     assert "is damaged; it is rebuilt" in capsys.readouterr().err
-    assert kept(calls) == place
+    assert stored_program(calls) == place
     assert len(calls) == 2
     assert [path.name for path in place.parent.iterdir()] == [place.name]
 
@@ -230,9 +230,9 @@ def test_what_an_earlier_version_kept_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HWGEN_CACHE_DIR", str(tmp_path))
-    place = kept([])
+    place = stored_program([])
     (place / "seal.json").unlink()
-    assert kept([]) == place
+    assert stored_program([]) == place
     assert (place / "seal.json").exists()
     assert capsys.readouterr().err == ""
 
