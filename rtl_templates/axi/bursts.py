@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike, signed
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import In, Out
 
 from hwgen.core.bus import LONGEST_BURST, burst_beats
 from rtl_templates.axi.bus import check_data_width
@@ -27,19 +28,15 @@ def check_bursts(data_width: int, max_burst: int, outstanding: int) -> None:
         raise ValueError(f"outstanding must be at least 1, not {outstanding!r}")
 
 
-def request_members(address_width: int, length_width: int) -> dict[str, Member]:
-    """Return the ports by which an engine takes requests."""
-    return {
-        "i_address": In(address_width),
-        "i_bytes": In(length_width),
-        "i_valid": In(1),
-        "i_ready": Out(1),
-    }
+def request_stream(address_width: int, length_width: int) -> stream.Signature:
+    """Return the signature of a stream of requests: any address, at least one byte."""
+    layout = data.StructLayout({"address": address_width, "bytes": length_width})
+    return stream.Signature(layout)
 
 
 def below(m: Module, name: str, count: ValueLike, width: int) -> Value:
     """Return a bit for each index, least first: whether it is below `count`."""
-    above = Signal(width, name=f"above_{name}")  # the other way round
+    above = Signal(width, name=f"above_{name}")  # in reverse order
     m.d.comb += above.eq(Const((1 << width) - 1, width) >> count)
     return ~above[::-1]
 
@@ -61,19 +58,14 @@ class BurstSplitter(Block):
 
     Members
     -------
-    i_address, i_bytes, i_valid, i_ready : request in
-        Any address; at least one byte.  `i_ready` follows `o_ready` in the same cycle.
+    i : In(stream)
+        Requests (`request_stream`).  Its ready depends on that of `o` in the same cycle.
     drop : In(1)
-        Forget the request at hand and swallow those that come.
-    o_address : Out
-        Address of the burst's first beat, a multiple of the beat's bytes.
-    o_length : Out(8)
-        Beats less one.
-    o_first, o_final : Out
-        Index of the first valid byte in the first beat, of the last one in the last beat.
-    o_last : Out(1)
-        Last burst of the request.
-    o_valid, o_ready : handshake
+        Drop the current request and those that arrive.
+    o : Out(stream)
+        Bursts.  ``address`` of the first beat, a multiple of the beat's bytes; ``length``, beats
+        less one; ``first`` and ``final``, the index of the first valid byte in the first beat and
+        of the last one in the last beat; ``last``, the request's last burst.
     """
 
     resettable = True
@@ -83,18 +75,15 @@ class BurstSplitter(Block):
     ) -> None:
         check_bursts(data_width, max_burst, 1)
         bits = byte_bits(data_width)
+        burst = data.StructLayout(
+            {"address": address_width, "length": 8, "first": bits, "final": bits, "last": 1}
+        )
         super().__init__(
             f"burst_splitter_{data_width}_{address_width}_{max_burst}_{length_width}",
             {
-                **request_members(address_width, length_width),
+                "i": In(request_stream(address_width, length_width)),
                 "drop": In(1),
-                "o_address": Out(address_width),
-                "o_length": Out(8),
-                "o_first": Out(bits),
-                "o_final": Out(bits),
-                "o_last": Out(1),
-                "o_valid": Out(1),
-                "o_ready": In(1),
+                "o": Out(stream.Signature(burst)),
             },
         )
         self.byte_bits = bits
@@ -105,35 +94,36 @@ class BurstSplitter(Block):
         skipped, within = self.byte_bits, self.beat_bits
         first_byte = Signal(skipped, reset_less=True)
         final_byte = Signal(skipped, reset_less=True)
-        # The next beat: which aligned stretch of the longest burst, and which beat of it.
-        stretch = Signal(len(self.i_address) - skipped - within, reset_less=True)
+        # The next beat: which aligned range of the longest burst, and which beat of it.
+        request, burst = self.i.payload, self.o.payload
+        stretch = Signal(len(request.address) - skipped - within, reset_less=True)
         beat = Signal(within, reset_less=True)
         # Beats still to come after the next one.
         remaining = Signal(max(self.length_width - skipped, within) + 1, reset_less=True)
 
         m.d.comb += [
-            self.o_address.eq(Cat(Const(0, skipped), beat, stretch)),
+            burst.address.eq(Cat(Const(0, skipped), beat, stretch)),
             # ~beat is the number of beats that follow in the stretch.
-            self.o_last.eq(remaining <= ~beat if within else remaining == 0),
-            self.o_length.eq(Mux(self.o_last, remaining[:within], ~beat) if within else 0),
-            self.o_first.eq(first_byte),
-            self.o_final.eq(Mux(self.o_last, final_byte, -1)),
-            self.i_ready.eq(~self.o_valid | self.drop | (self.o_ready & self.o_last)),
+            burst.last.eq(remaining <= ~beat if within else remaining == 0),
+            burst.length.eq(Mux(burst.last, remaining[:within], ~beat) if within else 0),
+            burst.first.eq(first_byte),
+            burst.final.eq(Mux(burst.last, final_byte, -1)),
+            self.i.ready.eq(~self.o.valid | self.drop | (self.o.ready & burst.last)),
         ]
-        with m.If(self.i_ready):
+        with m.If(self.i.ready):
             origin = Signal(signed(skipped + 1))
             span = Signal(self.length_width + 1)  # index of the last byte in the beats it touches
             m.d.comb += [
-                origin.eq(self.i_address[:skipped] - 1),
-                span.eq(self.i_bytes + origin),
+                origin.eq(request.address[:skipped] - 1),
+                span.eq(request.bytes + origin),
             ]
             m.d.sync += [
-                self.o_valid.eq(self.i_valid & ~self.drop),
-                Cat(first_byte, beat, stretch).eq(self.i_address),
+                self.o.valid.eq(self.i.valid & ~self.drop),
+                Cat(first_byte, beat, stretch).eq(request.address),
                 remaining.eq(span[skipped:]),
                 final_byte.eq(span[:skipped]),
             ]
-        with m.Elif(self.o_ready):
+        with m.Elif(self.o.ready):
             less = Cat(beat, Const(-1, signed(len(remaining) - within)))
             m.d.sync += [
                 first_byte.eq(0),

@@ -1,44 +1,96 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory port as blocks see it: its channels, signal by signal."""
+"""The channels of an AXI4 memory port as streams."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from rtl_templates.hdl.streams import AnyStream, Stream, fields
 
 if TYPE_CHECKING:
     from hwgen.core.params.memory_port import Memory
 
-
-def bus_members(memory: Memory) -> dict[str, Member]:
-    """Return the ports of the reader and the writer toward the memory."""
-    address, data = memory.address_width, memory.data_width
-    return {
-        "ar_addr": Out(address),
-        "ar_len": Out(8),
-        "ar_valid": Out(1),
-        "ar_ready": In(1),
-        "r_data": In(data),
-        "r_resp": In(2),
-        "r_last": In(1),
-        "r_valid": In(1),
-        "r_ready": Out(1),
-        "aw_addr": Out(address),
-        "aw_len": Out(8),
-        "aw_valid": Out(1),
-        "aw_ready": In(1),
-        "w_data": Out(data),
-        "w_strb": Out(data // 8),
-        "w_last": Out(1),
-        "w_valid": Out(1),
-        "w_ready": In(1),
-        "b_resp": In(2),
-        "b_valid": In(1),
-        "b_ready": Out(1),
-    }
+FIELDS = {
+    "ar": ("addr", "len"),
+    "r": ("data", "resp", "last"),
+    "aw": ("addr", "len"),
+    "w": ("data", "strb", "last"),
+    "b": ("resp",),
+}
+"""Fields of the payload of each channel."""
 
 
-def channels(memory: Memory, bus: Any) -> dict[str, Any]:
-    """Return the signals of an AXI4 bus under the names of `bus_members`."""
-    return {name: getattr(bus, name.replace("_", "")) for name in bus_members(memory)}
+def address_channel(address_width: int) -> stream.Signature:
+    """Return the signature of an address channel; ``len`` is the beats of a burst less one."""
+    return stream.Signature(data.StructLayout({"addr": address_width, "len": 8}))
+
+
+def read_channel(data_width: int) -> stream.Signature:
+    """Return the signature of the read data channel."""
+    return stream.Signature(data.StructLayout({"data": data_width, "resp": 2, "last": 1}))
+
+
+def write_channel(data_width: int) -> stream.Signature:
+    """Return the signature of the write data channel."""
+    layout = data.StructLayout({"data": data_width, "strb": data_width // 8, "last": 1})
+    return stream.Signature(layout)
+
+
+def response_channel() -> stream.Signature:
+    """Return the signature of the write response channel."""
+    return stream.Signature(data.StructLayout({"resp": 2}))
+
+
+class MemorySignature(wiring.Signature):
+    """Signature of a memory port, seen from the manager.
+
+    Parameters
+    ----------
+    memory : Memory
+
+    Members
+    -------
+    ar, aw, w : Out(stream)
+    r, b : In(stream)
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+        super().__init__(
+            {
+                "ar": Out(address_channel(memory.address_width)),
+                "r": In(read_channel(memory.data_width)),
+                "aw": Out(address_channel(memory.address_width)),
+                "w": Out(write_channel(memory.data_width)),
+                "b": In(response_channel()),
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Channels:
+    """The channels of an AXI4 bus as streams."""
+
+    ar: AnyStream
+    r: AnyStream
+    aw: AnyStream
+    w: AnyStream
+    b: AnyStream
+
+
+def channels_of(bus: wiring.PureInterface) -> Channels:
+    """Return the channels of an AXI4 bus of `rtl_templates.axi.bus`."""
+    return Channels(
+        **{
+            channel: Stream(
+                fields(**{name: getattr(bus, f"{channel}{name}") for name in names}),
+                getattr(bus, f"{channel}valid"),
+                getattr(bus, f"{channel}ready"),
+            )
+            for channel, names in FIELDS.items()
+        }
+    )

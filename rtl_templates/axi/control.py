@@ -8,11 +8,12 @@ from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import stream
 from amaranth.lib.wiring import In, Member, Out
 
-from hwgen.core.bus import axi_lite_signals
 from hwgen.core.memories import Ram
 from hwgen.core.register_map import COUNTER_BITS, LAYOUT, JobInterface, register_map
+from rtl_templates.axi.bus import BusSignature
 from rtl_templates.axi.registers import SLVERR, answer_reads, answer_writes
 from rtl_templates.hdl.hierarchy import Block
 from rtl_templates.hdl.memory import place_ram
@@ -30,9 +31,9 @@ _COMMON = 6
 class Control(Block):
     """Registers, a queue of jobs, and the state machine that ends them.
 
-    Every consumer takes the jobs in order, at its own pace; the last one to be done with a job
-    finishes it.  After an error on the bus, or an abort, nothing new is issued; when all that was
-    issued is answered the flow of data is reset, and all unfinished jobs have ended.
+    Every consumer works on the jobs in order, at its own rate; the last one finishes a job.  After
+    an error on the bus, or an abort, nothing new is issued; when all requests are answered the flow
+    of data is reset, and all unfinished jobs have ended.
 
     Parameters
     ----------
@@ -47,17 +48,17 @@ class Control(Block):
 
     Members
     -------
-    awaddr, ... rready
-        AXI4-Lite; see `hwgen.core.bus.axi_lite_signals`.
-    X_job, X_valid, X_done for each consumer X
-        Its job, and whether there is one; a pulse takes it to the next.
+    bus : Out(BusSignature)
+        AXI4-Lite subordinate.
+    X_job for each consumer X : Out(stream)
+        Descriptors of its jobs; its ready is high for a cycle when it has finished one.
     alone : Out(1)
         The first consumer's job is the oldest unfinished one.
     read_error, write_error : In(1)
-        Pulses: the bus answered with an error.  So for each state behind those that every engine
-        has: the oldest unfinished job has come to it.
+        Pulses: the bus answered with an error.  There is a pulse for each state of the engine
+        after the common ones: the oldest unfinished job has reached it.
     busy : In(1)
-        Something that was issued is not answered.
+        A request is not answered.
     stop, flush : Out(1)
         Issue nothing new; reset the flow of data.
     interrupt : Out(1)
@@ -74,15 +75,8 @@ class Control(Block):
         self.events = events
         self.interface: JobInterface = self.config.job_interface
         self.faults = ("read_error", "write_error", *self.interface.states[_COMMON:])
-        members: dict[str, Member] = {}
-        for name, way, bits in axi_lite_signals(config.buses[0].address_width):
-            members[name] = In(bits) if way == "in" else Out(bits)
-        for name in consumers:
-            members |= {
-                f"{name}_job": Out(job.size),
-                f"{name}_valid": Out(1),
-                f"{name}_done": In(1),
-            }
+        members: dict[str, Member] = {"bus": Out(BusSignature(config.buses[0]))}
+        members |= {f"{name}_job": Out(stream.Signature(job.size)) for name in consumers}
         members |= {name: In(1) for name in (*events, *self.faults, "busy")}
         members |= {name: Out(1) for name in ("alone", "stop", "flush", "interrupt")}
         super().__init__("control", members)
@@ -110,22 +104,22 @@ class Control(Block):
 
     def _end_jobs(self, m: Module, submit: Value, abort: Value, count: Value) -> dict[str, Any]:
         """Finish jobs one by one, or all unfinished ones after an error or an abort."""
-        queue, known = self.config.queue, self.interface.states
-        code = Signal(range(len(known)), reset_less=True)
+        queue, codes = self.config.queue, self.interface.states
+        code = Signal(range(len(codes)), reset_less=True)
         ending, stopping = Signal(name="ending"), Signal(name="stopping")
         finishes = Signal(name="finishes")
         pending, enable = Signal(2, name="pending"), Signal(2, name="interrupt_enable")
         submitted, finished = Signal(32, name="submitted"), Signal(32, name="finished")
-        states = [Signal(range(len(known)), name=f"state_{i}") for i in range(queue)]
+        states = [Signal(range(len(codes)), name=f"state_{i}") for i in range(queue)]
         retired = self.pointers[self.consumers[-1]]
         faults = {name: getattr(self, name) for name in self.faults}
         trouble = reduce(or_, faults.values()) | abort
-        reason: Any = known.index("aborted")
+        reason: Any = codes.index("aborted")
         for name, fault in reversed(faults.items()):
-            reason = Mux(fault, known.index(name), reason)
+            reason = Mux(fault, codes.index(name), reason)
         with m.FSM(name="life"):
             with m.State("RUN"):
-                m.d.comb += finishes.eq(getattr(self, f"{self.consumers[-1]}_done") & ~trouble)
+                m.d.comb += finishes.eq(self._done(self.consumers[-1]) & ~trouble)
                 m.d.sync += code.eq(reason)
                 with m.If(trouble):
                     m.next = "STOP"
@@ -139,14 +133,14 @@ class Control(Block):
         with m.If(submit):
             m.d.sync += submitted.eq(submitted + 1)
         m.d.sync += finished.eq(finished + Mux(ending, count, finishes))
-        for slot, held in enumerate(states):
+        for slot, code_of_slot in enumerate(states):
             # A slot is unfinished if its state says so.
             with m.If(submit & (self.pointers["submit"][:-1] == slot)):
-                m.d.sync += held.eq(known.index("unfinished"))
-            with m.Elif(ending & (held == known.index("unfinished"))):
-                m.d.sync += held.eq(code)
+                m.d.sync += code_of_slot.eq(codes.index("unfinished"))
+            with m.Elif(ending & (code_of_slot == codes.index("unfinished"))):
+                m.d.sync += code_of_slot.eq(code)
             with m.Elif(finishes & (retired[:-1] == slot)):
-                m.d.sync += held.eq(known.index("done"))
+                m.d.sync += code_of_slot.eq(codes.index("done"))
         clear = Signal(2, name="clear_pending")
         m.d.sync += pending.eq((pending & ~clear) | Cat(finishes, ending & count.any()))
         m.d.comb += self.interrupt.eq((pending & enable).any())
@@ -155,6 +149,10 @@ class Control(Block):
             "pending": clear, "pending_now": pending, "enable": enable,
             "submitted": submitted, "finished": finished,
         }  # fmt: skip
+
+    def _done(self, consumer: str) -> Value:
+        """Return whether a consumer has finished its job."""
+        return getattr(self, f"{consumer}_job").ready
 
     def _queue(
         self, m: Module, submit: Value, state: dict[str, Any], window: dict[str, Signal]
@@ -171,15 +169,15 @@ class Control(Block):
         with m.If(submit):
             m.d.sync += pointers["submit"].eq(pointers["submit"] + 1)
         for name, read in zip(self.consumers, reads, strict=True):
-            pointer = pointers[name]
+            pointer, job = pointers[name], getattr(self, f"{name}_job")
             m.d.comb += [
                 read.addr.eq(pointer[:-1]),
-                getattr(self, f"{name}_job").eq(read.data),
-                getattr(self, f"{name}_valid").eq(pointer != pointers["submit"]),
+                job.payload.eq(read.data),
+                job.valid.eq(pointer != pointers["submit"]),
             ]
             # A job that is done in the cycle of an error ends with the others.
             last = name == self.consumers[-1]
-            done = state["finishes"] if last else getattr(self, f"{name}_done") & ~self.stop
+            done = state["finishes"] if last else self._done(name) & ~self.stop
             with m.If(state["ending"]):
                 m.d.sync += pointer.eq(pointers["submit"])
             with m.Elif(done):
@@ -206,7 +204,7 @@ class Control(Block):
             "INTERRUPT": state["pending_now"],
             **{name: Const(value, 32) for name, _, value, _ in self.interface.facts},
             "QUEUE": Const(config.queue, 32),
-            **{f"JOB_STATUS_{i}": held for i, held in enumerate(state["states"])},
+            **{f"JOB_STATUS_{i}": code for i, code in enumerate(state["states"])},
             **window,
         }
         self._highs: dict[str, list[Any]] = {}
@@ -244,9 +242,9 @@ class Control(Block):
         def clear_pending(word: Value, strobe: Value, response: Signal) -> None:
             m.d.comb += pending.eq(Mux(strobe[0], word[:2], 0))
 
-        answer_reads(m, self, registers, values, self._highs)
+        answer_reads(m, self.bus, registers, values, self._highs)
         actions = {"SUBMIT": submit_window, "ABORT": abort_jobs, "INTERRUPT": clear_pending}
-        answer_writes(m, self, registers, values, actions)
+        answer_writes(m, self.bus, registers, values, actions)
 
     def _descriptor(self, window: dict[str, Signal]) -> Value:
         """Return the job window in a descriptor's layout.
@@ -263,7 +261,6 @@ class Control(Block):
             elif register in window:
                 value = window[register]
             else:
-                of_it = [held for key, held in window.items() if key.startswith(f"{register}_")]
-                value = Cat(*of_it)
+                value = Cat(word for key, word in window.items() if key.startswith(f"{register}_"))
             parts.append(value[: field.width])
         return Cat(*parts)

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl_templates.axi.bursts import below, byte_bits
 from rtl_templates.axi.bus import check_data_width
+from rtl_templates.axi.reader import beat_layout
 from rtl_templates.hdl.hierarchy import Block
+from rtl_templates.hdl.streams import transfers
 
 
 class Gather(Block):
@@ -21,26 +24,25 @@ class Gather(Block):
     element_bytes : int
         Bytes of an element in memory.
     width : int
-        Bits of an element that are kept, the lowest ones.
+        Bits of an element that are used, the lowest ones.
     lanes : int
         Elements of a word, which holds at least the bytes of a beat.
     counted : bool
-        Whether `o_count` says how many bytes of a word are the row's.
+        Whether words have a ``count`` of the bytes that belong to the row.
     lengths : tuple of int, optional
-        Bytes of a word of each kind of rows, where they differ; elements are bytes, and `lanes`
+        Bytes of a word for each row format, where they differ; elements are bytes, and `lanes`
         are those of the longest word.
 
     Members
     -------
-    i_data, i_first, i_count, i_last, i_valid, i_ready : beats in
-        As `rtl_templates.axi.reader.BurstReader` gives them, a request for each row.  `i_ready`
-        is a register, low for one cycle behind a row whose last beat reaches into a further word.
-    i_kind : In
-        With several `lengths`: which of them words of the row have, beside its beats.
-    o_data, o_last, o_valid : words out, registers
-        The first element lowest, zeros behind the last one; `o_last` marks the end of the row.
-        They must be taken as they come.
-        What is behind a word that is shorter than others is of no meaning.
+    i : In(stream)
+        Beats (`rtl_templates.axi.reader.beat_layout`), a request for each row.  Its ready is a
+        register, low for one cycle after a row whose last beat reaches into a further word.
+    row_format : In
+        With several `lengths`: index of the length of the words of the row, with its beats.
+    o : Out(stream), always ready
+        Words, registers: ``data``, the first element lowest, zeros after the last one; ``last``
+        marks the end of the row.  Bits after a word that is shorter than others are undefined.
     """
 
     resettable = True
@@ -64,112 +66,108 @@ class Gather(Block):
                 f"a word of {lanes} x {element_bytes} bytes must hold at least a beat,"
                 f" {data_width // 8} bytes"
             )
-        bits = byte_bits(data_width)
-        counts = {"o_count": Out(range(lanes * element_bytes + 1))} if counted else {}
-        kinds = {"i_kind": In(range(len(lengths)))} if lengths else {}
-        of_kinds = "".join(f"_{length}" for length in lengths)
+        counts = {"count": (lanes * element_bytes).bit_length()} if counted else {}
+        word = {"data": lanes * width, **counts, "last": 1}
+        formats = {"row_format": In(range(len(lengths)))} if lengths else {}
+        suffix = "".join(f"_{length}" for length in lengths)
         super().__init__(
-            f"gather_{data_width}_{element_bytes}_{width}_{lanes}{'_counted' * counted}{of_kinds}",
+            f"gather_{data_width}_{element_bytes}_{width}_{lanes}{'_counted' * counted}{suffix}",
             {
-                "i_data": In(data_width),
-                "i_first": In(bits),
-                "i_count": In(bits + 1),
-                "i_last": In(1),
-                "i_valid": In(1),
-                "i_ready": Out(1, init=1),
-                "o_data": Out(lanes * width),
-                "o_last": Out(1),
-                "o_valid": Out(1),
-                **counts,
-                **kinds,
+                "i": In(stream.Signature(beat_layout(data_width))),
+                "o": Out(stream.Signature(data.StructLayout(word), always_ready=True)),
+                **formats,
             },
         )
+        self.counted = counted
         self.element_bytes, self.element_width = element_bytes, width
         self.beat_bytes, self.word_bytes = data_width // 8, lanes * element_bytes
 
     def build(self, m: Module) -> None:
         whole, beat = self.word_bytes, self.beat_bytes
-        word, rest, kind_before = self._lengths(m)
-        taken = Signal()
-        fresh = Signal(init=1)  # the register holds nothing of the next word
-        fill = Signal(range(whole))  # bytes of the word that are there, those in `spare` included
+        word, rest, previous_format = self._lengths(m)
+        source, ready = self.i.payload, Signal(init=1, name="ready")
+        transfer = Signal()
+        fresh = Signal(init=1)  # the register has nothing of the next word
+        fill = Signal(range(whole))  # bytes of the word so far, those in `spare` included
         reach = Signal(range(whole + beat))  # and with those of this beat
         full = Signal()
         over = Signal()
-        turn = Signal(len(self.i_first))
-        turn_before = Signal(len(self.i_first))
+        rotation = Signal(len(source.first))
+        rotation_before = Signal(len(source.first))
         m.d.comb += [
-            taken.eq(self.i_valid & self.i_ready),
-            reach.eq(fill + Mux(self.i_ready, self.i_count, 0)),
+            self.i.ready.eq(ready),
+            transfer.eq(self.i.valid & ready),
+            reach.eq(fill + Mux(ready, source.count, 0)),
             full.eq(reach >= word),
             over.eq(reach > word),
-            turn.eq(turn_before | self.i_first),
+            rotation.eq(rotation_before | source.first),
         ]
 
-        # Byte k of the word comes from byte (k + turn) of the beat.  Where a beat ends in the next
-        # word it is kept: that word's turn differs by a constant, so no second shift is needed.
-        kept = min(8, self.element_width)
-        turned: Value = Cat(self.i_data[8 * k : 8 * k + kept] for k in range(beat))
-        for stage in range(len(turn)):
-            shifted = Signal(len(turned), name=f"turned_{stage}")
-            right = turned.rotate_right(kept << stage)
-            m.d.comb += shifted.eq(Mux(turn[stage], right, turned))
-            turned = shifted
-        spare = Signal(len(turned), reset_less=True)
-        with m.If(taken):
+        # Byte k of the word is byte (k + rotation) of the beat.  Where a beat ends in the next
+        # word it is stored: the rotation of that word differs by a constant, so no second shift is
+        # needed.
+        used = min(8, self.element_width)
+        rotated: Value = Cat(source.data[8 * k : 8 * k + used] for k in range(beat))
+        for stage in range(len(rotation)):
+            shifted = Signal(len(rotated), name=f"rotated_{stage}")
+            right = rotated.rotate_right(used << stage)
+            m.d.comb += shifted.eq(Mux(rotation[stage], right, rotated))
+            rotated = shifted
+        spare = Signal(len(rotated), reset_less=True)
+        with m.If(transfer):
             m.d.sync += [
-                spare.eq(turned),
-                turn_before.eq(Mux(self.i_last, 0, Mux(full, turn + rest, turn))),
-                fresh.eq(full | self.i_last),
-                fill.eq(Mux(full, reach - word, Mux(self.i_last, 0, reach))),
-                self.i_ready.eq(~(over & self.i_last)),
+                spare.eq(rotated),
+                rotation_before.eq(Mux(source.last, 0, Mux(full, rotation + rest, rotation))),
+                fresh.eq(full | source.last),
+                fill.eq(Mux(full, reach - word, Mux(source.last, 0, reach))),
+                ready.eq(~(over & source.last)),
             ]
-        with m.Elif(~self.i_ready):
-            m.d.sync += [fill.eq(0), fresh.eq(1), self.i_ready.eq(1)]
+        with m.Elif(~ready):
+            m.d.sync += [fill.eq(0), fresh.eq(1), ready.eq(1)]
         m.d.sync += [
-            self.o_valid.eq(Mux(self.i_ready, self.i_valid & (full | self.i_last), 1)),
-            self.o_last.eq(Mux(self.i_ready, self.i_last & ~over, 1)),
+            self.o.valid.eq(Mux(ready, self.i.valid & (full | source.last), 1)),
+            self.o.payload.last.eq(Mux(ready, source.last & ~over, 1)),
         ]
 
-        if "o_count" in self.members:
+        if self.counted:
             count = Signal(range(whole + 1), reset_less=True)
-            m.d.comb += self.o_count.eq(count)
-            m.d.sync += count.eq(Mux(self.i_ready, Mux(full, word, reach), fill))
+            m.d.comb += self.o.payload.count.eq(count)
+            m.d.sync += count.eq(Mux(ready, Mux(full, word, reach), fill))
 
-        filled, now = Signal(whole), Signal(whole)  # bytes there before; bytes out of this beat
+        filled, now = Signal(whole), Signal(whole)  # bytes of beats before; bytes of this beat
         m.d.comb += [
             filled.eq(below(m, "fill", fill, whole)),
             now.eq(below(m, "reach", reach, whole) & ~filled),
         ]
-        width = len(self.o_data)
-        incoming, held, chosen = (Signal(width, name=n) for n in ("incoming", "held", "chosen"))
-        data = Signal(width, reset_less=True)
+        width = len(self.o.payload.data)
+        incoming, stored, mask = (Signal(width, name=n) for n in ("incoming", "stored", "mask"))
+        packed = Signal(width, reset_less=True)
         rests: list[Value] = [self._spread(spare, length, beat - 1) for length in self.lengths]
-        left = rests[0] if len(rests) == 1 else Value.cast(Array(rests)[kind_before])
+        left = rests[0] if len(rests) == 1 else Value.cast(Array(rests)[previous_format])
         m.d.comb += [
-            incoming.eq(self._spread(turned, 0)),
-            held.eq(Mux(fresh, left & self._every(filled), data)),
-            chosen.eq(self._every(now)),
-            self.o_data.eq(data),
+            incoming.eq(self._spread(rotated, 0)),
+            stored.eq(Mux(fresh, left & self._every(filled), packed)),
+            mask.eq(self._every(now)),
+            self.o.payload.data.eq(packed),
         ]
-        with m.If(taken | ~self.i_ready):
-            m.d.sync += data.eq((incoming & chosen) | (held & ~chosen))
+        with m.If(transfer | ~ready):
+            m.d.sync += packed.eq((incoming & mask) | (stored & ~mask))
 
     def _lengths(self, m: Module) -> tuple[Value, Value, Value]:
-        """Return the bytes of a word, those beside whole beats, and the kind of the row before."""
+        """Return the bytes of a word, those after whole beats, and the format of the last row."""
         beat = self.beat_bytes
         if len(self.lengths) == 1:
             return Const(self.word_bytes), Const(self.word_bytes % beat), Const(0)
         word, rest = Signal(range(self.word_bytes + 1)), Signal(range(beat))
         m.d.comb += [
-            word.eq(Array(Const(length) for length in self.lengths)[self.i_kind]),
-            rest.eq(Array(Const(length % beat) for length in self.lengths)[self.i_kind]),
+            word.eq(Array(Const(length) for length in self.lengths)[self.row_format]),
+            rest.eq(Array(Const(length % beat) for length in self.lengths)[self.row_format]),
         ]
-        # What is left of a row's last beat goes out when the next row may be there.
-        before = Signal(len(self.i_kind), reset_less=True)
-        with m.If(self.i_valid & self.i_ready):
-            m.d.sync += before.eq(self.i_kind)
-        return word, rest, before
+        # The rest of a row's last beat leaves when the next row may have started.
+        previous = Signal(len(self.row_format), reset_less=True)
+        with m.If(transfers(self.i)):
+            m.d.sync += previous.eq(self.row_format)
+        return word, rest, previous
 
     def _bits(self, byte: int) -> int:
         """Return how many bits of a byte of the word belong to its element."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The top of an engine that takes jobs: registers and job queue, and the flow of data behind."""
+"""Top of an engine that executes jobs: registers, job queue, and the flow of data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from amaranth.hdl import Module, ResetSignal, Signal
 from amaranth.lib import wiring
 
 from rtl_templates.axi.bus import fixed_fields
-from rtl_templates.axi.channels import channels
+from rtl_templates.axi.channels import channels_of
 from rtl_templates.axi.control import Control
 from rtl_templates.hdl.hierarchy import Block, place
 from rtl_templates.hdl.shell import bus_members
@@ -26,10 +26,9 @@ class JobEngine(wiring.Component):
     Parameters
     ----------
     config : FamilyConfig
-        Of a family that takes jobs.
-    flow : Block
-        Everything between the memory port and the queue of jobs; its members are those of `Control`
-        that a flow has, and the channels of the memory port.
+        Of a family that executes jobs.
+    flow : JobFlow
+        Everything between the memory port and the queue of jobs.
     job : StructLayout
         Layout of a job's descriptor.
     consumers, events : sequence of str
@@ -61,31 +60,16 @@ class JobEngine(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         config, bus = self.config, self.mem
-        jobs: dict[str, Signal] = {}
-        for name in self.consumers:
-            jobs |= {
-                f"{name}_job": Signal(self.job_layout.size, name=f"{name}_job"),
-                f"{name}_valid": Signal(name=f"{name}_valid"),
-                f"{name}_done": Signal(name=f"{name}_done"),
-            }
-        control = Control(config, self.consumers, self.job_layout, self.events)
-        between = {
-            name: Signal(name=name)
-            for name in ("alone", "stop", "busy", *control.faults, *self.events)
-        }
         flush = Signal()
-        registers = {
-            name: getattr(self.control, name)
-            for name, _, _ in config.buses[0].signals
-            if name in control.members
-        }
+        control = Control(config, self.consumers, self.job_layout, self.events)
+        pulses = {name: Signal(name=name) for name in ("busy", *control.faults, *self.events)}
+        queue = place(
+            m, "control", control, bus=self.control, interrupt=self.interrupt, flush=flush, **pulses
+        )
+        jobs = {f"{name}_job": getattr(queue, f"{name}_job") for name in self.consumers}
         place(
-            m, "control", control,
-            **jobs, **between, **registers, flush=flush, interrupt=self.interrupt,
-        )  # fmt: skip
-        place(
-            m, "engine", self.flow,
-            rst=ResetSignal() | flush, **jobs, **between, **channels(config.memory, bus),
+            m, "engine", self.flow, rst=ResetSignal() | flush, alone=queue.alone, stop=queue.stop,
+            mem=channels_of(bus), **jobs, **pulses,
         )  # fmt: skip
         m.d.comb += fixed_fields(bus, config.memory.data_width)
         return m

@@ -3,12 +3,27 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
-from rtl_templates.axi.bursts import BurstSplitter, byte_bits, check_bursts, request_members
+from rtl_templates.axi.bursts import BurstSplitter, byte_bits, check_bursts, request_stream
+from rtl_templates.axi.channels import address_channel, read_channel
 from rtl_templates.hdl.hierarchy import Block, place
-from rtl_templates.stream.stream import StreamFifo
+from rtl_templates.hdl.streams import AnyStream, Stream, fields, transfers
+from rtl_templates.stream.stream import StreamFifo, buffered
+
+
+def beat_layout(data_width: int) -> data.StructLayout:
+    """Return the payload of beats that are read.
+
+    ``first`` is the index of the first valid byte, ``count`` the number of valid bytes, ``last``
+    marks the last beat of a request.
+    """
+    bits = byte_bits(data_width)
+    return data.StructLayout({"data": data_width, "first": bits, "count": bits + 1, "last": 1})
 
 
 class BurstReader(Block):
@@ -31,21 +46,21 @@ class BurstReader(Block):
 
     Members
     -------
-    i_address, i_bytes, i_valid, i_ready : request in
-        Any address; at least one byte.  `i_ready` follows `ar_ready` in the same cycle.
-    ar_addr, ar_len, ar_valid, ar_ready : read address channel
-        All but `ar_ready` are registers.
-    r_data, r_resp, r_last, r_valid, r_ready : read data channel
-        `r_ready` follows `o_ready` in the same cycle.
-    o_data, o_first, o_count, o_last, o_valid, o_ready : beats out, registers
-        `o_first` is the index of the first valid byte, `o_count` the number of them, `o_last`
-        marks the last beat of the request.
+    i : In(stream)
+        Requests (`rtl_templates.axi.bursts.request_stream`).  Its ready depends on that of `ar` in
+        the same cycle.
+    ar : Out(stream)
+        Read address channel; payload and valid are registers.
+    r : In(stream)
+        Read data channel.  Its ready depends on that of `o` in the same cycle.
+    o : Out(stream)
+        Beats (`beat_layout`), registers.
     stop : In(1)
-        Drop all requests and beats, issue nothing new; to be held until `busy` is low.
+        Drop all requests and beats, issue nothing new; it must stay high until `busy` is low.
     busy : Out(1)
-        A request is at work or a burst in flight.
+        A request is in progress or a burst in flight.
     error : Out(1)
-        Pulse: the memory answered a beat with an error; not later than the beat is given.
+        Pulse: the memory answered a beat with an error; not later than the beat is valid.
     """
 
     resettable = True
@@ -64,22 +79,10 @@ class BurstReader(Block):
         super().__init__(
             f"burst_reader_{'_'.join(map(str, parameters))}",
             {
-                **request_members(address_width, length_width),
-                "ar_addr": Out(address_width),
-                "ar_len": Out(8),
-                "ar_valid": Out(1),
-                "ar_ready": In(1),
-                "r_data": In(data_width),
-                "r_resp": In(2),
-                "r_last": In(1),
-                "r_valid": In(1),
-                "r_ready": Out(1),
-                "o_data": Out(data_width),
-                "o_first": Out(bits),
-                "o_count": Out(bits + 1),
-                "o_last": Out(1),
-                "o_valid": Out(1),
-                "o_ready": In(1),
+                "i": In(request_stream(address_width, length_width)),
+                "ar": Out(address_channel(address_width)),
+                "r": In(read_channel(data_width)),
+                "o": Out(stream.Signature(beat_layout(data_width))),
                 "stop": In(1),
                 "busy": Out(1),
                 "error": Out(1),
@@ -89,73 +92,54 @@ class BurstReader(Block):
         self.splitter = BurstSplitter(data_width, address_width, max_burst, length_width)
 
     def build(self, m: Module) -> None:
-        burst = {
-            name: Signal(self.splitter.width(f"o_{name}"), name=f"burst_{name}")
-            for name in ("address", "length", "first", "final", "last", "valid")
-        }
-        issue = Signal()
-        room = Signal()
-        place(
-            m,
-            "splitter",
-            self.splitter,
-            **{f"i_{name}": getattr(self, f"i_{name}") for name in ("address", "bytes", "valid")},
-            i_ready=self.i_ready,
-            drop=self.stop,
-            **{f"o_{name}": signal for name, signal in burst.items()},
-            o_ready=issue,
-        )
-        m.d.comb += issue.eq(burst["valid"] & room & (~self.ar_valid | self.ar_ready) & ~self.stop)
-        address = Signal(len(self.ar_addr), reset_less=True)
+        issue, queue_ready = Signal(), Signal()
+        burst = place(m, "splitter", self.splitter, i=self.i, drop=self.stop).o
+        ar = self.ar
+        m.d.comb += [
+            burst.ready.eq(issue),
+            issue.eq(burst.valid & queue_ready & (~ar.valid | ar.ready) & ~self.stop),
+        ]
+        address = Signal(len(ar.payload.addr), reset_less=True)
         length = Signal(8, reset_less=True)
-        m.d.comb += [self.ar_addr.eq(address), self.ar_len.eq(length)]
+        m.d.comb += [ar.payload.addr.eq(address), ar.payload.len.eq(length)]
         with m.If(issue):
-            m.d.sync += [address.eq(burst["address"]), length.eq(burst["length"])]
-        m.d.sync += self.ar_valid.eq(issue | (self.ar_valid & ~self.ar_ready))
+            m.d.sync += [address.eq(burst.payload.address), length.eq(burst.payload.length)]
+        m.d.sync += ar.valid.eq(issue | (ar.valid & ~ar.ready))
 
-        # What is to know about each burst in flight; its depth is the limit of those.
-        known = Cat(burst["first"], burst["final"], burst["last"])
-        head = Signal(len(known))
-        flying = Signal()
-        ends = Signal()
-        place(
-            m,
-            "flying",
-            StreamFifo(len(known), self.outstanding),
-            i_data=known,
-            i_valid=issue,
-            i_ready=room,
-            o_data=head,
-            o_valid=flying,
-            o_ready=ends,
+        # What is needed of each burst in flight; the depth limits their number.
+        issued = fields(
+            first=burst.payload.first, final=burst.payload.final, last=burst.payload.last
         )
-        self._beats(m, head, ends)
-        m.d.comb += self.busy.eq(burst["valid"] | self.ar_valid | flying | self.o_valid)
+        source = Stream(issued, issue, queue_ready)
+        flying = buffered(m, "flying", source, partial(StreamFifo, depth=self.outstanding))
+        self._beats(m, flying)
+        m.d.comb += self.busy.eq(burst.valid | ar.valid | flying.valid | self.o.valid)
 
-    def _beats(self, m: Module, head: Signal, ends: Signal) -> None:
-        bits = self.byte_bits
-        taken = Signal()
+    def _beats(self, m: Module, flying: AnyStream) -> None:
+        bits, r, burst = self.byte_bits, self.r, flying.payload
+        received = Signal()
         full = Signal()
-        midway = Signal()  # in a burst, behind its first beat
+        midway = Signal()  # in a burst, after its first beat
         first_byte = Signal(bits)
         final_byte = Signal(bits)
         beat = [
-            Signal(self.width(name), name=f"{name}_reg", reset_less=True)
-            for name in ("o_data", "o_first", "o_count", "o_last")
+            Signal(width, name=f"o_{name}_reg", reset_less=True)
+            for name, width in self.o.payload.shape().members.items()
         ]
         m.d.comb += [
-            self.r_ready.eq(~full | self.o_ready | self.stop),
-            taken.eq(self.r_valid & self.r_ready),
-            ends.eq(taken & self.r_last),
-            first_byte.eq(Mux(midway, 0, head[:bits])),
-            final_byte.eq(Mux(self.r_last, head[bits : 2 * bits], -1)),
-            self.o_valid.eq(full & ~self.stop),
-            Cat(self.o_data, self.o_first, self.o_count, self.o_last).eq(Cat(beat)),
+            r.ready.eq(~full | self.o.ready | self.stop),
+            received.eq(transfers(r)),
+            flying.ready.eq(received & r.payload.last),
+            first_byte.eq(Mux(midway, 0, burst.first)),
+            final_byte.eq(Mux(r.payload.last, burst.final, -1)),
+            self.o.valid.eq(full & ~self.stop),
+            self.o.payload.eq(Cat(beat)),
         ]
-        with m.If(taken):
-            m.d.sync += midway.eq(~self.r_last)
-            new = (self.r_data, first_byte, final_byte - first_byte + 1, self.r_last & head[-1])
+        with m.If(received):
+            m.d.sync += midway.eq(~r.payload.last)
+            count, last = final_byte - first_byte + 1, r.payload.last & burst.last
+            new = (r.payload.data, first_byte, count, last)
             m.d.sync += [register.eq(value) for register, value in zip(beat, new, strict=True)]
-        with m.If(self.r_ready):
-            m.d.sync += full.eq(self.r_valid & ~self.stop)
-        m.d.sync += self.error.eq(taken & self.r_resp[1])
+        with m.If(r.ready):
+            m.d.sync += full.eq(r.valid & ~self.stop)
+        m.d.sync += self.error.eq(received & r.payload.resp[1])

@@ -6,17 +6,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl_templates.axi.bursts import below, byte_bits
 from rtl_templates.axi.bus import check_data_width
 from rtl_templates.hdl.hierarchy import Block
+from rtl_templates.stream.stream import word_layout
+
+
+def strobe_layout(data_width: int) -> data.StructLayout:
+    """Return the payload of beats to write; a bit of ``strobe`` marks a byte of the row."""
+    return data.StructLayout({"data": data_width, "strobe": data_width // 8, "last": 1})
 
 
 class Scatter(Block):
-    """Lays the elements of a row one behind the other, from any byte of a beat on.
+    """Packs the elements of a row, starting at any byte of a beat.
 
-    A word goes in pieces of a beat's bytes, one a cycle: a word in every cycle where it fills no
+    A word leaves in pieces of a beat's bytes, one a cycle: a word in every cycle where it fills no
     more than a beat, and a beat in every cycle where it fills whole beats.
 
     Parameters
@@ -30,16 +37,16 @@ class Scatter(Block):
 
     Members
     -------
-    i_data, i_count, i_last, i_valid, i_ready : words in
-        The first element lowest; `i_count` of them are valid, at least one; `i_last` ends the
-        row.  `i_ready` follows `o_ready` in the same cycle.
+    i : In(stream)
+        Words (`word_layout`): ``data``, the first element lowest; ``count`` of them are valid, at
+        least one; ``last`` ends the row.  Its ready depends on that of `o` in the same cycle.
     size : In(2)
         Logarithm of an element's bytes in memory, the lowest ones of its container.
     offset : In
-        Index of the row's first byte in its first beat.  Both are taken with each word and must
+        Index of the row's first byte in its first beat.  Both are read with each word and must
         not change within a row.
-    o_data, o_strobe, o_last, o_valid, o_ready : beats out
-        All but `o_ready` are registers.  The strobes tell which bytes are the row's.
+    o : Out(stream)
+        Beats (`strobe_layout`); payload and valid are registers.
     """
 
     resettable = True
@@ -53,24 +60,16 @@ class Scatter(Block):
         super().__init__(
             f"scatter_{data_width}_{lanes}_{lane_bytes}",
             {
-                "i_data": In(8 * lanes * lane_bytes),
-                "i_count": In(lanes.bit_length()),
-                "i_last": In(1),
-                "i_valid": In(1),
-                "i_ready": Out(1),
+                "i": In(stream.Signature(word_layout(8 * lanes * lane_bytes, lanes))),
                 "size": In(2),
                 "offset": In(byte_bits(data_width)),
-                "o_data": Out(data_width),
-                "o_strobe": Out(data_width // 8),
-                "o_last": Out(1),
-                "o_valid": Out(1),
-                "o_ready": In(1),
+                "o": Out(stream.Signature(strobe_layout(data_width))),
             },
         )
         self.beat_bytes, self.lanes, self.lane_bytes = data_width // 8, lanes, lane_bytes
 
     def build(self, m: Module) -> None:
-        size = self.beat_bytes
+        size, word = self.beat_bytes, self.i.payload
         bits = size.bit_length() - 1
         total = Signal(range(self.lanes * self.lane_bytes + 1))  # bytes of the word
         pieces = -(-self.lanes * self.lane_bytes // size)
@@ -79,67 +78,67 @@ class Scatter(Block):
         ends = Signal()
         count = Signal(bits + 1)
         m.d.comb += [
-            total.eq(self.i_count << self.size),
+            total.eq(word.count << self.size),
             left.eq(total - Cat(Const(0, bits), piece)),
             ends.eq(left <= size),
             count.eq(Mux(ends, left, size)),
         ]
 
-        # Bytes of the row in `begun` beats: those before `fill` are in `held`.
-        tail = Signal()  # the row's last bytes are in `held`
-        midway = Signal()  # in a row, behind its first piece
-        entire = Signal()  # in a row, behind its first beat
+        # Bytes of the row in `begun` beats: those before `fill` are in `stored`.
+        tail = Signal()  # the row's last bytes are in `stored`
+        midway = Signal()  # in a row, after its first piece
+        entire = Signal()  # in a row, after its first beat
         fill_reg = Signal(bits)
         fill = Signal(bits)
         reach = Signal(bits + 1)
         free = Signal()
-        taken = Signal()
+        transfer = Signal()
         full = Signal()
         last = Signal()  # the beat, if there is one, ends the row
         m.d.comb += [
             fill.eq(Mux(midway | tail, fill_reg, self.offset)),
             reach.eq(fill + Mux(tail, 0, count)),
-            free.eq(~self.o_valid | self.o_ready),
-            taken.eq(self.i_valid & ~tail & free),
-            self.i_ready.eq(~tail & free & ends),
+            free.eq(~self.o.valid | self.o.ready),
+            transfer.eq(self.i.valid & ~tail & free),
+            self.i.ready.eq(~tail & free & ends),
             full.eq(reach >= size),
-            last.eq(tail | (self.i_last & ends & (reach <= size))),
+            last.eq(tail | (word.last & ends & (reach <= size))),
         ]
-        with m.If(taken):
+        with m.If(transfer):
             m.d.sync += [
                 piece.eq(Mux(ends, 0, piece + 1)),
                 fill_reg.eq(reach),
-                midway.eq(~(self.i_last & ends)),
-                entire.eq((entire | full) & ~(self.i_last & ends)),
-                tail.eq(self.i_last & ends & ~last),
+                midway.eq(~(word.last & ends)),
+                entire.eq((entire | full) & ~(word.last & ends)),
+                tail.eq(word.last & ends & ~last),
             ]
         with m.Elif(free):
             m.d.sync += tail.eq(0)
 
-        turned = self._turned(m, self._piece(m, piece), fill)
+        rotated = self._rotated(m, self._piece(m, piece), fill)
         filled = Signal(size)
         beat = Signal(8 * size)
-        held = Signal(8 * size, reset_less=True)
-        data = Signal(8 * size, reset_less=True)
+        stored = Signal(8 * size, reset_less=True)
+        packed = Signal(8 * size, reset_less=True)
         strobe = Signal(size, reset_less=True)
         ended = Signal(reset_less=True)
         before = Cat(bit.replicate(8) for bit in filled)
         begin = below(m, "begin", Mux(entire | tail, 0, self.offset), size)
         m.d.comb += [
             filled.eq(below(m, "filled", fill, size)),
-            beat.eq((held & before) | (turned & ~before)),
-            self.o_data.eq(data),
-            self.o_strobe.eq(strobe),
-            self.o_last.eq(ended),
+            beat.eq((stored & before) | (rotated & ~before)),
+            self.o.payload.data.eq(packed),
+            self.o.payload.strobe.eq(strobe),
+            self.o.payload.last.eq(ended),
         ]
-        with m.If(taken):
-            m.d.sync += held.eq(Mux(full, turned, beat))
+        with m.If(transfer):
+            m.d.sync += stored.eq(Mux(full, rotated, beat))
         with m.If(free):
             m.d.sync += [
-                data.eq(beat),
+                packed.eq(beat),
                 strobe.eq(below(m, "reached", reach, size) & ~begin),
                 ended.eq(last),
-                self.o_valid.eq(tail | (self.i_valid & (full | (self.i_last & ends)))),
+                self.o.valid.eq(tail | (self.i.valid & (full | (word.last & ends)))),
             ]
 
     def _piece(self, m: Module, piece: Signal) -> Value:
@@ -148,7 +147,7 @@ class Scatter(Block):
         for log in range(self.lane_bytes.bit_length()):
             element = 8 << log
             bits = Cat(
-                self.i_data.word_select(lane, 8 * self.lane_bytes)[:element]
+                self.i.payload.data.word_select(lane, 8 * self.lane_bytes)[:element]
                 for lane in range(self.lanes)
             )
             width = 8 * self.beat_bytes
@@ -156,15 +155,15 @@ class Scatter(Block):
             elements = Signal(width, name=f"elements_{1 << log}")
             m.d.comb += elements.eq(_choose(piece, parts))
             packed.append(elements)
-        chosen = Signal(8 * self.beat_bytes, name="elements")
-        m.d.comb += chosen.eq(_choose(self.size, packed))
-        return chosen
+        elements = Signal(8 * self.beat_bytes, name="elements")
+        m.d.comb += elements.eq(_choose(self.size, packed))
+        return elements
 
-    def _turned(self, m: Module, beat: Value, places: Signal) -> Value:
+    def _rotated(self, m: Module, beat: Value, amount: Signal) -> Value:
         """Return the beat with its bytes rotated upwards."""
-        for stage in range(len(places)):
-            shifted = Signal(len(beat), name=f"turned_{stage}")
-            m.d.comb += shifted.eq(Mux(places[stage], beat.rotate_left(8 << stage), beat))
+        for stage in range(len(amount)):
+            shifted = Signal(len(beat), name=f"rotated_{stage}")
+            m.d.comb += shifted.eq(Mux(amount[stage], beat.rotate_left(8 << stage), beat))
             beat = shifted
         return beat
 

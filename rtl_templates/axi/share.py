@@ -3,28 +3,28 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
-from amaranth.lib.wiring import Member
+from amaranth.lib.wiring import In, Out
 
-from rtl_templates.axi.channels import bus_members
-from rtl_templates.hdl.hierarchy import Block, place
-from rtl_templates.stream.stream import StreamFifo
+from rtl_templates.axi.channels import Channels, MemorySignature
+from rtl_templates.hdl.hierarchy import Block
+from rtl_templates.hdl.streams import AnyStream, Stream, transfers
+from rtl_templates.stream.stream import StreamFifo, buffered
 
 if TYPE_CHECKING:
     from hwgen.core.params.memory_port import Memory
 
-_ADDRESSES = ("addr", "len")
-
 
 class MemoryShare(Block):
-    """Gives managers the memory in turn, a burst each; answers go to who asked.
+    """Shares a memory port between managers, a burst each in turn.
 
-    The memory answers in order, as all requests have one ID.  A manager that asks in every cycle
-    keeps nobody waiting for more than a burst of each of the others.  Managers must take read data
-    whatever the others do, and announce a burst of writes only when its data is there: then nobody
-    waits for somebody who waits for it.
+    The memory answers in order, as all requests have one ID.  A manager that requests in every
+    cycle delays no other by more than a burst of each.  Managers must accept read data whatever
+    the others do, and issue a burst of writes only when its data is stored: then there is no
+    deadlock.
 
     Parameters
     ----------
@@ -33,14 +33,14 @@ class MemoryShare(Block):
     managers : int
         How many there are, at least 2.
     outstanding : int
-        Bursts in flight each way, of all together.
+        Bursts in flight in each direction, of all managers.
 
     Members
     -------
-    Mi_ar_addr, ... Mi_b_ready for each manager i
-        Its channels, as `rtl_templates.axi.channels.bus_members` of the other end.
-    ar_addr, ... b_ready
-        Those of the memory port; addresses are registers.
+    M0, M1, ... : In(MemorySignature)
+        The managers.
+    mem : Out(MemorySignature)
+        The memory port; addresses are registers.
     """
 
     resettable = True
@@ -48,92 +48,98 @@ class MemoryShare(Block):
     def __init__(self, memory: Memory, managers: int, outstanding: int) -> None:
         if managers < 2:
             raise ValueError(f"managers must be at least 2, not {managers!r}")
-        ports = bus_members(memory)
-        members: dict[str, Member] = {
-            f"M{i}_{name}": member.flip() for i in range(managers) for name, member in ports.items()
-        }
+        signature = MemorySignature(memory)
         width, bits = memory.data_width, memory.address_width
-        super().__init__(f"share_{managers}_{width}_{bits}_{outstanding}", {**members, **ports})
+        super().__init__(
+            f"share_{managers}_{width}_{bits}_{outstanding}",
+            {**{f"M{i}": In(signature) for i in range(managers)}, "mem": Out(signature)},
+        )
         self.managers, self.outstanding = managers, outstanding
 
     def build(self, m: Module) -> None:
-        self._reads(m)
-        self._writes(m)
+        ports: list[Channels] = [getattr(self, f"M{i}") for i in range(self.managers)]
+        self._reads(m, ports)
+        self._writes(m, ports)
 
-    def _of(self, name: str) -> list[Signal]:
-        return [getattr(self, f"M{i}_{name}") for i in range(self.managers)]
+    def _order(self, m: Module, name: str, index: Value, push: Value) -> tuple[AnyStream, Signal]:
+        """Return the queue of managers that are to be served, and whether it has space."""
+        source = Stream(index, push, Signal(name=f"{name}_queue_ready"))
+        queue = buffered(m, f"{name}_order", source, partial(StreamFifo, depth=self.outstanding))
+        return queue, source.ready
 
-    def _order(
-        self, m: Module, name: str, index: Value, put: Value, take: Value
-    ) -> tuple[Signal, Signal, Signal]:
-        """Place a queue of who asked; return who is next, whether anybody is, and the room."""
-        next_one = Signal(range(self.managers), name=f"{name}_next")
-        there, room = Signal(name=f"{name}_there"), Signal(name=f"{name}_room")
-        place(
-            m, f"{name}_order", StreamFifo(len(next_one), self.outstanding),
-            i_data=index, i_valid=put, i_ready=room, o_data=next_one, o_valid=there, o_ready=take,
-        )  # fmt: skip
-        return next_one, there, room
+    def _grant(
+        self, m: Module, name: str, requests: list[AnyStream], address: AnyStream, space: Value
+    ) -> tuple[Signal, Signal]:
+        """Register addresses in turn; return the index of the manager, and whether one is granted.
 
-    def _grant(self, m: Module, channel: str, room: Value) -> tuple[Signal, Signal]:
-        """Take addresses in turn into a register; return whose, and whether one is taken."""
-        asking = Cat(self._of(f"{channel}_valid"))
-        last = Signal(range(self.managers), name=f"{channel}_last")
-        chosen = Signal(range(self.managers), name=f"{channel}_chosen")
-        # Whoever asks and comes first behind the last one; the last assignment that holds wins.
+        Parameters
+        ----------
+        m : Module
+        name : str
+            Name of the channel.
+        requests : list of stream
+            The channel of each manager.
+        address : stream
+            The channel of the memory port.
+        space : Value
+            Whether a burst may be issued.
+        """
+        asking = Cat(request.valid for request in requests)
+        last = Signal(range(self.managers), name=f"{name}_last")
+        chosen = Signal(range(self.managers), name=f"{name}_chosen")
+        # The first manager after the last one that requests; the last assignment that holds wins.
         for start in range(self.managers):
             with m.If(last == start):
                 for step in range(self.managers, 0, -1):
-                    who = (start + step) % self.managers
-                    with m.If(asking[who]):
-                        m.d.comb += chosen.eq(who)
-        valid, ready = getattr(self, f"{channel}_valid"), getattr(self, f"{channel}_ready")
-        taken = Signal(name=f"{channel}_taken")
-        m.d.comb += taken.eq(asking.any() & room & (~valid | ready))
-        for i, back in enumerate(self._of(f"{channel}_ready")):
-            m.d.comb += back.eq(taken & (chosen == i))
-        m.d.sync += valid.eq(taken | (valid & ~ready))
-        for field in _ADDRESSES:
-            held = Signal.like(
-                getattr(self, f"{channel}_{field}"), name=f"{channel}_{field}_held", reset_less=True
-            )
-            m.d.comb += getattr(self, f"{channel}_{field}").eq(held)
-            with m.If(taken):
-                m.d.sync += held.eq(Array(self._of(f"{channel}_{field}"))[chosen])
-        with m.If(taken):
+                    index = (start + step) % self.managers
+                    with m.If(asking[index]):
+                        m.d.comb += chosen.eq(index)
+        granted = Signal(name=f"{name}_granted")
+        m.d.comb += granted.eq(asking.any() & space & (~address.valid | address.ready))
+        for i, request in enumerate(requests):
+            m.d.comb += request.ready.eq(granted & (chosen == i))
+        m.d.sync += address.valid.eq(granted | (address.valid & ~address.ready))
+        for field in ("addr", "len"):
+            target = getattr(address.payload, field)
+            register = Signal.like(target, name=f"{name}_{field}_reg", reset_less=True)
+            m.d.comb += target.eq(register)
+            with m.If(granted):
+                values = Array(getattr(request.payload, field) for request in requests)
+                m.d.sync += register.eq(values[chosen])
+        with m.If(granted):
             m.d.sync += last.eq(chosen)
-        return chosen, taken
+        return chosen, granted
 
-    def _reads(self, m: Module) -> None:
-        room = Signal(name="r_space")
-        chosen, taken = self._grant(m, "ar", room)
-        ends = Signal(name="r_ends")
-        who, there, free = self._order(m, "r", chosen, taken, ends)
-        m.d.comb += [room.eq(free), ends.eq(self.r_valid & self.r_ready & self.r_last)]
-        for i in range(self.managers):
-            m.d.comb += getattr(self, f"M{i}_r_valid").eq(self.r_valid & there & (who == i))
-            for field in ("data", "resp", "last"):
-                m.d.comb += getattr(self, f"M{i}_r_{field}").eq(getattr(self, f"r_{field}"))
-        m.d.comb += self.r_ready.eq(there & Array(self._of("r_ready"))[who])
+    def _reads(self, m: Module, ports: list[Channels]) -> None:
+        space, r = Signal(name="r_space"), self.mem.r
+        index, granted = self._grant(m, "ar", [port.ar for port in ports], self.mem.ar, space)
+        reader, ready = self._order(m, "r", index, granted)
+        m.d.comb += [space.eq(ready), reader.ready.eq(transfers(r) & r.payload.last)]
+        for i, port in enumerate(ports):
+            m.d.comb += [
+                port.r.valid.eq(r.valid & reader.valid & (reader.payload == i)),
+                port.r.payload.eq(r.payload),
+            ]
+        m.d.comb += r.ready.eq(reader.valid & Array(port.r.ready for port in ports)[reader.payload])
 
-    def _writes(self, m: Module) -> None:
-        room = Signal(name="w_space")
-        chosen, taken = self._grant(m, "aw", room)
-        sent, answered = Signal(name="w_ends"), Signal(name="b_ends")
-        writer, writing, free_w = self._order(m, "w", chosen, taken, sent)
-        asker, waiting, free_b = self._order(m, "b", chosen, taken, answered)
+    def _writes(self, m: Module, ports: list[Channels]) -> None:
+        space, w, b = Signal(name="w_space"), self.mem.w, self.mem.b
+        index, granted = self._grant(m, "aw", [port.aw for port in ports], self.mem.aw, space)
+        writer, writer_ready = self._order(m, "w", index, granted)
+        asker, asker_ready = self._order(m, "b", index, granted)
         m.d.comb += [
-            room.eq(free_w & free_b),
-            self.w_valid.eq(writing & Array(self._of("w_valid"))[writer]),
-            sent.eq(self.w_valid & self.w_ready & self.w_last),
-            self.b_ready.eq(waiting & Array(self._of("b_ready"))[asker]),
-            answered.eq(self.b_valid & self.b_ready),
+            space.eq(writer_ready & asker_ready),
+            w.valid.eq(writer.valid & Array(port.w.valid for port in ports)[writer.payload]),
+            writer.ready.eq(transfers(w) & w.payload.last),
+            b.ready.eq(asker.valid & Array(port.b.ready for port in ports)[asker.payload]),
+            asker.ready.eq(transfers(b)),
         ]
         for field in ("data", "strb", "last"):
-            m.d.comb += getattr(self, f"w_{field}").eq(Array(self._of(f"w_{field}"))[writer])
-        for i in range(self.managers):
+            values = Array(getattr(port.w.payload, field) for port in ports)
+            m.d.comb += getattr(w.payload, field).eq(values[writer.payload])
+        for i, port in enumerate(ports):
             m.d.comb += [
-                getattr(self, f"M{i}_w_ready").eq(Mux(writing & (writer == i), self.w_ready, 0)),
-                getattr(self, f"M{i}_b_valid").eq(self.b_valid & waiting & (asker == i)),
-                getattr(self, f"M{i}_b_resp").eq(self.b_resp),
+                port.w.ready.eq(Mux(writer.valid & (writer.payload == i), w.ready, 0)),
+                port.b.valid.eq(b.valid & asker.valid & (asker.payload == i)),
+                port.b.payload.eq(b.payload),
             ]

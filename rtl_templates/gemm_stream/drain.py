@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sequencer of results: blocks of C leave their buffer row by row."""
+"""Sequencer of results: blocks of C leave their buffer row by row."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hwgen.core.memories import Ram
-from rtl_templates.hdl.hierarchy import Block, place
+from rtl_templates.axi.bursts import request_stream
+from rtl_templates.hdl.hierarchy import Block
 from rtl_templates.hdl.memory import place_ram
-from rtl_templates.stream.stream import StreamFifo
+from rtl_templates.hdl.streams import transfers
+from rtl_templates.stream.stream import word_layout
 
-from .buffer import Tokens
+from .buffer import HalfTokens
+from .collect import BlockRead
 from .job import post_field
 from .loops import BlockSteps
 
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ResultDrain(Block):
-    """Reads complete blocks of C and announces their rows to the writer.
+    """Reads complete blocks of C and requests the writes of their rows.
 
     Parameters
     ----------
@@ -34,49 +38,33 @@ class ResultDrain(Block):
 
     Members
     -------
-    job, job_valid, job_done
-        Descriptor of the job whose results leave, from the queue.
-    full, leave, free, address, read, data
-        Of `ResultBuffer`.
-    columns_full, columns_free, columns_address, columns_read
-        The same of `ColumnBuffer`; its records come beside the data.
-    row_address, row_bytes, row_valid, row_ready : stream out
-        A row of results in memory.
-    o_data, o_count, o_last, o_valid, o_ready : stream out
-        `post_lanes` accumulators, how many of them there are, the last of the row.
+    job : In(stream)
+        Descriptor of the job whose results leave.
+    block : In(BlockRead)
+        The buffer of results.
+    records : In(RecordRead)
+        The buffer of column records; its records arrive with the data.
+    row : Out(stream)
+        A row of results in memory (`rtl_templates.axi.bursts.request_stream`).
+    o : Out(stream)
+        Words of `post_lanes` accumulators.
     idle : In(1)
-        Everything that was written has arrived in memory.
+        All writes have been answered.
     """
 
     resettable = True
 
-    def __init__(self, config: GemmStreamConfig, job: Any, length_width: int) -> None:
+    def __init__(self, config: GemmStreamConfig, job: data.StructLayout, length_width: int) -> None:
         self.config, self.job_layout = config, job
         lanes, width = config.post_lanes, config.result.width
         super().__init__(
             "engine_drain",
             {
-                "job": In(job.size),
-                "job_valid": In(1),
-                "job_done": Out(1),
-                "full": In(1),
-                "leave": Out(1),
-                "free": Out(1),
-                "address": Out(range(max(2, config.out_depth))),
-                "read": Out(1),
-                "data": In(config.n_lanes * width),
-                "columns_full": In(1),
-                "columns_free": Out(1),
-                "columns_address": Out(range(max(2, config.column_groups))),
-                "row_address": Out(config.memory.address_width),
-                "row_bytes": Out(length_width),
-                "row_valid": Out(1),
-                "row_ready": In(1),
-                "o_data": Out(lanes * width),
-                "o_count": Out(range(lanes + 1)),
-                "o_last": Out(1),
-                "o_valid": Out(1),
-                "o_ready": In(1),
+                "job": In(stream.Signature(job.size)),
+                "block": In(BlockRead(config.out_depth, config.n_lanes * width)),
+                "records": In(RecordRead(config.column_groups)),
+                "row": Out(request_stream(config.memory.address_width, length_width)),
+                "o": Out(stream.Signature(word_layout(lanes * width, lanes))),
                 "idle": In(1),
             },
         )
@@ -84,7 +72,7 @@ class ResultDrain(Block):
     def build(self, m: Module) -> None:
         config, lanes = self.config, self.config.post_lanes
         parts = config.n_lanes // lanes
-        job = self.job_layout(self.job)
+        job = self.job_layout(self.job.payload)
         steps = BlockSteps(m, job, reduction=False)
         size = post_field(job, "size")
         columns = post_field(job, "columns") & config.post.columns
@@ -97,19 +85,19 @@ class ResultDrain(Block):
         rows = Signal(len(job.m), name="rows_left", reset_less=True)
         left = Signal(len(job.n), name="columns_left", reset_less=True)
         part = Signal(range(parts), name="part")
-        beat = Signal.like(self.address, name="beat", init=0)
-        group = Signal.like(self.columns_address, name="group", init=0)
+        beat = Signal.like(self.block.address, name="beat", init=0)
+        group = Signal.like(self.records.address, name="group", init=0)
         ends = Signal(name="row_ends")
         m.d.comb += [
-            self.row_address.eq(row_start),
-            self.row_bytes.eq(steps.n.size << size),
-            self.address.eq(beat),
-            self.columns_address.eq(group),
-            self.read.eq(step),
+            self.row.payload.address.eq(row_start),
+            self.row.payload.bytes.eq(steps.n.size << size),
+            self.block.address.eq(beat),
+            self.records.address.eq(group),
+            self.block.read.eq(step),
             ends.eq(left <= lanes),
         ]
         with m.FSM():
-            with m.State("IDLE"), m.If(self.job_valid):
+            with m.State("IDLE"), m.If(self.job.valid):
                 steps.begin()
                 m.d.sync += [row.eq(job.c_address), column.eq(0)]
                 m.next = "WAIT"
@@ -120,16 +108,16 @@ class ResultDrain(Block):
                     beat.eq(0),
                     part.eq(0),
                 ]
-                with m.If(self.full & (self.columns_full | ~columns)):
+                with m.If(self.block.full & (self.records.full | ~columns)):
                     m.next = "ROW"
             with m.State("ROW"):
-                m.d.comb += self.row_valid.eq(1)
+                m.d.comb += self.row.valid.eq(1)
                 m.d.sync += [left.eq(steps.n.size), group.eq(0)]
-                with m.If(self.row_ready):
+                with m.If(self.row.ready):
                     m.d.sync += row_start.eq(row_start + job.c_stride)
                     m.next = "WORDS"
             with m.State("WORDS"):
-                m.d.comb += step.eq(~self.o_valid | self.o_ready)
+                m.d.comb += step.eq(~self.o.valid | self.o.ready)
                 with m.If(step):
                     m.d.sync += [left.eq(left - lanes), group.eq(group + 1)]
                     with m.If(ends | (part == parts - 1)):
@@ -152,51 +140,78 @@ class ResultDrain(Block):
                             with m.If(steps.last):
                                 m.next = "FLUSH"
             with m.State("FLUSH"), m.If(self.idle):
-                m.d.comb += self.job_done.eq(1)
+                m.d.comb += self.job.ready.eq(1)
                 m.next = "IDLE"
-        taken, freeing = self.o_valid & self.o_ready, Signal(name="freeing")
+        popped, releasing = transfers(self.o), Signal(name="releasing")
         m.d.comb += [
-            self.leave.eq(finished),
-            self.free.eq(freeing & taken),
-            self.columns_free.eq(finished & columns),
+            self.block.leave.eq(finished),
+            self.block.release.eq(releasing & popped),
+            self.records.release.eq(finished & columns),
         ]
-        m.d.sync += freeing.eq(finished | (freeing & ~taken))
-        self._give(m, step, ends, left, part)
+        m.d.sync += releasing.eq(finished | (releasing & ~popped))
+        self._push_words(m, step, ends, left, part)
 
-    def _give(self, m: Module, step: Value, ends: Value, left: Value, part: Signal) -> None:
-        """Give the accumulators that were read a cycle before, `part` of a beat at a time."""
+    def _push_words(self, m: Module, step: Value, ends: Value, left: Value, part: Signal) -> None:
+        """Push the accumulators that were read a cycle before, `part` of a beat at a time."""
         lanes = self.config.post_lanes
         parts = self.config.n_lanes // lanes
-        chosen = Signal(range(parts), name="chosen", reset_less=True)
-        with m.If(~self.o_valid | self.o_ready):
+        part_of_beat = Signal(range(parts), name="part_of_beat", reset_less=True)
+        with m.If(~self.o.valid | self.o.ready):
             m.d.sync += [
-                self.o_valid.eq(step),
-                self.o_last.eq(ends),
-                self.o_count.eq(Mux(ends, left, lanes)),
-                chosen.eq(part),
+                self.o.valid.eq(step),
+                self.o.payload.last.eq(ends),
+                self.o.payload.count.eq(Mux(ends, left, lanes)),
+                part_of_beat.eq(part),
             ]
         width = lanes * self.config.result.width
-        m.d.comb += self.o_data.eq(self.data.word_select(chosen, width) if parts > 1 else self.data)
+        beat = self.block.data
+        m.d.comb += self.o.payload.data.eq(
+            beat.word_select(part_of_beat, width) if parts > 1 else beat
+        )
+
+
+class RecordRead(wiring.Signature):
+    """Signature of the read port of the buffer of column records, seen from the buffer.
+
+    Parameters
+    ----------
+    groups : int
+        Groups of `post_lanes` columns of a block.
+
+    Members
+    -------
+    full : Out(1)
+        A block of records is complete.
+    release : In(1)
+        It is not needed any more.
+    address : In
+        Group of columns.
+    """
+
+    def __init__(self, groups: int) -> None:
+        super().__init__({"full": Out(1), "release": In(1), "address": In(range(max(2, groups)))})
 
 
 class ColumnBuffer(Block):
-    """Two halves of column records, as `OperandBuffer` has them of operands.
+    """Double buffer of column records, as `OperandBuffer` is of operands.
 
     Parameters
     ----------
     config : GemmStreamConfig
-    rows_in_flight : int
-        Blocks of records that are on their way at most.
 
     Members
     -------
-    take, room
-        A half is taken for the next block; there is one.
-    i_data, i_last, i_valid : In
-        A word of records; it is the last of its block.
-    full, free, address, read, data
-        A block is there; it is not needed any more; the records of a group of `post_lanes`
-        columns are looked up, and come one cycle later.
+    free : Out(1)
+        There is a half for the next block.
+    claim : In(1)
+        The next block claims it.
+    i : In(stream), always ready
+        Words of records: ``data``, and ``last`` of the block.
+    records : Out(RecordRead)
+    read : In(1)
+        Read the records of the group.
+    data : Out
+        The records, one cycle later.
     """
 
     resettable = True
@@ -205,17 +220,14 @@ class ColumnBuffer(Block):
         self.config = config
         shape = config.buffer_shapes["columns"]
         self.word, self.depth = shape.width, shape.words // 2  # of each half
+        words = data.StructLayout({"data": self.word, "last": 1})
         super().__init__(
             shape.module,
             {
-                "take": In(1),
-                "room": Out(1),
-                "i_data": In(self.word),
-                "i_last": In(1),
-                "i_valid": In(1),
-                "full": Out(1),
-                "free": In(1),
-                "address": In(range(max(2, config.column_groups))),
+                "free": Out(1),
+                "claim": In(1),
+                "i": In(stream.Signature(words, always_ready=True)),
+                "records": Out(RecordRead(config.column_groups)),
                 "read": In(1),
                 "data": Out(self.word // config.record_groups),
             },
@@ -224,54 +236,26 @@ class ColumnBuffer(Block):
     def build(self, m: Module) -> None:
         groups, depth = self.config.record_groups, self.depth
         filled = Signal()
-        m.d.comb += filled.eq(self.i_valid & self.i_last)
-        tokens = Tokens(m, "halves", take=self.take, fill=filled, free=self.free)
-        m.d.comb += [self.room.eq(tokens.room), self.full.eq(tokens.full)]
+        release = self.records.release
+        m.d.comb += filled.eq(self.i.valid & self.i.payload.last)
+        tokens = HalfTokens(m, "halves", claim=self.claim, fill=filled, release=release)
+        m.d.comb += [self.free.eq(tokens.free), self.records.full.eq(tokens.full)]
         halves = Signal(2)  # that is written, that is read
         address = Signal(range(depth + 1))
-        with m.If(self.i_valid):
-            m.d.sync += address.eq(Mux(self.i_last, 0, address + 1))
-        m.d.sync += halves.eq(halves ^ filled ^ (self.free << 1))
+        with m.If(self.i.valid):
+            m.d.sync += address.eq(Mux(self.i.payload.last, 0, address + 1))
+        m.d.sync += halves.eq(halves ^ filled ^ (release << 1))
         select = (groups - 1).bit_length()
-        chosen = Signal(range(groups), reset_less=True)
+        record = Signal(range(groups), reset_less=True)
         (read,), write = place_ram(m, "columns", Ram(2 * depth, self.word, halves=True))
         m.d.comb += [
             write.addr.eq(address + Mux(halves[0], depth, 0)),
-            write.data.eq(self.i_data),
-            write.en.eq(self.i_valid),
-            read.addr.eq((self.address >> select) + Mux(halves[1], depth, 0)),
+            write.data.eq(self.i.payload.data),
+            write.en.eq(self.i.valid),
+            read.addr.eq((self.records.address >> select) + Mux(halves[1], depth, 0)),
             read.en.eq(self.read),
         ]
         with m.If(self.read):
-            m.d.sync += chosen.eq(self.address[:select])
+            m.d.sync += record.eq(self.records.address[:select])
         width = len(self.data)
-        m.d.comb += self.data.eq(read.data.word_select(chosen, width) if select else read.data)
-
-
-def offsets(m: Module, row: Any, *, push: Any, pop: Any, depth: int, ready: Any) -> Signal:
-    """Queue the offsets of rows in their first beat from announcement to the row's last word.
-
-    Parameters
-    ----------
-    m : Module
-    row : Value
-        Low bits of the address of a row.
-    push, pop : Value
-        A row is announced; the last word of the oldest one has gone.
-    depth : int
-        Rows at once.
-    ready : Signal
-        Driven: there is room for another one.
-
-    Returns
-    -------
-    Signal
-        Of the oldest row.
-    """
-    head = Signal(len(row), name="row_offset")
-    place(
-        m, "offsets", StreamFifo(len(row), depth),
-        i_data=row, i_valid=push, i_ready=ready,
-        o_data=head, o_valid=Signal(name="offset_there"), o_ready=pop,
-    )  # fmt: skip
-    return head
+        m.d.comb += self.data.eq(read.data.word_select(record, width) if select else read.data)

@@ -27,6 +27,7 @@ from amaranth.hdl import (
     Module,
     ResetSignal,
     Shape,
+    ShapeLike,
     Signal,
     Value,
 )
@@ -104,6 +105,10 @@ class Block:
         if member.is_signature:
             member = member.signature.members["payload"]
         return Shape.cast(member.shape).width
+
+    def payload(self, name: str) -> ShapeLike:
+        """Return the shape of the payload of a stream."""
+        return self.members[name].signature.members["payload"].shape
 
     def build(self, m: Module) -> None:
         """Fill module `m`; each member is an attribute, made of the signals of its ports."""
@@ -189,6 +194,7 @@ def place(
     m: Module,
     name: str,
     block: Block,
+    /,
     *,
     rst: Value | None = None,
     role: str = "",

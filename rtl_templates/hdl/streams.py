@@ -188,12 +188,16 @@ def connections_of(name: str, member: Member, value: object) -> Iterator[tuple[s
             yield from connections_of(f"{name}_{inner}", each, _part(value, inner, name))
         return
     shape = signature.members["payload"].shape
-    payload = _of_width(name, _part(value, "payload", name), Shape.cast(shape).width)
-    start = 0
-    for field, field_shape in _fields(shape):
-        width = Shape.cast(field_shape).width
-        yield f"{name}_{field}", payload if width == len(payload) else payload[start:][:width]
-        start += width
+    payload = _part(value, "payload", name)
+    whole = _of_width(name, payload, Shape.cast(shape).width)
+    if isinstance(payload, Fields) and payload.shape() == shape:
+        yield from ((f"{name}_{field}", getattr(payload, field)) for field in shape.members)
+    else:
+        start = 0
+        for field, field_shape in _fields(shape):
+            width = Shape.cast(field_shape).width
+            yield f"{name}_{field}", whole if width == len(whole) else whole[start:][:width]
+            start += width
     for handshake, always in (("valid", signature.always_valid), ("ready", signature.always_ready)):
         if not always:
             part = _part(value, handshake, name)

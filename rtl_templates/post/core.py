@@ -13,7 +13,8 @@ from hwgen.core.post.beats import HEAD_BITS, WORD_BITS
 from hwgen.core.post.fields import field_bits, first_fields, later_fields, record_fields
 from rtl_templates.hdl.hierarchy import place
 from rtl_templates.hdl.shell import stream_members
-from rtl_templates.stream.stream import StreamSlice
+from rtl_templates.hdl.streams import Stream, fields, new_stream
+from rtl_templates.stream.stream import StreamSlice, word_layout
 
 from .pipeline import OFFSETS, Post
 
@@ -57,18 +58,18 @@ class PostProcessedCore(wiring.Component):
         for port in inputs:
             wiring.connect(m, wiring.flipped(getattr(self, port.name)), getattr(core, port.name))
 
-        take, run = Signal(name="post_take"), Signal(name="post_run")
-        head, valid = self._head(m, take)
+        pop, run = Signal(name="post_pop"), Signal(name="post_run")
+        head, valid = self._head(m, pop)
         settings, records, repeat = self._fields(m, head)
         served = Signal(WORD_BITS, name="post_served")  # beats of results of the one that waits
         final, fire = Signal(name="post_final"), Signal(name="post_fire")
         m.d.comb += [
             final.eq(served == repeat),
             fire.eq(core.out.valid & valid & run),
-            take.eq(fire & final),
+            pop.eq(fire & final),
             core.out.ready.eq(valid & run),
         ]
-        with m.If(take):
+        with m.If(pop):
             m.d.sync += served.eq(0)
         with m.Elif(fire):
             m.d.sync += served.eq(served + 1)
@@ -79,32 +80,25 @@ class PostProcessedCore(wiring.Component):
             for lane in range(accumulators.lanes)
         ]
         post = Post(features, accumulators.lanes)
-        results = Signal(accumulators.lanes * features.lane_width, name="results")
-        last = Signal(name="out_last")
-        place(
-            m,
-            "post",
-            post,
-            settings=settings,
-            **({"i_records": records} if features.columns else {}),
-            i_data=Cat(*lanes),
-            i_count=Const(0, post.width("i_count")),
-            i_last=core.out.payload.last,
-            i_valid=core.out.valid & valid,
-            i_ready=run,
-            o_data=results,
-            o_count=Signal(post.width("o_count"), name="no_count"),
-            o_last=last,
-            o_valid=self.out.valid,
-            o_ready=self.out.ready,
+        words = fields(
+            **({"records": records} if features.columns else {}),
+            data=Cat(*lanes),
+            count=Const(0, post.width("i_count")),
+            last=core.out.payload.last,
         )
+        results = new_stream("results", word_layout(post.width("o_data"), accumulators.lanes))
+        place(
+            m, "post", post, settings=settings, i=Stream(words, core.out.valid & valid, run),
+            o=Stream(results.payload, self.out.valid, self.out.ready),
+        )  # fmt: skip
         out = config.ports[-1]
         data = Signal(out.data_width, name="out_data")
-        lanes = [results.word_select(lane, features.lane_width) for lane in range(out.lanes)]
+        values = results.payload.data
+        lanes = [values.word_select(lane, features.lane_width) for lane in range(out.lanes)]
         m.d.comb += [
             data.eq(Cat(lane[: out.lane_width] for lane in lanes)),
             self.out.payload.data.eq(data),
-            self.out.payload.last.eq(last),
+            self.out.payload.last.eq(results.payload.last),
         ]
         return m
 
@@ -122,26 +116,19 @@ class PostProcessedCore(wiring.Component):
                 fields += [(start + f.offset, f.bits) for f in RECORD if f.name in used_fields]
         return fields
 
-    def _head(self, m: Module, take: Value) -> tuple[Value, Value]:
-        """Buffer port ``post``; return the beat that waits, and whether there is one."""
+    def _head(self, m: Module, pop: Value) -> tuple[Value, Value]:
+        """Buffer port ``post``; return the oldest beat, and whether it is valid."""
         parts = [self.post.payload.data[start : start + bits] for start, bits in self._used()]
-        held, valid = Signal(len(Cat(*parts)), name="post_held"), Signal(name="post_valid")
+        used, valid = Signal(len(Cat(*parts)), name="post_used"), Signal(name="post_valid")
         place(
-            m,
-            "post_buffer",
-            StreamSlice(len(held)),
-            i_data=Cat(*parts),
-            i_valid=self.post.valid,
-            i_ready=self.post.ready,
-            o_data=held,
-            o_valid=valid,
-            o_ready=take,
-        )
-        # The beat again, with zeros where nobody looks.
+            m, "post_buffer", StreamSlice(len(used)),
+            i=Stream(Cat(*parts), self.post.valid, self.post.ready), o=Stream(used, valid, pop),
+        )  # fmt: skip
+        # The beat again, with zeros in unused bits.
         head = Signal(len(self.post.payload.data), name="post_head")
         at = 0
         for start, bits in self._used():
-            m.d.comb += head[start : start + bits].eq(held[at : at + bits])
+            m.d.comb += head[start : start + bits].eq(used[at : at + bits])
             at += bits
         return head, valid
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
 from hwgen.core.post import RECORD_BYTES, REGISTERS, SETTINGS_BITS, PostFeatures
@@ -12,7 +13,8 @@ from hwgen.core.post.stages import Stages
 from rtl_templates.arithmetic.pipeline import Pipeline
 from rtl_templates.arithmetic.registry import arithmetic
 from rtl_templates.hdl.hierarchy import Block, place
-from rtl_templates.stream.stream import StreamBuffer
+from rtl_templates.hdl.streams import Stream
+from rtl_templates.stream.stream import StreamBuffer, word_layout
 
 OFFSETS = {
     field.name: 32 * number + field.offset
@@ -25,8 +27,8 @@ OFFSETS = {
 class Post(Block):
     """Accumulators in, results out: a word of lanes a cycle; see `hwgen.core.post`.
 
-    Settings and records travel with the word that they came with, so that both may change with
-    every word.  `i_ready` depends on registers only.
+    Settings and records are delayed with their word, so both may change with every word.  The
+    input's ready depends on registers only.
 
     Parameters
     ----------
@@ -38,18 +40,14 @@ class Post(Block):
     -------
     settings : In(224)
         The registers of `hwgen.core.post.REGISTERS`, the first in the least significant bits;
-        fields that the features have no use for are not looked at.
-    i_records : In(lanes * 128)
-        The column records of the lanes, if the features have them.
-    i_data : In(lanes * accumulator bits)
-    i_count, i_last : In
-        Passed along: lanes that hold something, and whether the word ends a row.
-    i_valid, i_ready : In(1), Out(1)
-    o_data : Out(lanes * features.lane_width)
-        The results, each in the low bits of its lane: integers sign-extended, others followed by
-        bits without meaning.
-    o_count, o_last, o_valid, o_ready : Out, Out, Out(1), In(1)
-        All outputs are registers.
+        fields that the features do not use are ignored.
+    i : In(stream)
+        Words: ``data``, the accumulators; ``count``, how many lanes are valid; ``last``, whether
+        the word ends a row; ``records``, the column records of the lanes, if the features have
+        them.
+    o : Out(stream)
+        Words (`rtl_templates.stream.stream.word_layout`), registers; each result is in the low
+        bits of its lane: integers sign-extended, others followed by undefined bits.
 
     Attributes
     ----------
@@ -60,22 +58,14 @@ class Post(Block):
     resettable = True
 
     def __init__(self, features: PostFeatures, lanes: int) -> None:
-        count = In(lanes.bit_length())
+        records = {"records": 8 * RECORD_BYTES * lanes} if features.columns else {}
+        words = word_layout(lanes * features.accumulator.width, lanes)
         super().__init__(
             f"post_{lanes}",
             {
                 "settings": In(SETTINGS_BITS),
-                **({"i_records": In(8 * RECORD_BYTES * lanes)} if features.columns else {}),
-                "i_data": In(lanes * features.accumulator.width),
-                "i_count": count,
-                "i_last": In(1),
-                "i_valid": In(1),
-                "i_ready": Out(1),
-                "o_data": Out(lanes * features.lane_width),
-                "o_count": count.flip(),
-                "o_last": Out(1),
-                "o_valid": Out(1),
-                "o_ready": In(1),
+                "i": In(stream.Signature(data.StructLayout({**records, **words.members}))),
+                "o": Out(stream.Signature(word_layout(lanes * features.lane_width, lanes))),
             },
         )
         self.features, self.lanes = features, lanes
@@ -83,11 +73,11 @@ class Post(Block):
 
     def build(self, m: Module) -> None:
         features, stages = self.features, Stages(self.features)
-        run, room = Signal(name="run"), Signal(name="room")
+        run, ready = Signal(name="run"), Signal(name="ready")
         valid = Signal(stages.results)
-        m.d.comb += [run.eq(room | ~valid[-1]), self.i_ready.eq(run)]
+        m.d.comb += [run.eq(ready | ~valid[-1]), self.i.ready.eq(run)]
         with m.If(run):
-            m.d.sync += valid.eq(Cat(self.i_valid, valid))
+            m.d.sync += valid.eq(Cat(self.i.valid, valid))
 
         fields = {
             name: self.settings[OFFSETS[name] : OFFSETS[name] + bits]
@@ -96,13 +86,13 @@ class Post(Block):
         ages = later_fields(features)
         common: dict[str, Value] = {name: fields[name] for name in first_fields(features)}
         ages |= dict.fromkeys(("count", "last"), stages.results)
-        fields |= {"count": self.i_count, "last": self.i_last}
-        travelling = {name: fields[name] for name in ages}
+        fields |= {"count": self.i.payload.count, "last": self.i.payload.last}
+        delayed = {name: fields[name] for name in ages}
         pipe = Pipeline(m, [str(i) for i in range(1, stages.results + 1)], run)
         for stage in range(1, stages.results + 1):
-            travelling = dict(zip(travelling, pipe.cut(str(stage), **travelling), strict=True))
-            common |= {name: value for name, value in travelling.items() if ages[name] == stage}
-            travelling = {n: value for n, value in travelling.items() if ages[n] > stage}
+            delayed = dict(zip(delayed, pipe.cut(str(stage), **delayed), strict=True))
+            common |= {name: value for name, value in delayed.items() if ages[name] == stage}
+            delayed = {n: value for n, value in delayed.items() if ages[n] > stage}
 
         words = common.pop("count"), common.pop("last")
         block = arithmetic(features.accumulator).post_lane(features)
@@ -110,7 +100,7 @@ class Post(Block):
         width = features.accumulator.width
         for lane in range(self.lanes):
             records = (
-                {"record": self.i_records[128 * lane : 128 * lane + 128]}
+                {"record": self.i.payload.records[128 * lane : 128 * lane + 128]}
                 if features.columns
                 else {}
             )
@@ -119,20 +109,10 @@ class Post(Block):
                 f"lane_{lane}",
                 block,
                 run=run,
-                acc=self.i_data[lane * width : (lane + 1) * width],
+                acc=self.i.payload.data[lane * width : (lane + 1) * width],
                 **records,
                 **common,
                 o=results[lane * features.lane_width : (lane + 1) * features.lane_width],
             )
         head = Cat(results, *words)
-        place(
-            m,
-            "buffer",
-            StreamBuffer(len(head)),
-            i_data=head,
-            i_valid=valid[-1],
-            i_ready=room,
-            o_data=Cat(self.o_data, self.o_count, self.o_last),
-            o_valid=self.o_valid,
-            o_ready=self.o_ready,
-        )
+        place(m, "buffer", StreamBuffer(len(head)), i=Stream(head, valid[-1], ready), o=self.o)

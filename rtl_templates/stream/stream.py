@@ -6,13 +6,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import stream
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Member, Out
 
 from hwgen.core.memories import Ram
 from rtl_templates.hdl.hierarchy import Block, place
 from rtl_templates.hdl.memory import place_ram
 from rtl_templates.hdl.streams import AnyStream, new_stream
+
+
+def word_layout(width: int, lanes: int) -> data.StructLayout:
+    """Return the payload of words: `lanes` elements in `width` bits, ``count`` of them valid."""
+    return data.StructLayout({"data": width, "count": lanes.bit_length(), "last": 1})
 
 
 def _members(width: int) -> dict[str, Member]:

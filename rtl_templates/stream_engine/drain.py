@@ -3,17 +3,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Const, Module, Mux, Signal, Value
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
 from hwgen.families.stream_engine.params import ROWS_AHEAD
 from hwgen.families.stream_engine.registers import SIZE_BITS
+from rtl_templates.axi.bursts import request_stream
 from rtl_templates.hdl.hierarchy import Block, place
-from rtl_templates.stream.stream import StreamFifo
+from rtl_templates.hdl.streams import AnyStream, Stream, fields, new_stream, transfers
+from rtl_templates.stream.stream import StreamFifo, buffered, word_layout
 
-from .job import is_used, place_of
+from .job import Region, is_used, region_of
 from .walk import RowWalk
 
 if TYPE_CHECKING:
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class StreamDrain(Block):
-    """Announces rows of results, each with what follows it, and counts off their beats.
+    """Requests the writes of rows of results, each with its tail, and counts their beats.
 
     Parameters
     ----------
@@ -31,15 +35,17 @@ class StreamDrain(Block):
 
     Members
     -------
-    job, job_valid, job_done
-        Descriptor of the job whose rows are announced, from the queue.
-    address, bytes, valid, ready : stream out
-        A request for the writer.
-    i_data, i_last, i_valid, i_ready : stream in
-        Beats of results; `i_last` is 1 where the port has no ``tlast``.
-    o_data, o_count, o_last, offset, o_valid, o_ready : stream out
-        The same with the bytes that belong to the request, whether it ends with them, and where in
-        a beat of the memory it begins.
+    job : In(stream)
+        Descriptor of the job whose rows are requested.
+    request : Out(stream)
+        Requests for the writer.
+    i : In(stream)
+        Beats of results: ``data``, and ``last``, 1 where the port has no ``tlast``.
+    o : Out(stream)
+        The same as words (`rtl_templates.stream.stream.word_layout`): ``count`` of their bytes
+        belong to the request, ``last`` ends it.
+    offset : Out
+        Index of the request's first byte in a beat of memory.
     written : In(1)
         A request is in memory.
     finished : Out(1)
@@ -50,30 +56,19 @@ class StreamDrain(Block):
 
     resettable = True
 
-    def __init__(self, config: StreamEngineConfig, job: Any) -> None:
+    def __init__(self, config: StreamEngineConfig, job: data.StructLayout) -> None:
         self.config, self.job_layout = config, job
         self.beat_bytes = config.results[0].beat_bytes
         self.tail = config.results[0].tail_bytes
+        width = 8 * self.beat_bytes
         super().__init__(
             "stream_drain",
             {
-                "job": In(job.size),
-                "job_valid": In(1),
-                "job_done": Out(1),
-                "address": Out(config.memory.address_width),
-                "bytes": Out(SIZE_BITS),
-                "valid": Out(1),
-                "ready": In(1),
-                "i_data": In(8 * self.beat_bytes),
-                "i_last": In(1),
-                "i_valid": In(1),
-                "i_ready": Out(1),
-                "o_data": Out(8 * self.beat_bytes),
-                "o_count": Out(range(self.beat_bytes + 1)),
-                "o_last": Out(1),
+                "job": In(stream.Signature(job.size)),
+                "request": Out(request_stream(config.memory.address_width, SIZE_BITS)),
+                "i": In(stream.Signature(data.StructLayout({"data": width, "last": 1}))),
+                "o": Out(stream.Signature(word_layout(width, self.beat_bytes))),
                 "offset": Out(range(max(2, config.memory_bytes))),
-                "o_valid": Out(1),
-                "o_ready": In(1),
                 "written": In(1),
                 "finished": Out(1),
                 "mismatch": Out(1),
@@ -81,106 +76,90 @@ class StreamDrain(Block):
         )
 
     def build(self, m: Module) -> None:
-        width = self.config.memory.address_width
-        request = {
-            "address": Signal(width, name="new_address"),
-            "bytes": Signal(SIZE_BITS, name="new_bytes"),
-            "final": Signal(name="new_final"),
-        }
-        offered, room = Signal(name="offered"), Signal(3, name="room")
-        empty = self._announce(m, request, offered, room.all())
-        accepted = offered & room.all()
+        layout = {"address": self.config.memory.address_width, "bytes": SIZE_BITS, "final": 1}
+        request, ready = new_stream("new", data.StructLayout(layout)), Signal(3, name="ready")
+        empty = self._request_rows(m, Stream(request.payload, request.valid, ready.all()))
+        accepted, row = request.valid & ready.all(), request.payload
         place(
-            m, "requests", StreamFifo(width + SIZE_BITS, ROWS_AHEAD),
-            i_data=Cat(request["address"], request["bytes"]), i_valid=accepted, i_ready=room[0],
-            o_data=Cat(self.address, self.bytes), o_valid=self.valid, o_ready=self.ready,
+            m, "requests", StreamFifo(self.width("request"), ROWS_AHEAD),
+            i=Stream(fields(address=row.address, bytes=row.bytes), accepted, ready[0]),
+            o=self.request,
         )  # fmt: skip
-        final, ends = Signal(name="written_final"), Signal(name="requests_end")
-        place(
-            m, "ends", StreamFifo(1, 4 * ROWS_AHEAD),
-            i_data=request["final"], i_valid=accepted, i_ready=room[1],
-            o_data=final, o_valid=Signal(name="end_there"), o_ready=self.written,
+        final = buffered(
+            m, "ends", Stream(row.final, accepted, ready[1]),
+            partial(StreamFifo, depth=4 * ROWS_AHEAD),
         )  # fmt: skip
-        m.d.comb += self.finished.eq(self.written & final)
-        self._count(m, request, accepted, room[2], ends)
-        m.d.comb += self.mismatch.eq(empty | (ends & ~self.i_last))
+        m.d.comb += [final.ready.eq(self.written), self.finished.eq(self.written & final.payload)]
+        offset_bits = len(self.offset)
+        piece = fields(offset=row.address[:offset_bits], bytes=row.bytes, final=row.final)
+        pieces = buffered(
+            m, "pieces", Stream(piece, accepted, ready[2]), partial(StreamFifo, depth=ROWS_AHEAD)
+        )
+        ends = self._count(m, pieces)
+        m.d.comb += self.mismatch.eq(empty | (ends & ~self.i.payload.last))
 
-    def _announce(
-        self, m: Module, request: dict[str, Signal], offered: Signal, room: Value
-    ) -> Value:
-        """Walk through rows, and what follows them; return whether a job has none."""
-        job, out = self.job_layout(self.job), self.config.results[0].name
+    def _request_rows(self, m: Module, request: AnyStream) -> Value:
+        """Request rows, and their tails; return whether a job has none."""
+        job, out = self.job_layout(self.job.payload), self.config.results[0].name
         begin, walk = Signal(name="begin"), RowWalk(self.config.memory.address_width, 0)
-        kinds = [("row", place_of(job, out))]
+        regions: list[tuple[str, Region]] = [("row", region_of(job, out))]
         if self.tail:
-            place_ = place_of(job, out)
-            place_ |= {name: getattr(job, f"tail_{name}") for name in ("address", "bytes")}
-            kinds.append(("tail", {**place_, "stride": job.tail_stride, "step": job.tail_step}))
-        offers, takes = [], []
-        for name, where in kinds:
-            offer = {
-                key: Signal(walk.width(f"o_{key}"), name=f"{name}_{key}")
-                for key in ("address", "bytes", "ends", "last", "valid")
-            }
-            takes.append(Signal(name=f"{name}_taken"))
-            place(m, f"{name}s", walk, begin=begin, **where, o_ready=takes[-1],
-                  **{f"o_{key}": each for key, each in offer.items()})  # fmt: skip
-            offers.append(offer)
+            tail = regions[0][1]._replace(
+                address=job.tail_address, bytes=job.tail_bytes,
+                stride=job.tail_stride, step=job.tail_step,
+            )  # fmt: skip
+            regions.append(("tail", tail))
+        walks = [
+            place(m, f"{name}s", walk, begin=begin, region=region).o for name, region in regions
+        ]
         tailed = job.tail_bytes.any() if self.tail else Const(0, 1)
-        second = Signal(name="second")  # what follows the row is next
+        second = Signal(name="second")  # the tail of the row is next
         chosen = Mux(second, 1, 0)
-        row = offers[0]
-        tail = offers[-1]
-        last = Mux(second, tail["last"], row["last"])
+        row, tail = walks[0].payload, walks[-1].payload
+        last = Mux(second, tail.last, row.last)
         none = Signal(name="no_results")
         m.d.comb += [
-            request["address"].eq(Mux(second, tail["address"], row["address"])),
-            request["bytes"].eq(Mux(second, tail["bytes"], row["bytes"])),
-            request["final"].eq(last & (second | ~tailed)),
+            request.payload.address.eq(Mux(second, tail.address, row.address)),
+            request.payload.bytes.eq(Mux(second, tail.bytes, row.bytes)),
+            request.payload.final.eq(last & (second | ~tailed)),
         ]
         with m.FSM():
-            with m.State("IDLE"), m.If(self.job_valid):
+            with m.State("IDLE"), m.If(self.job.valid):
                 m.d.comb += [begin.eq(is_used(job, out)), none.eq(~is_used(job, out))]
                 with m.If(begin):
                     m.next = "ROWS"
             with m.State("ROWS"):
-                m.d.comb += offered.eq(1)
-                with m.If(room):
-                    for i, take in enumerate(takes):
-                        m.d.comb += take.eq(chosen == i)
+                m.d.comb += request.valid.eq(1)
+                with m.If(request.ready):
+                    for i, each in enumerate(walks):
+                        m.d.comb += each.ready.eq(chosen == i)
                     m.d.sync += second.eq(tailed & ~second)
-                    with m.If(request["final"]):
-                        m.d.comb += self.job_done.eq(1)
+                    with m.If(request.payload.final):
+                        m.d.comb += self.job.ready.eq(1)
                         m.next = "IDLE"
         return none
 
-    def _count(
-        self, m: Module, request: dict[str, Signal], accepted: Value, room: Signal, ends: Signal
-    ) -> None:
-        """Give each request the beats that it takes; `ends` is driven: the last one of a job."""
-        size = self.beat_bytes
-        where = len(self.offset)
-        entry = Cat(request["address"][:where], request["bytes"], request["final"])
-        head, there = Signal(len(entry), name="piece"), Signal(name="piece_there")
-        taken, last = Signal(name="beat_taken"), Signal(name="beat_ends")
-        place(
-            m, "pieces", StreamFifo(len(entry), ROWS_AHEAD),
-            i_data=entry, i_valid=accepted, i_ready=room,
-            o_data=head, o_valid=there, o_ready=taken & last,
-        )  # fmt: skip
-        midway, kept = Signal(name="midway"), Signal(SIZE_BITS, name="bytes_kept", reset_less=True)
+    def _count(self, m: Module, pieces: AnyStream) -> Value:
+        """Count the beats of each request; return whether a beat is the last one of a job."""
+        size, piece, word = self.beat_bytes, pieces.payload, self.o.payload
+        last, ends = Signal(name="beat_ends"), Signal(name="job_ends")
+        midway = Signal(name="midway")
+        rest = Signal(SIZE_BITS, name="bytes_rest", reset_less=True)
         left = Signal(SIZE_BITS, name="bytes_left")
+        moves = Signal(name="beat_moves")
         m.d.comb += [
-            left.eq(Mux(midway, kept, head[where : where + SIZE_BITS])),
+            moves.eq(transfers(self.i)),
+            pieces.ready.eq(moves & last),
+            left.eq(Mux(midway, rest, piece.bytes)),
             last.eq(left <= size),
-            self.o_data.eq(self.i_data),
-            self.o_count.eq(Mux(last, left, size)),
-            self.o_last.eq(last),
-            self.offset.eq(head[:where] if self.config.memory_bytes > 1 else 0),
-            self.o_valid.eq(self.i_valid & there),
-            self.i_ready.eq(self.o_ready & there),
-            taken.eq(self.i_valid & self.i_ready),
-            ends.eq(taken & last & head[-1]),
+            word.data.eq(self.i.payload.data),
+            word.count.eq(Mux(last, left, size)),
+            word.last.eq(last),
+            self.offset.eq(piece.offset if self.config.memory_bytes > 1 else 0),
+            self.o.valid.eq(self.i.valid & pieces.valid),
+            self.i.ready.eq(self.o.ready & pieces.valid),
+            ends.eq(moves & last & piece.final),
         ]
-        with m.If(taken):
-            m.d.sync += [midway.eq(~last), kept.eq(left - size)]
+        with m.If(moves):
+            m.d.sync += [midway.eq(~last), rest.eq(left - size)]
+        return ends

@@ -3,130 +3,131 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Module, Signal, Value
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
 from hwgen.families.stream_engine.params import WORDS_AHEAD
 from rtl_templates.axi.gather import Gather
+from rtl_templates.axi.reader import beat_layout
 from rtl_templates.hdl.hierarchy import Block, place
-from rtl_templates.stream.stream import StreamFifo, StreamStore
+from rtl_templates.hdl.streams import AnyStream, Stream, fields, new_stream, transfers
+from rtl_templates.stream.stream import StreamFifo, StreamStore, buffered
 
 if TYPE_CHECKING:
+    from hwgen.core.port import StreamPort
     from hwgen.families.stream_engine.params import StreamEngineConfig
 
 
+def feed_layout(data_width: int) -> data.StructLayout:
+    """Return the payload of beats of memory for a port.
+
+    They are those of `rtl_templates.axi.reader.beat_layout`, but ``ends`` marks the end of a row,
+    ``last`` the job's last beat for the port.
+    """
+    beat = beat_layout(data_width).members
+    names = {name: beat[name] for name in ("data", "first", "count")}
+    return data.StructLayout({**names, "ends": 1, "last": 1})
+
+
 class PortFeed(Block):
-    """Beats of the memory wait here, and leave as beats of a port; each row begins with a new one.
+    """Buffers beats of memory and repacks them as beats of a port; each row starts a new beat.
 
     Parameters
     ----------
     config : StreamEngineConfig
     port : StreamPort
     depth : int
-        Beats of the memory that wait here.
+        Beats of memory that fit.
 
     Members
     -------
-    i_data, i_first, i_count, i_ends, i_last, i_valid : In
-        A beat as the reader gives it; it ends a row; it is the job's last one for this port.  There
-        is always room, since nothing is read without.
+    i : In(stream), always ready
+        Beats (`feed_layout`).  There is always space, since nothing is read without.
     popped : Out(1)
         A beat has left the buffer.
-    o_data, o_ends, o_valid, o_ready : stream out
-        A beat of the port, zeros behind the end of a row; it ends the row.
+    o : Out(stream)
+        Beats of the port: ``data``, with zeros after the end of a row; ``ends``, whether it ends
+        the row.
     delivered : Out(1)
-        The core takes a job's last beat.
+        The core accepts a job's last beat.
     """
 
     resettable = True
 
-    def __init__(self, config: StreamEngineConfig, port: Any, depth: int) -> None:
+    def __init__(self, config: StreamEngineConfig, port: StreamPort, depth: int) -> None:
         self.config, self.port, self.depth = config, port, depth
         self.beats = config.word_beats(port)
-        self.gather = Gather(
-            config.memory.data_width, 1, 8, self.beats * port.beat_bytes, counted=True
-        )
+        width = config.memory.data_width
+        self.gather = Gather(width, 1, 8, self.beats * port.beat_bytes, counted=True)
+        beats = data.StructLayout({"data": port.data_width, "ends": 1})
         super().__init__(
-            f"stream_feed_{config.memory.data_width}_{depth}_{port.beat_bytes}",
+            f"stream_feed_{width}_{depth}_{port.beat_bytes}",
             {
-                **{name: In(self.gather.width(name)) for name in ("i_data", "i_first", "i_count")},
-                "i_ends": In(1),
-                "i_last": In(1),
-                "i_valid": In(1),
+                "i": In(stream.Signature(feed_layout(width), always_ready=True)),
                 "popped": Out(1),
-                "o_data": Out(port.data_width),
-                "o_ends": Out(1),
-                "o_valid": Out(1),
-                "o_ready": In(1),
+                "o": Out(stream.Signature(beats)),
                 "delivered": Out(1),
             },
         )
 
     def build(self, m: Module) -> None:
-        beat = Cat(self.i_data, self.i_first, self.i_count, self.i_ends, self.i_last)
-        held, there = Signal(len(beat), name="held"), Signal(name="beat_there")
-        depth = self.depth - 1  # the oldest beat has a place of its own
+        depth = self.depth - 1  # the oldest beat is in a register
+        beat = new_stream("beat", self.payload("i"))
         place(
-            m, "beats", StreamStore(len(beat), depth),
-            i_data=beat, i_valid=self.i_valid, i_ready=Signal(name="beat_room"),
-            o_data=held, o_valid=there, o_ready=self.popped,
-            level=Signal(range(depth + 2), name="beats_level"),
+            m, "beats", StreamStore(self.width("i"), depth),
+            i=Stream(self.i.payload, self.i.valid, Signal(name="beats_ready")),
+            o=Stream(beat.payload, beat.valid, self.popped),
         )  # fmt: skip
-        data, first, count = (self.gather.width(name) for name in ("i_data", "i_first", "i_count"))
-        word = {
-            name: Signal(self.gather.width(f"o_{name}"), name=f"word_{name}")
-            for name in ("data", "last", "valid", "count")
-        }
-        # A beat may give two words, and one may be on its way.
+        # A beat may make two words, and one may be in the gatherer.
         level = Signal(range(WORDS_AHEAD + 1), name="words")
         allowed, ready = Signal(name="allowed"), Signal(name="gather_ready")
+        source = beat.payload
+        payload = fields(data=source.data, first=source.first, count=source.count, last=source.ends)
+        word = place(m, "gather", self.gather, i=Stream(payload, allowed, ready)).o
         m.d.comb += [
-            allowed.eq(there & (level + word["valid"] <= WORDS_AHEAD - 2)),
+            allowed.eq(beat.valid & (level + word.valid <= WORDS_AHEAD - 2)),
             self.popped.eq(allowed & ready),
         ]
-        place(
-            m, "gather", self.gather,
-            i_data=held[:data], i_first=held[data : data + first],
-            i_count=held[data + first : data + first + count], i_last=held[-2],
-            i_valid=allowed, i_ready=ready, **{f"o_{name}": s for name, s in word.items()},
-        )  # fmt: skip
-        taken = self._cut(m, word)
-        m.d.sync += level.eq(level + word["valid"] - taken)
-        last = Signal(name="job_ends")
-        place(
-            m, "row_kinds", StreamFifo(1, 2 * WORDS_AHEAD),
-            i_data=held[-1], i_valid=self.popped & held[-2], i_ready=Signal(name="kind_room"),
-            o_data=last, o_valid=Signal(name="kind_there"),
-            o_ready=self.o_valid & self.o_ready & self.o_ends,
-        )  # fmt: skip
-        m.d.comb += self.delivered.eq(self.o_valid & self.o_ready & self.o_ends & last)
+        popped = self._split(m, word)
+        m.d.sync += level.eq(level + word.valid - popped)
+        row = Stream(source.last, self.popped & source.ends, Signal(name="rows_ready"))
+        job_ends = buffered(m, "row_ends", row, partial(StreamFifo, depth=2 * WORDS_AHEAD))
+        ends = self.o.payload.ends
+        m.d.comb += [
+            job_ends.ready.eq(transfers(self.o) & ends),
+            self.delivered.eq(transfers(self.o) & ends & job_ends.payload),
+        ]
 
-    def _cut(self, m: Module, word: dict[str, Signal]) -> Value:
-        """Queue words and give their beats; return whether a word has left."""
-        entry = Cat(word["data"], word["count"], word["last"])
-        head, taken = Signal(len(entry), name="head"), Signal(name="word_taken")
+    def _split(self, m: Module, word: AnyStream) -> Value:
+        """Queue words and split them into beats; return whether a word has left."""
+        head, popped = new_stream("word_head", word.payload.shape()), Signal(name="word_popped")
         place(
-            m, "words", StreamFifo(len(entry), WORDS_AHEAD),
-            i_data=entry, i_valid=word["valid"], i_ready=Signal(name="word_room"),
-            o_data=head, o_valid=self.o_valid, o_ready=taken,
+            m, "words", StreamFifo(len(word.payload.as_value()), WORDS_AHEAD),
+            i=Stream(word.payload, word.valid, Signal(name="words_ready")),
+            o=Stream(head.payload, self.o.valid, popped),
         )  # fmt: skip
-        size, bits = self.port.beat_bytes, len(word["data"])
-        count, last, final = head[bits:-1], head[-1], Signal(name="final_beat")
-        m.d.comb += [self.o_ends.eq(last & final), taken.eq(self.o_valid & self.o_ready & final)]
+        size, beat = self.port.beat_bytes, self.o.payload
+        final = Signal(name="final_beat")
+        m.d.comb += [
+            beat.ends.eq(head.payload.last & final),
+            popped.eq(transfers(self.o) & final),
+        ]
         if self.beats == 1:
-            m.d.comb += [final.eq(1), self.o_data.eq(head[:bits])]
-            return taken
+            m.d.comb += [final.eq(1), beat.data.eq(head.payload.data)]
+            return popped
         index = Signal(range(self.beats), name="index")
         reached = Signal(range(self.beats * size + 1), name="reached", init=size)
         m.d.comb += [
-            final.eq(count <= reached),
-            self.o_data.eq(head[:bits].word_select(index, 8 * size)),
+            final.eq(head.payload.count <= reached),
+            beat.data.eq(head.payload.data.word_select(index, 8 * size)),
         ]
-        with m.If(self.o_valid & self.o_ready):
+        with m.If(transfers(self.o)):
             with m.If(final):
                 m.d.sync += [index.eq(0), reached.eq(size)]
             with m.Else():
                 m.d.sync += [index.eq(index + 1), reached.eq(reached + size)]
-        return taken
+        return popped

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The descriptor of a job as the engine's sequencers see it."""
+"""Layout of the descriptor of a job in the engine's sequencers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from amaranth.hdl import Const, Mux, Value
-from amaranth.lib import data
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import Out
 
 from hwgen.families.stream_engine.registers import (
     ACCESS,
@@ -20,12 +21,49 @@ from hwgen.families.stream_engine.registers import (
 if TYPE_CHECKING:
     from hwgen.families.stream_engine.params import StreamEngineConfig
 
-PLACE = ("address", *(name.lower() for name in ACCESS))
-"""What says where the rows of a port lie."""
+
+class Region(NamedTuple):
+    """Rows of a port in memory: blocks of rows, with the registers of `ACCESS`."""
+
+    address: Value
+    bytes: Value
+    rows: Value
+    blocks: Value
+    stride: Value
+    step: Value
+
+
+class RegionSignature(wiring.Signature):
+    """Signature of a `Region`.
+
+    Parameters
+    ----------
+    address_width : int
+    """
+
+    def __init__(self, address_width: int) -> None:
+        super().__init__(
+            {
+                "address": Out(address_width),
+                "bytes": Out(SIZE_BITS),
+                "rows": Out(SIZE_BITS),
+                "blocks": Out(SIZE_BITS),
+                "stride": Out(STRIDE_BITS),
+                "step": Out(STRIDE_BITS),
+            }
+        )
+
+
+class Pages(NamedTuple):
+    """Registers of the pages in which the rows of a port may lie; see `PAGES`."""
+
+    table: Value
+    skip: Value
+    last: Value
 
 
 def job_layout(config: StreamEngineConfig) -> data.StructLayout:
-    """Return the layout of a job's descriptor: beats of commands, and a place for each port."""
+    """Return the layout of a job's descriptor: beats of commands, and a region for each port."""
     address = config.memory.address_width
     fields = {port.name: port.data_width for port in config.commands}
     for port in (*config.operands, *config.results):
@@ -40,25 +78,25 @@ def job_layout(config: StreamEngineConfig) -> data.StructLayout:
     return data.StructLayout({**fields, **{flag.name: flag.bits for flag in FLAGS}})
 
 
-def place_of(job: Any, port: str) -> dict[str, Value]:
-    """Return where the rows of a port lie, by the names of `PLACE`."""
-    return {name: getattr(job, f"{port}_{name}") for name in PLACE}
+def region_of(job: data.View, port: str) -> Region:
+    """Return the region of the rows of a port."""
+    return Region(*(getattr(job, f"{port}_{name}") for name in Region._fields))
 
 
-def pages_of(job: Any, port: str) -> dict[str, Value] | None:
-    """Return which rows of a port lie in pages, and where, if they may; see `PAGES`."""
+def pages_of(job: data.View, port: str) -> Pages | None:
+    """Return the registers of pages of a port, None if its rows cannot lie in pages."""
     if f"{port}_table" not in job.shape().members:
         return None
-    return {name: getattr(job, f"{port}_{name}") for name in ("table", "skip", "last")}
+    return Pages(*(getattr(job, f"{port}_{name}") for name in Pages._fields))
 
 
-def is_used(job: Any, port: str) -> Value:
-    """Return whether a job has rows for a port; pages that are not whole ones have none."""
-    found, pages = place_of(job, port), pages_of(job, port)
-    used: Value = found["bytes"].any() & found["rows"].any() & found["blocks"].any()
+def is_used(job: data.View, port: str) -> Value:
+    """Return whether a job has rows for a port; incomplete pages count as none."""
+    region, pages = region_of(job, port), pages_of(job, port)
+    used: Value = region.bytes.any() & region.rows.any() & region.blocks.any()
     if pages is None:
         return used
-    skip, last = pages["skip"], pages["last"]
-    begins = Mux(found["blocks"] == 1, skip, Const(0, SIZE_BITS))
-    inside = (skip < found["bytes"]) & (begins < last) & (last <= found["bytes"])
-    return used & (~pages["table"].any() | inside & (found["blocks"] <= MOST_PAGES))
+    skip, last = pages.skip, pages.last
+    begins = Mux(region.blocks == 1, skip, Const(0, SIZE_BITS))
+    inside = (skip < region.bytes) & (begins < last) & (last <= region.bytes)
+    return used & (~pages.table.any() | inside & (region.blocks <= MOST_PAGES))

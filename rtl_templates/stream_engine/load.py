@@ -1,29 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sequencer of loads: which bursts are read for which port, and when."""
+"""Sequencer of loads: it requests the bursts of all ports."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
 from hwgen.families.stream_engine.params import TABLE_BEATS
 from hwgen.families.stream_engine.registers import ENTRY_BITS, ENTRY_BYTES, SIZE_BITS, STRIDE_BITS
 from rtl_templates.hdl.hierarchy import Block, place
+from rtl_templates.hdl.streams import Fields, Stream, new_stream
 
-from .job import is_used, pages_of, place_of
+from .job import Region, is_used, pages_of, region_of
 from .walk import RowWalk
 
 if TYPE_CHECKING:
     from hwgen.families.stream_engine.params import StreamEngineConfig
 
 
+def burst_layout(config: StreamEngineConfig) -> data.StructLayout:
+    """Return the payload of bursts to load.
+
+    ``port`` is the index of an operand or, after the operands, of a table; ``ends`` marks the last
+    burst of a row, ``last`` the job's last one for the port.
+    """
+    count = len(config.operands) + len(config.tables)
+    return data.StructLayout(
+        {
+            "address": config.memory.address_width,
+            "bytes": (config.longest_burst * config.memory_bytes).bit_length(),
+            "port": (max(2, count) - 1).bit_length(),
+            "ends": 1,
+            "last": 1,
+        }
+    )
+
+
 class StreamLoader(Block):
     """Requests the rows of all ports, burst by burst, the ports in turn.
 
-    A port asks for a burst when its buffer has room for the longest one, what is on its way
-    included; so whatever is read can be taken at once.
+    A port requests a burst when its buffer has space for the longest one, requested bursts
+    included; so read data can be stored at once.
 
     Parameters
     ----------
@@ -33,160 +53,144 @@ class StreamLoader(Block):
 
     Members
     -------
-    job, job_valid, job_done
-        Descriptor of the job to load, from the queue.
+    job : In(stream)
+        Descriptor of the job to load.
     alone : In(1)
         No earlier job is unfinished.
     popped : In
         For each port, and for each table: a beat has left its buffer.
-    PORT_entry, PORT_entry_valid, PORT_entry_ready : streams in
-        The table of each port whose rows may lie in pages.
-    address, bytes, port, ends, last, valid, ready : stream out
-        A burst for a port, or behind the ports for a table; it ends a row; it is the job's last one
-        for this port.
+    PORT_entry : In(stream)
+        Entries of the table of each port whose rows may lie in pages.
+    burst : Out(stream)
+        Bursts (`burst_layout`).
     """
 
     resettable = True
 
-    def __init__(self, config: StreamEngineConfig, job: Any) -> None:
+    def __init__(self, config: StreamEngineConfig, job: data.StructLayout) -> None:
         self.config, self.job_layout = config, job
         self.count = len(config.operands) + len(config.tables)
         address, width = config.memory.address_width, config.memory_bytes
         piece = config.longest_burst * width
         self.walk, self.paged = (RowWalk(address, piece, unit) for unit in (0, width))
         self.table = RowWalk(address, width)
-        entries: dict[str, Any] = {}
-        for port in config.tables:
-            entries |= {
-                f"{port.name}_entry": In(ENTRY_BITS),
-                f"{port.name}_entry_valid": In(1),
-                f"{port.name}_entry_ready": Out(1),
-            }
+        entries = {f"{port.name}_entry": In(stream.Signature(ENTRY_BITS)) for port in config.tables}
         super().__init__(
             "stream_loader",
             {
-                "job": In(job.size),
-                "job_valid": In(1),
-                "job_done": Out(1),
+                "job": In(stream.Signature(job.size)),
                 "alone": In(1),
                 "popped": In(self.count),
                 **entries,
-                "address": Out(config.memory.address_width),
-                "bytes": Out(self.walk.piece_bits),
-                "port": Out(range(max(2, self.count))),
-                "ends": Out(1),
-                "last": Out(1),
-                "valid": Out(1),
-                "ready": In(1),
+                "burst": Out(stream.Signature(burst_layout(config))),
             },
         )
 
     def build(self, m: Module) -> None:
-        job = self.job_layout(self.job)
+        job, burst = self.job_layout(self.job.payload), self.burst
         begin, count = Signal(name="begin"), self.count
-        self.takes, able, alive = (Signal(count, name=n) for n in ("takes", "able", "alive"))
+        self.grants, able, alive = (Signal(count, name=n) for n in ("grants", "able", "alive"))
         self.begin, self.alive = begin, alive
         self.pending: list[Value] = [alive.any()]
-        fields = ("address", "bytes", "ends", "last")
-        offers: dict[str, list[Signal]] = {name: [] for name in fields}
-        beats, longest = [], self.config.longest_burst
+        names = ("address", "bytes", "ends", "last")
+        offers: list[Fields] = []
+        longest = self.config.longest_burst
         for i, port in enumerate((*self.config.operands, *self.config.tables)):
             of_table = i >= len(self.config.operands)
             name = f"{port.name}_table" if of_table else port.name
-            offer = (self._entries if of_table else self._rows)(m, i, port.name, job)
-            for key in fields:
-                offers[key].append(offer[key])
-            beats.append(self._beats(m, name, offer))
+            offers.append((self._entries if of_table else self._rows)(m, i, port.name, job))
+            beats = self._beats(m, name, offers[-1])
             depth = TABLE_BEATS if of_table else self.config.buffers.port_beats
-            room = self._room(m, name, i, beats[-1], 1 if of_table else longest, depth)
-            m.d.comb += able[i].eq(alive[i] & room)
+            space = self._space(m, name, i, beats, 1 if of_table else longest, depth)
+            m.d.comb += able[i].eq(alive[i] & space)
         with m.FSM():
-            with m.State("IDLE"), m.If(self.job_valid & (self.alone | ~job.after)):
+            with m.State("IDLE"), m.If(self.job.valid & (self.alone | ~job.after)):
                 m.d.comb += begin.eq(1)
                 m.next = "READ"
             with m.State("READ"), m.If(~Cat(*self.pending).any()):
-                m.d.comb += self.job_done.eq(1)
+                m.d.comb += self.job.ready.eq(1)
                 m.next = "IDLE"
         chosen = self._chosen(m, able)
-        free = ~self.valid | self.ready
-        m.d.comb += self.takes.eq(Mux(free & able.any(), 1 << chosen, 0))
-        held = {name: Signal(self.width(name), name=f"{name}_held", reset_less=True)
-                for name in (*fields, "port")}  # fmt: skip
+        free = ~burst.valid | burst.ready
+        m.d.comb += self.grants.eq(Mux(free & able.any(), 1 << chosen, 0))
+        registers = {
+            name: Signal.like(getattr(burst.payload, name), name=f"{name}_reg", reset_less=True)
+            for name in (*names, "port")
+        }
         with m.If(free):
-            m.d.sync += [self.valid.eq(able.any()), held["port"].eq(chosen)]
-            m.d.sync += [held[name].eq(Array(offers[name])[chosen]) for name in fields]
-        m.d.comb += [getattr(self, name).eq(value) for name, value in held.items()]
+            m.d.sync += [burst.valid.eq(able.any()), registers["port"].eq(chosen)]
+            m.d.sync += [
+                registers[name].eq(Array(getattr(offer, name) for offer in offers)[chosen])
+                for name in names
+            ]
+        m.d.comb += [getattr(burst.payload, name).eq(value) for name, value in registers.items()]
 
-    def _offer(self, walk: RowWalk, name: str) -> dict[str, Signal]:
-        fields = ("address", "bytes", "ends", "last")
-        return {key: Signal(walk.width(f"o_{key}"), name=f"{name}_{key}") for key in fields}
-
-    def _rows(self, m: Module, i: int, name: str, job: Any) -> dict[str, Signal]:
-        """Walk through the rows of a port; return the burst that is next."""
+    def _rows(self, m: Module, i: int, name: str, job: data.View) -> Fields:
+        """Walk through the rows of a port; return the next burst."""
         pages = pages_of(job, name)
-        walk = self.walk if pages is None else self.paged
-        offer, of_pages = self._offer(walk, name), {}
+        walk, of_pages = self.walk, {}
         if pages is not None:
-            pending = Signal(name=f"{name}_pending")
+            walk, pending = self.paged, Signal(name=f"{name}_pending")
             self.pending.append(pending)
-            entry = {key: getattr(self, f"{name}_{key}")
-                     for key in ("entry", "entry_valid", "entry_ready")}  # fmt: skip
-            of_pages = {"paged": pages["table"].any(), "skip": pages["skip"],
-                        "last": pages["last"], "pending": pending, **entry}  # fmt: skip
-        place(
-            m, f"{name}_rows", walk, begin=self.begin & is_used(job, name), **place_of(job, name),
-            **of_pages, **{f"o_{key}": each for key, each in offer.items()},
-            o_valid=self.alive[i], o_ready=self.takes[i],
-        )  # fmt: skip
-        return offer
+            of_pages = {
+                "paged": pages.table.any(), "skip": pages.skip, "last": pages.last,
+                "pending": pending, "entry": getattr(self, f"{name}_entry"),
+            }  # fmt: skip
+        begin = self.begin & is_used(job, name)
+        return self._walk(m, i, name, walk, begin, region_of(job, name), **of_pages)
 
-    def _entries(self, m: Module, i: int, name: str, job: Any) -> dict[str, Signal]:
-        """Do the same with the table of a port, beat by beat."""
+    def _entries(self, m: Module, i: int, name: str, job: data.View) -> Fields:
+        """Walk through the table of a port, beat by beat; return the next burst."""
         pages = pages_of(job, name)
         assert pages is not None
         skipped = ENTRY_BYTES.bit_length() - 1
-        offer = self._offer(self.table, f"{name}_table")
-        place(
-            m, f"{name}_table_rows", self.table,
-            begin=self.begin & is_used(job, name) & pages["table"].any(),
-            address=Cat(Const(0, skipped), pages["table"][skipped:]),
-            bytes=Cat(Const(0, skipped), place_of(job, name)["blocks"])[:SIZE_BITS],
+        region = Region(
+            address=Cat(Const(0, skipped), pages.table[skipped:]),
+            bytes=Cat(Const(0, skipped), region_of(job, name).blocks)[:SIZE_BITS],
             rows=Const(1, SIZE_BITS), blocks=Const(1, SIZE_BITS),
             stride=Const(0, STRIDE_BITS), step=Const(0, STRIDE_BITS),
-            **{f"o_{key}": each for key, each in offer.items()},
-            o_valid=self.alive[i], o_ready=self.takes[i],
         )  # fmt: skip
+        begin = self.begin & is_used(job, name) & pages.table.any()
+        return self._walk(m, i, f"{name}_table", self.table, begin, region)
+
+    def _walk(
+        self, m: Module, i: int, name: str, walk: RowWalk, begin: Value, region: Region,
+        **pages: object,
+    ) -> Fields:  # fmt: skip
+        offer = new_stream(name, walk.payload("o")).payload
+        burst = Stream(offer, self.alive[i], self.grants[i])
+        place(m, f"{name}_rows", walk, begin=begin, region=region, o=burst, **pages)
         return offer
 
-    def _beats(self, m: Module, name: str, offer: dict[str, Signal]) -> Signal:
+    def _beats(self, m: Module, name: str, offer: Fields) -> Signal:
         """Return the beats that a burst touches."""
         size = (self.config.memory_bytes - 1).bit_length()
         burst = (self.config.longest_burst * self.config.memory_bytes).bit_length() - 1
-        first, final = offer["address"][:burst], Signal(burst + 1, name=f"{name}_final")
-        found = Signal(range(self.config.longest_burst + 1), name=f"{name}_beats")
+        first, final = offer.address[:burst], Signal(burst + 1, name=f"{name}_final")
+        touched = Signal(range(self.config.longest_burst + 1), name=f"{name}_beats")
         m.d.comb += [
-            final.eq(first + offer["bytes"] - 1),
-            found.eq(final[size:] - first[size:] + 1),
+            final.eq(first + offer.bytes - 1),
+            touched.eq(final[size:] - first[size:] + 1),
         ]
-        return found
+        return touched
 
-    def _room(self, m: Module, name: str, i: int, beats: Value, longest: int, depth: int) -> Value:
-        """Count the free places of a port's buffer; return whether the longest burst has room."""
+    def _space(self, m: Module, name: str, i: int, beats: Value, longest: int, depth: int) -> Value:
+        """Count the free entries of a port's buffer; return whether the longest burst fits."""
         free = Signal(range(depth + 1), name=f"{name}_free", init=depth)
-        m.d.sync += free.eq(free + self.popped[i] - Mux(self.takes[i], beats, 0))
+        m.d.sync += free.eq(free + self.popped[i] - Mux(self.grants[i], beats, 0))
         return free >= longest
 
     def _chosen(self, m: Module, able: Signal) -> Value:
-        """Return which port is next: the first one behind the last, among those that ask."""
+        """Return the next port: the first one after the last, among those that request."""
         if self.count == 1:
             return Const(0, 1)
-        behind = Signal(self.count, name="behind_last")
+        after_last = Signal(self.count, name="after_last")
         chosen = Signal(range(self.count), name="chosen")
-        turn = Mux((able & behind).any(), able & behind, able)
+        candidates = Mux((able & after_last).any(), able & after_last, able)
         first: Value = Const(0, 1)
         for i in reversed(range(self.count)):
-            first = Mux(turn[i], i, first)
+            first = Mux(candidates[i], i, first)
         m.d.comb += chosen.eq(first)
-        with m.If((~self.valid | self.ready) & able.any()):
-            m.d.sync += behind.eq(Cat(chosen < i for i in range(self.count)))
+        with m.If((~self.burst.valid | self.burst.ready) & able.any()):
+            m.d.sync += after_last.eq(Cat(chosen < i for i in range(self.count)))
         return chosen

@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a command list reads and writes in memory: descriptors, through a cache, and words."""
+"""Accesses of a command list to memory: descriptors, through a cache, and words."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hwgen.core.lists.commands import BYTES, LINE
 from hwgen.core.memories import Ram
-from rtl_templates.axi.channels import bus_members
+from rtl_templates.axi.channels import MemorySignature
 from rtl_templates.axi.reader import BurstReader
 from rtl_templates.axi.writer import BurstWriter
-from rtl_templates.hdl.hierarchy import Block, place
+from rtl_templates.hdl.hierarchy import Block, Placed, place
 from rtl_templates.hdl.memory import place_ram
+from rtl_templates.hdl.streams import AnyStream, Stream, fields, new_stream
 
 if TYPE_CHECKING:
     from hwgen.core.params.memory_port import Memory
@@ -27,290 +29,315 @@ _OUTSTANDING = 2
 _LONGEST_BURST = 16
 
 
+class ListAccess(wiring.Signature):
+    """Signature of the accesses of a command list to memory, seen from the sequencer.
+
+    Parameters
+    ----------
+    address_width : int
+
+    Members
+    -------
+    clear : Out(1)
+        Invalidate all lines of the cache.
+    index, fetch : Out
+        Fetch a descriptor; both are stable until `done`.
+    address, size, value, load, store : Out
+        Load or store ``1 << size`` bytes; all are stable until `done`.
+    stop : Out(1)
+        Drop the access in progress; it must stay high until `busy` is low.
+    done, error : In(1)
+        The access is complete; the memory answered with an error.
+    descriptor, loaded : In
+        The fetched descriptor, the loaded word, with `done`.
+    busy : In(1)
+    """
+
+    def __init__(self, address_width: int) -> None:
+        super().__init__(
+            {
+                "clear": Out(1),
+                "index": Out(INDEX_BITS),
+                "fetch": Out(1),
+                "address": Out(address_width),
+                "size": Out(2),
+                "value": Out(64),
+                "load": Out(1),
+                "store": Out(1),
+                "stop": Out(1),
+                "done": In(1),
+                "error": In(1),
+                "descriptor": In(8 * BYTES),
+                "loaded": In(64),
+                "busy": In(1),
+            }
+        )
+
+
 class ListMemory(Block):
-    """Fetches descriptors and does LOAD and STORE, one after the other.
+    """Fetches descriptors and executes LOAD and STORE, one after another.
 
     Parameters
     ----------
     memory : Memory
         The port.
     lines : int
-        Lines of the cache, a power of two; descriptor i can be in one of them only.
+        Lines of the cache, a power of two; each descriptor belongs to one line.
 
     Members
     -------
     base, length : In
-        Address of the list, and its descriptors.
-    clear : In(1)
-        Forget all lines.
-    index, fetch : In
-        Fetch a descriptor; both hold until `done`.
-    address, size, value, load, store : In
-        Load or store ``1 << size`` bytes; all hold until `done`.
-    done, error : Out(1)
-        It is done; the memory answered with an error.
-    descriptor, loaded : Out
-        What was fetched or loaded, with `done`.
-    stop : In(1)
-        Drop what is at work; to be held until `busy` is low.
-    busy : Out(1)
-    ar_..., r_..., aw_..., w_..., b_...
-        Channels of the memory port.
+        Address of the list, and number of its descriptors.
+    access : In(ListAccess)
+    mem : Out(MemorySignature)
+        The memory port.
     """
 
     resettable = True
 
     def __init__(self, memory: Memory, lines: int) -> None:
         self.memory, self.lines = memory, lines
-        address, data = memory.address_width, memory.data_width
         self.burst = min(memory.max_burst, _LONGEST_BURST)
         super().__init__(
             "list_memory",
             {
-                "base": In(address),
+                "base": In(memory.address_width),
                 "length": In(INDEX_BITS),
-                "clear": In(1),
-                "index": In(INDEX_BITS),
-                "fetch": In(1),
-                "address": In(address),
-                "size": In(2),
-                "value": In(64),
-                "load": In(1),
-                "store": In(1),
-                "done": Out(1),
-                "error": Out(1),
-                "descriptor": Out(8 * BYTES),
-                "loaded": Out(64),
-                "stop": In(1),
-                "busy": Out(1),
-                **bus_members(memory),
+                "access": In(ListAccess(memory.address_width)),
+                "mem": Out(MemorySignature(memory)),
             },
         )
-        self.word_bits = max(data, 8 * BYTES)
+        self.word_bits = max(memory.data_width, 8 * BYTES)
 
     def build(self, m: Module) -> None:
-        data = self.memory.data_width
-        skipped = (data // 8).bit_length() - 1
-        request, accepted = Signal(name="request"), Signal(name="accepted")
-        where = Signal(len(self.base), name="where")
+        mem, access = self.mem, self.access
+        address = Signal(len(self.base), name="read_address")
         count = Signal(range(_LINE_BYTES + 1), name="count")
-        beat = {
-            "data": Signal(data, name="beat_data"),
-            "first": Signal(skipped, name="beat_first"),
-            "last": Signal(name="beat_last"),
-            "valid": Signal(name="beat_valid"),
-        }
-        reading, failed = Signal(name="reading"), Signal(name="read_fails")
-        parameters = (data, len(self.base), self.burst, _OUTSTANDING, len(count))
-        place(
-            m, "reader", BurstReader(*parameters),
-            i_address=where, i_bytes=count, i_valid=request, i_ready=accepted,
-            **self._channel("ar", "r"),
-            o_data=beat["data"], o_first=beat["first"], o_count=Signal(skipped + 1),
-            o_last=beat["last"], o_valid=beat["valid"], o_ready=1,
-            stop=self.stop, busy=reading, error=failed,
+        request = Stream(
+            fields(address=address, bytes=count), Signal(name="read_request"),
+            Signal(name="read_accepted"),
         )  # fmt: skip
-        writing, stored = self._writer(m, parameters)
-        m.d.comb += self.busy.eq(reading | writing)
+        parameters = (
+            self.memory.data_width, len(self.base), self.burst, _OUTSTANDING, len(count)
+        )  # fmt: skip
+        block = BurstReader(*parameters)
+        beat = new_stream("beat", block.payload("o"))
+        reader = place(
+            m, "reader", block, i=request, ar=mem.ar, r=mem.r, stop=access.stop,
+            o=Stream(beat.payload, beat.valid, Const(1, 1)),
+        )  # fmt: skip
+        begin_store, stored = Signal(name="begin_store"), Signal(name="stored")
+        writer = self._writer(m, parameters, begin_store, stored)
+        m.d.comb += access.busy.eq(reader.busy | writer.busy)
 
-        trouble = Signal(name="trouble")  # a beat so far was answered with an error
+        trouble = Signal(name="trouble")  # a beat of this access was answered with an error
         cache = self._cache(m, beat)
-        first = Cat(Const(0, 4), self.index[4:])
+        first = Cat(Const(0, 4), access.index[4:])
         left = Signal(INDEX_BITS, name="descriptors_left")
         m.d.comb += left.eq(self.length - first)
-        accumulated = self._loads(m, beat)
-        with m.If(failed):
+        loads = self._loads(m, beat)
+        with m.If(reader.error):
             m.d.sync += trouble.eq(1)
         with m.FSM(name="access"):
             with m.State("IDLE"):
                 m.d.sync += trouble.eq(0)
-                m.d.comb += cache["read"].eq(self.fetch)
-                with m.If(self.stop):
+                m.d.comb += cache.read.eq(access.fetch)
+                with m.If(access.stop):
                     pass
-                with m.Elif(self.fetch):
-                    m.next = "LOOK"
-                with m.Elif(self.load):
+                with m.Elif(access.fetch):
+                    m.next = "LOOK_UP"
+                with m.Elif(access.load):
                     m.next = "LOAD"
-                with m.Elif(self.store):
+                with m.Elif(access.store):
                     m.next = "STORE"
-            with m.State("LOOK"):
-                m.d.comb += self.done.eq(cache["hit"] & ~self.stop)
+            with m.State("LOOK_UP"):
+                m.d.comb += access.done.eq(cache.hit & ~access.stop)
                 m.next = "IDLE"
-                with m.If(~cache["hit"] & ~self.stop):
+                with m.If(~cache.hit & ~access.stop):
                     m.next = "FILL"
             with m.State("FILL"):
                 m.d.comb += [
-                    request.eq(1),
-                    where.eq(self.base + Cat(Const(0, 4), first)),
+                    request.valid.eq(1),
+                    address.eq(self.base + Cat(Const(0, 4), first)),
                     count.eq(Mux(left < LINE, left << 4, _LINE_BYTES)),
                 ]
-                self._leave(m, accepted, "BEATS")
+                self._leave(m, request.ready, "BEATS")
             with m.State("BEATS"):
-                m.d.comb += cache["write"].eq(beat["valid"])
-                with m.If(self.stop):
+                m.d.comb += cache.write.eq(beat.valid)
+                with m.If(access.stop):
                     m.next = "IDLE"
-                with m.Elif(beat["valid"] & beat["last"]):
+                with m.Elif(beat.valid & beat.payload.last):
                     m.next = "IDLE"
-                    with m.If(trouble | failed):
-                        m.d.comb += [self.done.eq(1), self.error.eq(1)]
+                    with m.If(trouble | reader.error):
+                        m.d.comb += [access.done.eq(1), access.error.eq(1)]
                     with m.Else():
-                        m.d.comb += cache["fill"].eq(1)
+                        m.d.comb += cache.fill.eq(1)
             with m.State("LOAD"):
-                m.d.comb += [request.eq(1), where.eq(self.address), count.eq(1 << self.size)]
-                self._leave(m, accepted, "LOADED")
+                m.d.comb += [
+                    request.valid.eq(1),
+                    address.eq(access.address),
+                    count.eq(1 << access.size),
+                ]
+                self._leave(m, request.ready, "LOADED")
             with m.State("LOADED"):
-                m.d.comb += accumulated.eq(beat["valid"])
-                with m.If(self.stop):
+                m.d.comb += loads.eq(beat.valid)
+                with m.If(access.stop):
                     m.next = "IDLE"
-                with m.Elif(beat["valid"] & beat["last"]):
-                    m.d.sync += trouble.eq(trouble | failed)
+                with m.Elif(beat.valid & beat.payload.last):
+                    m.d.sync += trouble.eq(trouble | reader.error)
                     m.next = "ANSWER"
             with m.State("ANSWER"):
-                m.d.comb += [self.done.eq(~self.stop), self.error.eq(trouble)]
+                m.d.comb += [access.done.eq(~access.stop), access.error.eq(trouble)]
                 m.next = "IDLE"
             with m.State("STORE"):
-                m.d.comb += stored["begin"].eq(1)
+                m.d.comb += begin_store.eq(1)
                 self._leave(m, 1, "STORING")
             with m.State("STORING"):
-                m.d.sync += trouble.eq(trouble | stored["error"])
-                with m.If(self.stop):
+                m.d.sync += trouble.eq(trouble | writer.error)
+                with m.If(access.stop):
                     m.next = "IDLE"
-                with m.Elif(stored["done"] & ~writing):
+                with m.Elif(stored & ~writer.busy):
                     m.next = "ANSWER"
 
-    def _leave(self, m: Module, condition: Any, state: str) -> None:
-        """Go on when a condition holds, but back to the beginning when all is to stop."""
-        with m.If(self.stop):
+    def _leave(self, m: Module, condition: ValueLike, state: str) -> None:
+        """Go to a state when a condition holds, or to the first state on `stop`."""
+        with m.If(self.access.stop):
             m.next = "IDLE"
         with m.Elif(condition):
             m.next = state
 
-    def _channel(self, *prefixes: str) -> dict[str, Any]:
-        names = [n for n in bus_members(self.memory) if n.split("_")[0] in prefixes]
-        return {name: getattr(self, name) for name in names}
-
     # -- descriptors -----------------------------------------------------------------------------
 
-    def _cache(self, m: Module, beat: dict[str, Signal]) -> dict[str, Signal]:
-        """Make the cache: `read` looks one up, `write` takes a beat, `fill` ends a line."""
-        signals = {name: Signal(name=f"cache_{name}") for name in ("read", "write", "fill", "hit")}
+    def _cache(self, m: Module, beat: AnyStream) -> _Cache:
+        """Make the cache of descriptors."""
+        cache, access, data = _Cache(), self.access, beat.payload.data
         words = _LINE_BYTES * 8 // self.word_bits  # of a line
         beats = self.word_bits // self.memory.data_width  # of a word
         line_bits = (self.lines - 1).bit_length()
-        line = self.index[4 : 4 + line_bits]
-        tag = self.index[4 + line_bits :]
+        line = access.index[4 : 4 + line_bits]
+        tag = access.index[4 + line_bits :]
         tags = [Signal(len(tag), name=f"tag_{i}", reset_less=True) for i in range(self.lines)]
         valid = Signal(self.lines, name="lines_valid")
         (read,), write = place_ram(m, "list", Ram(self.lines * words, self.word_bits))
         word_bits = (words - 1).bit_length()
-        within = self.index[4 - word_bits : 4]  # which word of the line
-        place_in_line = Signal(max(1, word_bits), name="word_of_line")
+        within = access.index[4 - word_bits : 4]  # word of the line
+        word_of_line = Signal(max(1, word_bits), name="word_of_line")
         gathered = Signal(self.word_bits - self.memory.data_width, name="gathered", reset_less=True)
         part = Signal(range(max(2, beats)), name="part_of_word")
         m.d.comb += [
             read.addr.eq(Cat(within, line)),
-            read.en.eq(signals["read"]),
-            write.addr.eq(Cat(place_in_line[:word_bits], line)),
-            write.data.eq(Cat(gathered, beat["data"])),
-            # A line that ends in mid-word is of whole descriptors, each at least a word.
-            write.en.eq(signals["write"] & ((part == beats - 1) | beat["last"])),
+            read.en.eq(cache.read),
+            write.addr.eq(Cat(word_of_line[:word_bits], line)),
+            write.data.eq(Cat(gathered, data)),
+            # A line that ends within a word consists of whole descriptors, each at least a word.
+            write.en.eq(cache.write & ((part == beats - 1) | beat.payload.last)),
         ]
-        with m.If(signals["write"]):
+        with m.If(cache.write):
             if beats > 1:
-                m.d.sync += gathered.eq(Cat(gathered, beat["data"])[self.memory.data_width :])
+                m.d.sync += gathered.eq(Cat(gathered, data)[self.memory.data_width :])
                 m.d.sync += part.eq(Mux(part == beats - 1, 0, part + 1))
             with m.If(write.en):
-                m.d.sync += place_in_line.eq(place_in_line + 1)
-            with m.If(beat["last"]):
-                m.d.sync += [place_in_line.eq(0), part.eq(0)]
-        with m.If(self.stop):
-            m.d.sync += [place_in_line.eq(0), part.eq(0)]
+                m.d.sync += word_of_line.eq(word_of_line + 1)
+            with m.If(beat.payload.last):
+                m.d.sync += [word_of_line.eq(0), part.eq(0)]
+        with m.If(access.stop):
+            m.d.sync += [word_of_line.eq(0), part.eq(0)]
         hits = Signal(self.lines, name="hits")
-        for i, held in enumerate(tags):
+        for i, tag_of_line in enumerate(tags):
             here = (line == i) if line_bits else Const(1)
-            m.d.comb += hits[i].eq(here & valid[i] & (held == tag))
-            with m.If(here & (signals["fill"] | signals["write"])):
-                m.d.sync += [valid[i].eq(signals["fill"]), held.eq(tag)]
-        with m.If(self.clear):
+            m.d.comb += hits[i].eq(here & valid[i] & (tag_of_line == tag))
+            with m.If(here & (cache.fill | cache.write)):
+                m.d.sync += [valid[i].eq(cache.fill), tag_of_line.eq(tag)]
+        with m.If(access.clear):
             m.d.sync += valid.eq(0)
-        m.d.comb += signals["hit"].eq(hits.any())
+        m.d.comb += cache.hit.eq(hits.any())
         descriptors = self.word_bits // (8 * BYTES)
-        chosen: Value = read.data
+        descriptor: Value = read.data
         if descriptors > 1:
-            chosen = read.data.word_select(self.index[: (descriptors - 1).bit_length()], 8 * BYTES)
-        m.d.comb += self.descriptor.eq(chosen)
-        return signals
+            number = access.index[: (descriptors - 1).bit_length()]
+            descriptor = read.data.word_select(number, 8 * BYTES)
+        m.d.comb += access.descriptor.eq(descriptor)
+        return cache
 
     # -- words -----------------------------------------------------------------------------------
 
-    def _loads(self, m: Module, beat: dict[str, Signal]) -> Signal:
-        """Gather what is loaded; return the signal that takes a beat."""
-        take = Signal(name="take_beat")
-        held, second = Signal(64, name="held", reset_less=True), Signal(name="second_beat")
+    def _loads(self, m: Module, beat: AnyStream) -> Signal:
+        """Collect the beats of a loaded word; return the signal that accepts a beat."""
+        accept, access = Signal(name="accept_beat"), self.access
+        data, last = beat.payload.data, beat.payload.last
+        word, second = Signal(64, name="word", reset_less=True), Signal(name="second_beat")
         shifted = Signal(64, name="shifted")
-        m.d.comb += shifted.eq(beat["data"] >> Cat(Const(0, 3), beat["first"]))
-        with m.If(take):
-            m.d.sync += second.eq(~beat["last"])
+        m.d.comb += shifted.eq(data >> Cat(Const(0, 3), beat.payload.first))
+        with m.If(accept):
+            m.d.sync += second.eq(~last)
             with m.If(second):
-                m.d.sync += held.eq(Cat(held[:32], beat["data"][:32]))
+                m.d.sync += word.eq(Cat(word[:32], data[:32]))
             with m.Else():
-                m.d.sync += held.eq(shifted)
-        with m.If(self.stop):
+                m.d.sync += word.eq(shifted)
+        with m.If(access.stop):
             m.d.sync += second.eq(0)
-        with m.Switch(self.size):
+        with m.Switch(access.size):
             for size in range(3):
                 with m.Case(size):
-                    m.d.comb += self.loaded.eq(held[: 8 << size])
+                    m.d.comb += access.loaded.eq(word[: 8 << size])
             with m.Default():
-                m.d.comb += self.loaded.eq(held)
-        return take
+                m.d.comb += access.loaded.eq(word)
+        return accept
 
-    def _writer(self, m: Module, parameters: tuple[int, ...]) -> tuple[Signal, dict[str, Signal]]:
-        """Place the writer; return whether it is busy, and what starts and ends a STORE."""
-        data = self.memory.data_width
+    def _writer(
+        self, m: Module, parameters: tuple[int, ...], begin: Signal, done: Signal
+    ) -> Placed:
+        """Place the writer; `begin` starts a STORE, and `done` is driven at its end."""
+        data, access, mem = self.memory.data_width, self.access, self.mem
         skipped = (data // 8).bit_length() - 1
-        signals = {name: Signal(name=f"store_{name}") for name in ("begin", "done", "error")}
-        busy, ready, taken = (
-            Signal(name="writing"),
-            Signal(name="w_accepts"),
-            Signal(name="d_takes"),
-        )
-        asking, sending = Signal(name="w_asks"), Signal(2, name="beats_left")
-        offset = self.address[:skipped]
-        moved, strobe = Signal(max(64, data), name="moved"), Signal(data // 8, name="strobe")
-        bytes_there = Signal(8, name="bytes_there")
+        sending = Signal(2, name="beats_left")
+        offset = access.address[:skipped]
+        shifted, strobe = Signal(max(64, data), name="shifted"), Signal(data // 8, name="strobe")
+        byte_mask = Signal(8, name="byte_mask")
         size = Signal(parameters[-1], name="store_bytes")
-        m.d.comb += [size.eq(1 << self.size), bytes_there.eq((1 << size[:4]) - 1)]
-        upper = Signal(name="upper_half")  # of a word that takes two beats
+        m.d.comb += [size.eq(1 << access.size), byte_mask.eq((1 << size[:4]) - 1)]
+        upper = Signal(name="upper_half")  # of a word of two beats
         if data >= 64:
             m.d.comb += [
-                moved.eq(self.value << Cat(Const(0, 3), offset)),
-                strobe.eq(bytes_there << offset),
+                shifted.eq(access.value << Cat(Const(0, 3), offset)),
+                strobe.eq(byte_mask << offset),
             ]
         else:
             with m.If(upper):
-                m.d.comb += [moved.eq(self.value[32:]), strobe.eq(0xF)]
+                m.d.comb += [shifted.eq(access.value[32:]), strobe.eq(0xF)]
             with m.Else():
                 m.d.comb += [
-                    moved.eq(self.value[:32] << Cat(Const(0, 3), offset)),
-                    strobe.eq(bytes_there << offset),
+                    shifted.eq(access.value[:32] << Cat(Const(0, 3), offset)),
+                    strobe.eq(byte_mask << offset),
                 ]
-        place(
-            m, "writer", BurstWriter(*parameters),
-            i_address=self.address, i_bytes=size,
-            i_valid=asking, i_ready=ready,
-            d_data=moved[:data], d_strobe=strobe, d_last=sending == 1, d_valid=sending != 0,
-            d_ready=taken, **self._channel("aw", "w", "b"),
-            stop=self.stop, busy=busy, error=signals["error"],
+        request = Stream(
+            fields(address=access.address, bytes=size), Signal(name="write_request"),
+            Signal(name="write_accepted"),
         )  # fmt: skip
-        m.d.comb += signals["done"].eq(~asking & (sending == 0))
-        with m.If(asking & ready):
-            m.d.sync += asking.eq(0)
-        with m.If((sending != 0) & taken):
+        beats = Stream(
+            fields(data=shifted[:data], strobe=strobe, last=sending == 1), sending != 0,
+            Signal(name="write_data_ready"),
+        )  # fmt: skip
+        writer = place(
+            m, "writer", BurstWriter(*parameters), i=request, d=beats, aw=mem.aw, w=mem.w, b=mem.b,
+            stop=access.stop,
+        )  # fmt: skip
+        m.d.comb += done.eq(~request.valid & (sending == 0))
+        with m.If(request.valid & request.ready):
+            m.d.sync += request.valid.eq(0)
+        with m.If((sending != 0) & beats.ready):
             m.d.sync += [sending.eq(sending - 1), upper.eq(1)]
-        with m.If(signals["begin"]):
-            two = (self.size == 3) if data == 32 else 0
-            m.d.sync += [asking.eq(1), sending.eq(Mux(two, 2, 1)), upper.eq(0)]
-        with m.If(self.stop):
-            m.d.sync += [asking.eq(0), sending.eq(0)]
-        return busy, signals
+        with m.If(begin):
+            two = (access.size == 3) if data == 32 else 0
+            m.d.sync += [request.valid.eq(1), sending.eq(Mux(two, 2, 1)), upper.eq(0)]
+        with m.If(access.stop):
+            m.d.sync += [request.valid.eq(0), sending.eq(0)]
+        return writer
+
+
+class _Cache:
+    """Signals of the cache: read a line, write a beat of one, a line is complete; it is a hit."""
+
+    def __init__(self) -> None:
+        self.read, self.write = Signal(name="cache_read"), Signal(name="cache_write")
+        self.fill, self.hit = Signal(name="cache_fill"), Signal(name="cache_hit")

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The registers of the units, one access at a time."""
+"""Access to the registers of the units, one at a time."""
 
 from __future__ import annotations
 
 from amaranth.hdl import Array, Module, Signal
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import In, Out
 
-from hwgen.core.bus import CONTROL_ADDRESS_WIDTH, axi_lite_signals
+from hwgen.core.bus import CONTROL_ADDRESS_WIDTH
+from rtl_templates.axi.bus import axi_lite
 from rtl_templates.hdl.hierarchy import Block
-
-LITE = axi_lite_signals(CONTROL_ADDRESS_WIDTH)
-"""Signals of a unit's registers, as the unit sees them."""
 
 
 class UnitBus(Block):
@@ -22,80 +21,82 @@ class UnitBus(Block):
 
     Members
     -------
-    i_unit, i_address, i_write, i_data, i_valid : In
-        An access; all hold until `done`.
-    done : Out(1)
-        It is answered: `o_data` is what was read, `refused` whether the answer is an error.
-    Ui_awaddr, ... Ui_rready for each unit i
-        Its registers.
+    i : In(stream)
+        Accesses: ``unit``, ``address``, ``write`` and ``data``.  The bus is ready when the access
+        is answered.
+    data : Out(32)
+        The word that was read, when the access is answered.
+    refused : Out(1)
+        The answer is an error.
+    U0, U1, ... : In(BusSignature)
+        Registers of the units.
     """
 
     resettable = True
 
     def __init__(self, units: int) -> None:
         self.units = units
-        members: dict[str, Member] = {
-            "i_unit": In(range(max(2, units))),
-            "i_address": In(CONTROL_ADDRESS_WIDTH),
-            "i_write": In(1),
-            "i_data": In(32),
-            "i_valid": In(1),
-            "done": Out(1),
-            "o_data": Out(32),
-            "refused": Out(1),
+        access = {
+            "unit": (max(2, units) - 1).bit_length(),
+            "address": CONTROL_ADDRESS_WIDTH,
+            "write": 1,
+            "data": 32,
         }
-        for i in range(units):
-            for name, way, bits in LITE:
-                members[f"U{i}_{name}"] = Out(bits) if way == "in" else In(bits)
-        super().__init__(f"unit_bus_{units}", members)
-
-    def _of(self, name: str) -> Array:
-        return Array(getattr(self, f"U{i}_{name}") for i in range(self.units))
+        super().__init__(
+            f"unit_bus_{units}",
+            {
+                "i": In(stream.Signature(data.StructLayout(access))),
+                "data": Out(32),
+                "refused": Out(1),
+                **{f"U{i}": In(axi_lite(CONTROL_ADDRESS_WIDTH)) for i in range(units)},
+            },
+        )
 
     def build(self, m: Module) -> None:
-        unit = self.i_unit
-        asks = {name: Signal(name=f"{name}_asks") for name in ("aw", "w", "ar")}
-        under_way = Signal(name="under_way")
-        for i in range(self.units):
+        access, unit = self.i.payload, self.i.payload.unit
+        buses = [getattr(self, f"U{i}") for i in range(self.units)]
+
+        def selected(name: str) -> Signal:
+            return Array(getattr(bus, name) for bus in buses)[unit]
+
+        requests = {name: Signal(name=f"{name}_request") for name in ("aw", "w", "ar")}
+        in_progress = Signal(name="in_progress")
+        for i, bus in enumerate(buses):
             here = Signal(name=f"here_{i}")
             m.d.comb += here.eq(unit == i)
-            for channel, ask in asks.items():
-                m.d.comb += getattr(self, f"U{i}_{channel}valid").eq(ask & here)
-            for channel in ("aw", "ar"):
-                m.d.comb += getattr(self, f"U{i}_{channel}addr").eq(self.i_address)
+            for channel, request in requests.items():
+                m.d.comb += getattr(bus, f"{channel}valid").eq(request & here)
             m.d.comb += [
-                getattr(self, f"U{i}_wdata").eq(self.i_data),
-                getattr(self, f"U{i}_wstrb").eq(0xF),
-                getattr(self, f"U{i}_bready").eq(1),
-                getattr(self, f"U{i}_rready").eq(1),
+                bus.awaddr.eq(access.address),
+                bus.araddr.eq(access.address),
+                bus.wdata.eq(access.data),
+                bus.wstrb.eq(0xF),
+                bus.bready.eq(1),
+                bus.rready.eq(1),
             ]
         answer = Signal(name="answer")
         m.d.comb += answer.eq(
-            under_way
-            & (
-                (self._of("bvalid")[unit] & self.i_write)
-                | (self._of("rvalid")[unit] & ~self.i_write)
-            )
+            in_progress
+            & ((selected("bvalid") & access.write) | (selected("rvalid") & ~access.write))
         )
-        with m.If(self.i_valid & ~under_way & ~self.done):
+        with m.If(self.i.valid & ~in_progress & ~self.i.ready):
             m.d.sync += [
-                under_way.eq(1),
-                asks["aw"].eq(self.i_write),
-                asks["w"].eq(self.i_write),
-                asks["ar"].eq(~self.i_write),
+                in_progress.eq(1),
+                requests["aw"].eq(access.write),
+                requests["w"].eq(access.write),
+                requests["ar"].eq(~access.write),
             ]
-        for channel, ask in asks.items():
-            with m.If(ask & self._of(f"{channel}ready")[unit]):
-                m.d.sync += ask.eq(0)
-        data, refused = Signal(32, reset_less=True), Signal(name="is_refused", reset_less=True)
-        m.d.sync += self.done.eq(answer)
+        for channel, request in requests.items():
+            with m.If(request & selected(f"{channel}ready")):
+                m.d.sync += request.eq(0)
+        word, refused = Signal(32, reset_less=True), Signal(name="is_refused", reset_less=True)
+        m.d.sync += self.i.ready.eq(answer)
         with m.If(answer):
             m.d.sync += [
-                under_way.eq(0),
-                data.eq(self._of("rdata")[unit]),
+                in_progress.eq(0),
+                word.eq(selected("rdata")),
                 refused.eq(
-                    (self._of("bresp")[unit][1] & self.i_write)
-                    | (self._of("rresp")[unit][1] & ~self.i_write)
+                    (selected("bresp")[1] & access.write) | (selected("rresp")[1] & ~access.write)
                 ),
             ]
-        m.d.comb += [self.o_data.eq(data), self.refused.eq(refused)]
+        m.d.comb += [self.data.eq(word), self.refused.eq(refused)]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
 from hwgen.arithmetic.functions.exponential import Exponential
@@ -88,9 +89,9 @@ class FunctionStream(Block):
 
     Members
     -------
-    i_data, i_valid, i_ready : stream in
-        `i_ready` follows `o_ready` in the same cycle.
-    o_data, o_valid, o_ready : stream out
+    i : In(stream)
+        Its ready depends on that of `o` in the same cycle.
+    o : Out(stream)
 
     Raises
     ------
@@ -106,12 +107,8 @@ class FunctionStream(Block):
         super().__init__(
             f"stream_{unit.name}_{stages}",
             {
-                "i_data": In(unit.source.width),
-                "i_valid": In(1),
-                "i_ready": Out(1),
-                "o_data": Out(unit.target.width),
-                "o_valid": Out(1),
-                "o_ready": In(1),
+                "i": In(stream.Signature(unit.source.width)),
+                "o": Out(stream.Signature(unit.target.width)),
             },
         )
         self.unit, self.stages = unit, stages
@@ -120,14 +117,14 @@ class FunctionStream(Block):
         run = Signal()
         tokens = Signal(self.stages)
         m.d.comb += [
-            run.eq(self.o_ready | ~self.o_valid),
-            self.i_ready.eq(run),
-            self.o_valid.eq(tokens[-1]),
+            run.eq(self.o.ready | ~self.o.valid),
+            self.i.ready.eq(run),
+            self.o.valid.eq(tokens[-1]),
         ]
         with m.If(run):
-            m.d.sync += tokens.eq(Cat(self.i_valid, tokens))
+            m.d.sync += tokens.eq(Cat(self.i.valid, tokens))
         block = FunctionBlock(self.unit, self.stages, enabled=True)
-        place(m, "unit", block, run=run, i=self.i_data, o=self.o_data)
+        place(m, "unit", block, run=run, i=self.i.payload, o=self.o.payload)
 
 
 def _cut(pipe: Pipeline, at: str, **values: Value) -> dict[str, Value]:
