@@ -7,7 +7,7 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
-from rtl_templates.axi.bursts import below, byte_bits
+from rtl_templates.axi.bursts import below
 from rtl_templates.axi.bus import check_data_width
 from rtl_templates.axi.reader import beat_layout
 from rtl_templates.hdl.hierarchy import Block

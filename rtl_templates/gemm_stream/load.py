@@ -125,7 +125,7 @@ class Loader(Block):
                     m.d.sync += value.eq(first)
                 m.next = "BLOCK"
             with m.State("BLOCK"):
-                # The operands that the block needs are checked in order; the first one left is loaded.
+                # Operands that the block needs are checked in order; the first one left is loaded.
                 for index in (COLUMNS, WGT, ACT):
                     with m.If(left[index]):
                         m.d.sync += [

@@ -80,7 +80,8 @@ class TernaryLutCore(StreamCore):
             mine = {name: value.word_select(c, cluster.width(name)) for name, value in each.items()}
             place(
                 m, f"cluster_{c}", cluster,
-                step=step, x=x.payload.data, run=run, load=load, starts=begins, **planes, **again, **mine,
+                step=step, x=x.payload.data, run=run, load=load, starts=begins,
+                **planes, **again, **mine,
             )  # fmt: skip
         # Totals of several bit planes are twice the results.
         results = [

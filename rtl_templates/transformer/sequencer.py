@@ -175,8 +175,10 @@ class Sequencer(Block):
                     self._result(m, self.list.x + self.list.y + d.large)
                 with m.Case(code_of("MULTIPLY")):
                     m.d.sync += [
-                        self.factor.eq(d.small), self.shifted.eq(self.list.x), self.product.eq(self.list.y),
-                    ]  # fmt: skip
+                        self.factor.eq(d.small),
+                        self.shifted.eq(self.list.x),
+                        self.product.eq(self.list.y),
+                    ]
                     m.next = "MULTIPLY"
                 for name in ("LOAD", "STORE"):
                     with m.Case(code_of(name)):
@@ -244,8 +246,10 @@ class Sequencer(Block):
     def _memory(self, m: Module) -> None:
         with m.State("LOAD"):
             m.d.comb += [
-                self.memory.load.eq(1), self.memory.address.eq(self.reach), self.memory.size.eq(self.d.c),
-            ]  # fmt: skip
+                self.memory.load.eq(1),
+                self.memory.address.eq(self.reach),
+                self.memory.size.eq(self.d.c),
+            ]
             with m.If(self.memory.done):
                 m.next = "FETCH"
                 with m.If(self.memory.error):
@@ -254,9 +258,11 @@ class Sequencer(Block):
                     self._result(m, self.memory.loaded)
         with m.State("STORE"):
             m.d.comb += [
-                self.memory.store.eq(1), self.memory.address.eq(self.reach), self.memory.size.eq(self.d.c),
+                self.memory.store.eq(1),
+                self.memory.address.eq(self.reach),
+                self.memory.size.eq(self.d.c),
                 self.memory.value.eq(self.list.y),
-            ]  # fmt: skip
+            ]
             with m.If(self.memory.done):
                 m.next = "FETCH"
                 with m.If(self.memory.error):

@@ -237,7 +237,7 @@ def test_pages_of_a_cache_cost_few_cycles() -> None:
 MUTATIONS = (
     Mutation("a row's second beat begins it anew", "stream_drain", r"midway <= _\w+_;",
              "midway <= 1'h0;", VECTOR),
-    Mutation("blocks do not move", "row_walk_32_16", r"block_address \+ step", "block_address",
+    Mutation("blocks do not move", "row_walk_32_16", r"block_address \+ region_step", "block_address",
              VECTOR),
     Mutation("what follows a row goes to the row", "stream_drain",
              r"second <= _\w+_;", "second <= 1'h0;", VECTOR),
@@ -246,9 +246,9 @@ MUTATIONS = (
 
 OF_PAGES = (
     Mutation("pages follow each other", "row_walk_40_64_pages_of_16",
-             r"address \+ \{ entry, 4'h0 \}", "address + 36'h0", PAGED),
+             r"region_address \+ \{ entry_data, 4'h0 \}", "region_address + 36'h0", PAGED),
     Mutation("the last page is read whole", "row_walk_40_64_pages_of_16",
-             r"job_block_ends \? last : bytes", "bytes", PAGED),
+             r"job_block_ends \? last : region_bytes", "region_bytes", PAGED),
     Mutation("every page is skipped into", "row_walk_40_64_pages_of_16",
              r"first_page <= 1'h0", "first_page <= 1'h1", PAGED),
 )  # fmt: skip

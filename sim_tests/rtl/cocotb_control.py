@@ -281,7 +281,7 @@ async def trouble(
     consumers.ending = False
     assert (consumers.flushes, consumers.stops) == (flushes + 1, stops + 1)
     for name in CONSUMERS:
-        assert getattr(dut, f"{name}_valid").value == 0, f"{name} still has a job"
+        assert getattr(dut, f"{name}_job_valid").value == 0, f"{name} still has a job"
 
 
 async def ends(bench: ControlBench) -> None:

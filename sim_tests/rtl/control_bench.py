@@ -89,17 +89,20 @@ class Port:
         self._items: dict[str, list[tuple[Event, dict[str, int]]]] = {"aw": [], "w": [], "ar": []}
         self._answers: dict[str, list[tuple[int, int]]] = {"b": [], "r": []}
         for channel in ("aw", "w", "ar"):
-            getattr(dut, f"{channel}valid").value = 0
+            getattr(dut, f"bus_{channel}valid").value = 0
             cocotb.start_soon(self._send(channel))
         for channel in ("b", "r"):
-            getattr(dut, f"{channel}ready").value = 0
+            getattr(dut, f"bus_{channel}ready").value = 0
             cocotb.start_soon(self._pop_answers(channel))
 
     def _stalls(self, channel: str) -> bool:
         return bool(self.rng.random() < self.idle[channel])
 
     async def _send(self, channel: str) -> None:
-        valid, ready = getattr(self.dut, f"{channel}valid"), getattr(self.dut, f"{channel}ready")
+        valid, ready = (
+            getattr(self.dut, f"bus_{channel}valid"),
+            getattr(self.dut, f"bus_{channel}ready"),
+        )
         items, sending = self._items[channel], False
         while True:
             await RisingEdge(self.dut.clk)
@@ -108,13 +111,18 @@ class Port:
                 sending = False
             if not sending and items and not self._stalls(channel):
                 for name, value in items[0][1].items():
-                    getattr(self.dut, name).value = value
+                    getattr(self.dut, f"bus_{name}").value = value
                 sending = True
             valid.value = int(sending)
 
     async def _pop_answers(self, channel: str) -> None:
-        valid, ready = getattr(self.dut, f"{channel}valid"), getattr(self.dut, f"{channel}ready")
-        fields = [self.dut.bresp] if channel == "b" else [self.dut.rresp, self.dut.rdata]
+        valid, ready = (
+            getattr(self.dut, f"bus_{channel}valid"),
+            getattr(self.dut, f"bus_{channel}ready"),
+        )
+        fields = (
+            [self.dut.bus_bresp] if channel == "b" else [self.dut.bus_rresp, self.dut.bus_rdata]
+        )
         previous: list[int] | None = None
         while True:
             await RisingEdge(self.dut.clk)
@@ -150,7 +158,7 @@ class Port:
         self._put(first[0], **first[1])
         for _ in range(abs(lead)):
             await RisingEdge(self.dut.clk)
-            assert self.dut.bvalid.value == 0, "an answer before address and data have come"
+            assert self.dut.bus_bvalid.value == 0, "an answer before address and data have come"
         self._put(then[0], **then[1])
         return (await self._answer("b"))[0]
 
@@ -165,7 +173,7 @@ class Master:
 
     def __init__(self, dut: Any, rng: np.random.Generator) -> None:
         logging.getLogger(f"cocotb.{dut._name}").setLevel(logging.ERROR)
-        self.axi = AxiLiteMaster(AxiLiteBus.from_entity(dut), dut.clk, dut.rst)
+        self.axi = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "bus"), dut.clk, dut.rst)
         write, read = self.axi.write_if, self.axi.read_if
         self._channels = {
             "aw": write.aw_channel,
@@ -210,7 +218,7 @@ class Consumers:
         for name in (*EVENTS, "read_error", "write_error", "busy"):
             getattr(dut, name).value = 0
         for name in CONSUMERS:
-            getattr(dut, f"{name}_done").value = 0
+            getattr(dut, f"{name}_job_ready").value = 0
         cocotb.start_soon(self._run())
 
     def forget(self) -> None:
@@ -233,7 +241,7 @@ class Consumers:
             if dut.rst.value == 1:
                 self._pulsed, self._was_stopped = set(), False
                 for name in CONSUMERS:
-                    getattr(dut, f"{name}_done").value = 0
+                    getattr(dut, f"{name}_job_ready").value = 0
                 continue
             stopped = dut.stop.value == 1
             self._account(stopped)
@@ -246,7 +254,7 @@ class Consumers:
             for event, name in zip(EVENTS, list(COUNTERS)[1:], strict=True):
                 self.tally[name] += int(getattr(dut, event).value)
                 getattr(dut, event).value = int(self.rng.random() < self.events)
-            self.tally["BUSY"] += int(getattr(dut, f"{LAST}_valid").value)
+            self.tally["BUSY"] += int(getattr(dut, f"{LAST}_job_valid").value)
             self._look()
             self._next(stopped)
 
@@ -258,7 +266,7 @@ class Consumers:
                 if name == LAST:
                     self.states[self.at[LAST]] = "done"
                 self.at[name] += 1
-        self._pulsed = {n for n in CONSUMERS if getattr(self.dut, f"{n}_done").value == 1}
+        self._pulsed = {n for n in CONSUMERS if getattr(self.dut, f"{n}_job_ready").value == 1}
 
     def ended(self, code: str) -> None:
         """Note that all unfinished jobs have ended."""
@@ -268,12 +276,12 @@ class Consumers:
 
     def _look(self) -> None:
         for name in CONSUMERS:
-            if getattr(self.dut, f"{name}_valid").value == 1:
+            if getattr(self.dut, f"{name}_job_valid").value == 1:
                 number = self.at[name]
                 if self._ending:
                     continue
                 assert number < len(self.expected), f"{name}: a job that nobody submitted"
-                job = int(getattr(self.dut, f"{name}_job").value)
+                job = int(getattr(self.dut, f"{name}_job_data").value)
                 assert job == self.expected[number], f"{name}: job {number} is another one"
         if not self._ending:
             alone = self.at[FIRST] == self.at[LAST]
@@ -289,10 +297,10 @@ class Consumers:
     def _next(self, stopped: bool) -> None:
         limit = len(self.expected)
         for name in CONSUMERS:
-            done = getattr(self.dut, f"{name}_done")
+            done = getattr(self.dut, f"{name}_job_ready")
             number = self.at[name]
             go = (
-                getattr(self.dut, f"{name}_valid").value == 1
+                getattr(self.dut, f"{name}_job_valid").value == 1
                 and name not in self._pulsed
                 and name not in self.stalled
                 and number < limit
@@ -305,7 +313,7 @@ class Consumers:
         if self._struck:
             getattr(self.dut, self._struck).value = 0
         if self._struck or self.strike:
-            getattr(self.dut, f"{LAST}_done").value = int(bool(self.strike))
+            getattr(self.dut, f"{LAST}_job_ready").value = int(bool(self.strike))
         if self.strike:
             getattr(self.dut, self.strike).value = 1
         self._struck, self.strike = self.strike, ""

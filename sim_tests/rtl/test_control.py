@@ -91,15 +91,20 @@ class Fault:
 
 
 FAULTS = [
-    Fault("one_end", r"(assign finishes = \w+ \? )\w+", r"\1drain_done", "at_once"),
+    Fault("one_end", r"(assign finishes = \w+ \? )\w+", r"\1drain_job_ready", "at_once"),
 ]
 MORE_FAULTS = [
-    Fault("strobes", r"strobe <= wstrb;", "strobe <= 4'hf;", "access"),
+    Fault("strobes", r"strobe <= bus_wstrb;", "strobe <= 4'hf;", "access"),
     Fault("kept", r"if \(\w+\) (reads_high <= )", r"\1", "counters"),
     Fault("alone", r"(assign alone = ).*;", r"\g<1>1'h1;", "jobs"),
     Fault("enable", r"(assign interrupt = ).*;", r"\1| pending;", "interrupts"),
     Fault("cleared", r"(assign clear_pending = go \? )\w+", r"\g<1>2'h3", "interrupts"),
-    Fault("word", r"word <= wdata;", "word <= { wdata[31:9], wdata[7], wdata[7:0] };", "access"),
+    Fault(
+        "word",
+        r"word <= bus_wdata;",
+        "word <= { bus_wdata[31:9], bus_wdata[7], bus_wdata[7:0] };",
+        "access",
+    ),
     Fault("flush", r"(assign flush = ).*;", r"\1stop;", "ends"),
 ]
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 
 from hwgen.core.bus import BusPort
 from rtl_templates.axi.bus import fixed_fields
+from rtl_templates.axi.channels import channels_of
 from rtl_templates.axi.reader import BurstReader
 from rtl_templates.hdl.hierarchy import place
+from rtl_templates.hdl.streams import Stream, fields, new_stream
 from rtl_templates.hdl.shell import bus_members
 
 DATA_WIDTH, ADDRESS_WIDTH, BURST = 64, 40, 8
@@ -58,22 +60,14 @@ class CopyEngine(wiring.Component):
             mem.awburst.eq(~mode["fixed"]),
         ]
         request, error = Signal(), Signal()
-        data, valid, take = Signal(DATA_WIDTH), Signal(), Signal()
+        valid, pop = Signal(), Signal()
         accepted = Signal()
+        block, channels = BurstReader(DATA_WIDTH, ADDRESS_WIDTH, BURST, 4, 32), channels_of(mem)
+        beat = new_stream("beat", block.payload("o")).payload
         place(
-            m,
-            "reader",
-            BurstReader(DATA_WIDTH, ADDRESS_WIDTH, BURST, 4, 32),
-            i_address=source,
-            i_bytes=registers[BYTES // 4],
-            i_valid=request,
-            i_ready=accepted,
-            **{f"ar_{name}": getattr(mem, f"ar{name}")
-               for name in ("addr", "len", "valid", "ready")},
-            **{f"r_{name}": getattr(mem, f"r{name}")
-               for name in ("data", "resp", "last", "valid", "ready")},
-            o_data=data, o_first=Signal(size), o_count=Signal(size + 1), o_last=Signal(),
-            o_valid=valid, o_ready=take, stop=0, busy=Signal(), error=error,
+            m, "reader", block, ar=channels.ar, r=channels.r, stop=Const(0, 1), error=error,
+            i=Stream(fields(address=source, bytes=registers[BYTES // 4]), request, accepted),
+            o=Stream(beat, valid, pop),
         )  # fmt: skip
 
         address, left, beats = Signal(ADDRESS_WIDTH), Signal(32), Signal(range(BURST + 1))
@@ -85,7 +79,7 @@ class CopyEngine(wiring.Component):
         m.d.comb += [
             mem.awaddr.eq(Mux(late, late_address, address)),
             mem.awlen.eq(Mux(late, late_length, count - 1)),
-            mem.wdata.eq(data ^ Mux(mode["unstable"], waits, 0)),
+            mem.wdata.eq(beat.data ^ Mux(mode["unstable"], waits, 0)),
             mem.wstrb.eq(~option[8:16]),
             mem.wlast.eq((beats == 1) & ~mode["wlast"]),
         ]
@@ -115,7 +109,7 @@ class CopyEngine(wiring.Component):
                     ]
                     m.next = "DATA"
             with m.State("DATA"):
-                m.d.comb += [mem.wvalid.eq(valid), take.eq(mem.wready)]
+                m.d.comb += [mem.wvalid.eq(valid), pop.eq(mem.wready)]
                 with m.If(mem.wvalid & mem.wready):
                     m.d.sync += beats.eq(beats - 1)
                     with m.If(beats == 1):
