@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hwgen.formats.integer import IntegerFormat
 from hwgen.lazy import np
@@ -42,8 +42,22 @@ class BinaryFormat(IntegerFormat):
 
     @property
     def zero(self) -> int:
-        """What stands in where others would be zero."""
+        """Number that stands for zero."""
         return 1
+
+    scales_by_mean: ClassVar[bool] = True
+
+    def weight_scales(
+        self, magnitudes: NDArray[np.float64], axis: int | None
+    ) -> NDArray[np.float64]:
+        """Return the scales of weights: their mean magnitudes."""
+        return np.asarray(magnitudes.mean(axis=axis))
+
+    def round_weights(
+        self, weights: NDArray[np.float64], scales: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return the signs of weights."""
+        return np.where(weights < 0, -1.0, 1.0)
 
     def check(self, values: NDArray[Any]) -> None:
         """Check that all values are -1 or 1.

@@ -62,11 +62,6 @@ class FixedFormat(ScalarFormat):
         return IntegerFormat(self.width, self.signed)
 
     @property
-    def lane_width(self) -> int:
-        """Bits of a lane of results."""
-        return self.integer.lane_width
-
-    @property
     def dtype(self) -> np.dtype[Any]:
         """NumPy's type of numbers."""
         return np.dtype(np.float64)
@@ -77,19 +72,9 @@ class FixedFormat(ScalarFormat):
         return self.integer.dtype
 
     @property
-    def specials(self) -> tuple[float, ...]:
-        """Values that arithmetic treats differently from all others: none."""
-        return ()
-
-    @property
     def last_place(self) -> float:
         """Value of the last bit."""
         return 2.0**-self.fraction
-
-    @property
-    def max(self) -> float:
-        """Largest value."""
-        return self.integer.max * self.last_place
 
     @property
     def largest(self) -> float:
@@ -128,24 +113,7 @@ class FixedFormat(ScalarFormat):
         """Smallest and largest integer."""
         return self.integer.integer_range
 
-    def integers_of(
-        self, codes: NDArray[Any], chosen: NDArray[Any] | None = None
-    ) -> NDArray[np.float64]:
-        """Return the integers of codes."""
-        return self.integer.integers_of(codes)
-
     # -- numbers -----------------------------------------------------------------------------
-
-    def check(self, values: NDArray[Any]) -> None:
-        """Check that all values are of the format.
-
-        Raises
-        ------
-        ValueError
-            Saying what is allowed.
-        """
-        if not np.array_equal(self.decode(self.encode(values)), values):
-            raise ValueError(f"must be {self} numbers, multiples of {self.last_place}")
 
     def encode(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the nearest integers, ties to even; too large ones saturate."""
@@ -154,10 +122,6 @@ class FixedFormat(ScalarFormat):
     def decode(self, bits: NDArray[Any]) -> NDArray[np.float64]:
         """Return the values of bit patterns, whose higher bits are ignored."""
         return self.values_of(self.integer.decode(bits))
-
-    def random(self, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
-        """Return values that are uniform over the range."""
-        return self.values_of(self.integer.random(rng, shape))
 
     # -- arguments and results of functions --------------------------------------------------
 

@@ -7,6 +7,7 @@ units of ``2**unit``, and `Format.coding` says how a code stands for it.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
@@ -240,27 +241,66 @@ class Format(ABC):
 class ScalarFormat(Format):
     """A format whose numbers stand alone.
 
+    A subclass says at least `name`, `width`, `signed`, `dtype`, `unit`, `coding`, `integer_range`,
+    `encode` and `decode`; the rest follows.
+
     Attributes
     ----------
-    lane_width : int
-        Bits of a lane of results in a stream, whose memory image is then a NumPy array.
-    bits_dtype : numpy.dtype
-        NumPy's type of codes.
-    scale, minimum : None
-        Nothing is shared by several numbers.
     choices, special_code, special_width, zero_width, minimum_width
-        No choices among special numbers or zero points.
+        No choices among special numbers or zero points, and nothing that blocks share.
     """
 
     choices = 1
     special_code = None
     special_width = zero_width = minimum_width = 0
 
-    if TYPE_CHECKING:
+    @property
+    def min(self) -> float:
+        """Smallest finite value."""
+        return math.ldexp(self.integer_range[0], self.unit)
 
-        @property
-        def lane_width(self) -> int:
-            """Bits of a lane of results in a stream."""
+    @property
+    def max(self) -> float:
+        """Largest finite value."""
+        return math.ldexp(self.integer_range[1], self.unit)
+
+    @property
+    def zero(self) -> float:
+        """Number that fills up: zero, unless the format has none."""
+        return 0
+
+    @property
+    def specials(self) -> tuple[float, ...]:
+        """Values that arithmetic treats differently from all others: none."""
+        return ()
+
+    @property
+    def lane_width(self) -> int:
+        """Bits of a lane of results in a stream, whose memory image is then a NumPy array."""
+        return 8 * self.dtype.itemsize
+
+    def check(self, values: NDArray[Any]) -> None:
+        """Check that all values are of the format.
+
+        Raises
+        ------
+        ValueError
+            Naming the first that is not.
+        """
+        wrong = self.decode(self.encode(values)) != values
+        if wrong.any():
+            first = values[wrong].flat[0]
+            raise ValueError(f"must be {self} numbers of {self.min}..{self.max}, found {first!r}")
+
+    def random(self, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
+        """Return the values of random codes."""
+        return self.decode(rng.integers(0, 1 << self.width, size=shape))
+
+    def integers_of(
+        self, codes: NDArray[Any], chosen: NDArray[Any] | None = None
+    ) -> NDArray[np.float64]:
+        """Return the numbers of codes, in units of ``2**unit``."""
+        return np.ldexp(self.decode(codes).astype(np.float64), -self.unit)
 
     @property
     def bits_dtype(self) -> np.dtype[Any]:

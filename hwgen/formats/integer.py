@@ -82,11 +82,6 @@ class IntegerFormat(ScalarFormat):
         return np.dtype(f"{'i' if self.signed else 'u'}{self.lane_width // 8}")
 
     @property
-    def specials(self) -> tuple[int, ...]:
-        """Values that arithmetic treats differently from all others: none."""
-        return ()
-
-    @property
     def zero(self) -> int:
         """Number that stands for nothing: zero, unless the format has none."""
         return 0
@@ -122,12 +117,6 @@ class IntegerFormat(ScalarFormat):
         """Smallest and largest number."""
         return self.min, self.max
 
-    def integers_of(
-        self, codes: NDArray[Any], chosen: NDArray[Any] | None = None
-    ) -> NDArray[np.float64]:
-        """Return the numbers of codes."""
-        return self.decode(codes).astype(np.float64)
-
     # -- numbers -----------------------------------------------------------------------------
 
     def encode(self, values: NDArray[np.integer]) -> NDArray[np.integer]:
@@ -145,6 +134,23 @@ class IntegerFormat(ScalarFormat):
     def dot(self, weight: IntegerFormat, terms: int) -> IntegerFormat:
         """Return the format of sums of products with `weight`: exact."""
         return dot_format(self, weight, terms)
+
+    # -- weights -----------------------------------------------------------------------------
+
+    scales_by_mean: ClassVar[bool] = False
+    """Whether the scale of weights is their mean magnitude."""
+
+    def weight_scales(
+        self, magnitudes: NDArray[np.float64], axis: int | None
+    ) -> NDArray[np.float64]:
+        """Return the scales of weights: the largest one becomes the largest number."""
+        return np.asarray(magnitudes.max(axis=axis) / self.max)
+
+    def round_weights(
+        self, weights: NDArray[np.float64], scales: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return weights in units of their scales, rounded, ties to even."""
+        return np.round(weights / np.where(scales > 0, scales, 1))
 
     def nearest(self, values: NDArray[np.float64]) -> NDArray[Any]:
         """Return the nearest numbers, ties to even; large ones saturate, and a NaN gives 0."""

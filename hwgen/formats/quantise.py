@@ -19,19 +19,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from hwgen.errors import InputError
-from hwgen.formats.bit_planes import BinaryFormat
 from hwgen.formats.integer import IntegerFormat
-from hwgen.formats.ternary import TernaryFormat
+from hwgen.formats.ternary import EPSILON as EPSILON
 from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-EPSILON = 1e-5
-"""Added to the scale of ternary weights, as BitNet b1.58 does.
-
-Weights whose mean magnitude is not well above it are drawn to zero; scale them up first.
-"""
 
 
 class Quantised(NamedTuple):
@@ -81,22 +74,15 @@ def quantise(
     axis = 0 if per_column else None
     wide = weights.astype(np.float64)
     with np.errstate(over="ignore"):
-        if isinstance(fmt, (TernaryFormat, BinaryFormat)):
-            scales = _single(np.abs(wide).mean(axis=axis))
-        else:
-            scales = _single(np.abs(wide).max(axis=axis) / fmt.max)
-            _check_small(wide, scales)
+        scales = _single(fmt.weight_scales(np.abs(wide), axis))
+    if not fmt.scales_by_mean:
+        _check_small(wide, scales)
     if not np.isfinite(scales).all():
         raise InputError(
             "weights: too large, their scale exceeds single precision; scale them down"
         )
     divisor = scales.astype(np.float64)
-    if isinstance(fmt, BinaryFormat):
-        values = np.where(wide < 0, -1.0, 1.0)
-    elif isinstance(fmt, TernaryFormat):
-        values = np.round(wide / (divisor + EPSILON))
-    else:
-        values = np.round(wide / np.where(divisor > 0, divisor, 1))
+    values = fmt.round_weights(wide, divisor)
     return Quantised(np.clip(values, -fmt.max, fmt.max).astype(fmt.dtype), scales)
 
 

@@ -15,13 +15,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from hwgen.formats.integer import IntegerFormat
 from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+EPSILON = 1e-5
+"""Added to the scale of ternary weights, as BitNet b1.58 does.
+
+Weights whose mean magnitude is not well above it are drawn to zero; scale them up first.
+"""
 
 
 @dataclass(frozen=True)
@@ -41,8 +48,19 @@ class TernaryFormat(IntegerFormat):
         """Smallest value."""
         return -1
 
-    def __str__(self) -> str:
-        return self.name
+    scales_by_mean: ClassVar[bool] = True
+
+    def weight_scales(
+        self, magnitudes: NDArray[np.float64], axis: int | None
+    ) -> NDArray[np.float64]:
+        """Return the scales of weights: their mean magnitudes."""
+        return np.asarray(magnitudes.mean(axis=axis))
+
+    def round_weights(
+        self, weights: NDArray[np.float64], scales: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return weights in units of their scales, rounded, ties to even."""
+        return np.round(weights / (scales + EPSILON))
 
 
 TERNARY = TernaryFormat()
