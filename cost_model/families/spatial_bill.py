@@ -20,6 +20,7 @@ from cost_model.closed_forms.space import View
 from cost_model.families import spatial_serial_bill
 from cost_model.netlist.fabric.fabric import fabric_of
 from hwgen.core.params.spatial_timing import block_lead, lead
+from hwgen.families.spatial.params import SERIAL
 from hwgen.formats import TERNARY
 
 if TYPE_CHECKING:
@@ -39,11 +40,17 @@ FIGURES = (*HELD, "pipeline.pe")
 """Numeric parameters on which a PE depends."""
 
 
+_PES = ("mac", "carry_save", "same_weight", *SERIAL)
+"""Processing elements that have closed forms."""
+
+
 def parts(config: SpatialConfig) -> tuple[Part, ...]:
     """Return the parts of a core of the configuration's kind.
 
-    There are none on an FPGA, of blocks, of packed products and of ternary operands.
+    There are none on an FPGA, of blocks, of packed products, of ternary operands, and of other PEs.
     """
+    if config.array.pe not in _PES:
+        return ()
     if fabric_of(config) or config.block_product is not None or config.packing is not None:
         return ()
     if TERNARY in (config.activation, config.weight):
