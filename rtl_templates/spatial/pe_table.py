@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hardware of the processing elements of the spatial families, by the names of their table.
 
-`hwgen.families.spatial.params.PES` has their requirements.  Serial PEs have a core of their own.
+`hwgen.core.params.spatial.PES` has their requirements.  Serial PEs have a core of their own.
 """
 
 from __future__ import annotations

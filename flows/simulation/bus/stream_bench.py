@@ -258,7 +258,7 @@ class Bench:
     async def run(self, jobs: Sequence[BenchJob], limit: int) -> None:
         """Run jobs back to back and compare every result and every ``tlast``."""
         self.send(jobs)
-        beats = sum(job.schedule.output_beats for job in jobs)
+        beats = sum(job.plan.output_beats for job in jobs)
         if not await self.serve(limit, beats):
             left = {name: source.left for name, source in self.sources.items() if source.left}
             waiting = "".join(
@@ -270,7 +270,7 @@ class Bench:
             )
         start = 0
         for index, job in enumerate(jobs):
-            count = job.schedule.output_beats
+            count = job.plan.output_beats
             self._compare(index, job, slice(start, start + count))
             start += count
         assert len(self._beats) == start, f"{len(self._beats) - start} result beats too many"
@@ -285,7 +285,7 @@ class Bench:
                 f" {self._start + cycles[beat]}; {count}"
             )
         lasts = [bool(last) for _, last in beats]
-        expected = list(job.schedule.output_last())
+        expected = list(job.plan.output_last())
         assert lasts == expected, (
             f"job {index}: tlast wrong at result beat {_first_difference(lasts, expected)}"
         )
