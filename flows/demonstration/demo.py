@@ -107,7 +107,7 @@ def weight_bits(config: FamilyConfig) -> float:
     """Return the bits of a weight in the stream of a core that is filled."""
     m, k, n = config.natural_sizes
     plan = core_of(config).schedule(core_of(config).gemm(m, k, n))
-    assert isinstance(plan, StreamProduct)
+    assert isinstance(plan, StreamProduct | Plan)
     image = plan.pack_weights(np.full((k, n), config.weight.zero, config.weight.dtype))
     return float(8 * image.size / (k * n))
 

@@ -24,6 +24,7 @@ from hwgen.core.load import parse_config
 from hwgen.errors import CheckFailed, InputError
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.formats import TERNARY, IntegerFormat, integer
+from hwgen.formats.registry import number_format
 from sim_tests.support.cores import cycles, golden
 from sim_tests.support.designs import design_of
 from sim_tests.support.paths import ROOT
@@ -144,7 +145,7 @@ def test_the_weight_format_decides_the_training(weight: str, wanted: bool) -> No
 
 def test_ternary_formats_want_ternary_training() -> None:
     assert digits.wants_ternary(TERNARY)
-    assert not digits.wants_ternary("fp16")
+    assert not digits.wants_ternary(number_format("fp16"))
     assert not digits.wants_ternary(IntegerFormat(1, signed=False))
 
 
@@ -233,7 +234,7 @@ def test_an_engine_requantises_like_the_network(
     [
         (integer("int3"), integer("int8"), "activation: the network cannot use int3"),
         (integer("int8"), IntegerFormat(1, signed=False), "weight: the network cannot use uint1"),
-        ("fp16", integer("int8"), "activation: the network cannot use fp16"),
+        (number_format("fp16"), integer("int8"), "activation: the network cannot use fp16"),
     ],
 )
 def test_useless_formats_are_refused(
@@ -462,7 +463,7 @@ def test_the_command_runs_engines(
 ) -> None:
     trained = {False: network, True: ternary}
     monkeypatch.setattr(digits, "train", lambda *_, ternary=False: trained[ternary])
-    monkeypatch.setattr(demo, "open_engine", lambda config, **_: GoldenHost(config))
+    monkeypatch.setattr(demo, "open_engine", lambda design, **_: GoldenHost(design.config))
     config = tmp_path / "engine.yaml"
     output = "uint8" if core == "unsigned" else "int8"
     config.write_text(ENGINE % (CORES[core], output))
