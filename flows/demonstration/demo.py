@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
+from hwgen.families.gemm_stream.jobs import Plan
 
 from flows.build.design import Design
 from flows.demonstration import digits
