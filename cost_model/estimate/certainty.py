@@ -39,7 +39,7 @@ def timed(
     Workloads that the configuration cannot do are left out.
     """
     core = core_of(config)
-    found = {}
+    result = {}
     for name, sizes in workloads.items():
         number = metrics.get(f"cycles({name})")
         if number is None:
@@ -47,10 +47,10 @@ def timed(
         if name in operands:
             a, w = operands[name]
             job = core.gemm(*a.shape, w.shape[1])
-            found[name] = core.cycles([job], [gemm_operands(a, w)])
+            result[name] = core.cycles([job], [gemm_operands(a, w)])
         else:
-            found[name] = core.cycles([core.gemm(*size) for size in sizes])
-    return found
+            result[name] = core.cycles([core.gemm(*size) for size in sizes])
+    return result
 
 
 def certainty(
@@ -91,14 +91,14 @@ def certainty(
     if config.multiplies:
         core = core_of(config)
         rate = core.cycles([core.gemm(1, 1, 1)]).basis
-    found: dict[str, dict[str, Any]] = {}
+    result: dict[str, dict[str, Any]] = {}
     for metric, value in metrics.items():
         if value is None:
             continue
         kind, _, rest = metric.partition("(")
         basis: Basis = "modelled"
         if kind == "cycles":
-            found[metric] = cycles[rest[:-1]].document()
+            result[metric] = cycles[rest[:-1]].document()
             continue
         if kind == "latency_ms":
             # What a memory achieves is a model.
@@ -113,12 +113,12 @@ def certainty(
             basis = "exact"
         elif kind in PER_SECOND:
             basis = _weakest(clock, "modelled")
-        found[metric] = {"basis": basis}
+        result[metric] = {"basis": basis}
         margin = uncertainty.get("fmax_mhz" if kind in ("bandwidth_gb_s", "tops") else metric)
         # At an assumed clock, of what is a model beside.
         if margin is not None and (basis == "modelled" or kind in PER_SECOND):
-            found[metric]["within"] = margin
-    return found
+            result[metric]["within"] = margin
+    return result
 
 
 def _weakest(*bases: Basis) -> Basis:

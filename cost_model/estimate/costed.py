@@ -117,8 +117,8 @@ def costed(
     metrics, breakdown = _of_structure(config, parts, path, fixed, tech, workloads, made, notes)
     device = fixed[DEVICE]
     library = macros.library(technology)
-    found = shares(device, _known_resources(metrics))
-    metrics |= {name: plain(value) for name, value in found.items()}
+    result = shares(device, _known_resources(metrics))
+    metrics |= {name: plain(value) for name, value in result.items()}
     if rules is not None and fpga_energies:
         at = min(clock, metrics["fmax_mhz"] or clock)
         power = fabric_energy.powered(technology, metrics, workloads, at)
@@ -194,9 +194,9 @@ def _by_closed_forms(
     made_of: memories.Form,
 ) -> Costed:
     technology = str(fixed["target.technology"])
-    found = evaluate(config.family, fixed, {}, technology, workloads, made_of)
+    result = evaluate(config.family, fixed, {}, technology, workloads, made_of)
     return Costed(
-        metrics={name: plain(values[0]) for name, values in found.items() if name != "valid"},
+        metrics={name: plain(values[0]) for name, values in result.items() if name != "valid"},
         breakdown=_breakdown(config.family, fixed, tech) if has_rules(technology) else [],
         of=CLOSED_FORMS,
         margins=tech.uncertainty if tech else {},
@@ -215,8 +215,8 @@ def _of_structure(
     notes: list[str],
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return metrics and breakdown, costs being those of the structure and of memories in it."""
-    found = without_costs(config.family, fixed, workloads)
-    values = {name: float(value[0]) for name, value in found.items() if name != "valid"}
+    result = without_costs(config.family, fixed, workloads)
+    values = {name: float(value[0]) for name, value in result.items() if name != "valid"}
     of_macros = [each for each in made if each.composition is not None]
     if path is None:
         values["fmax_mhz"] = _fmax(config.family, fixed, tech, notes)
@@ -293,8 +293,8 @@ def _fmax(
 
 def _known_resources(metrics: Mapping[str, Any]) -> dict[str, float]:
     """Return the resources of an FPGA, NaN where unknown."""
-    found = {name: metrics.get(name) for name in RESOURCES}
-    return {name: math.nan if value is None else value for name, value in found.items()}
+    result = {name: metrics.get(name) for name in RESOURCES}
+    return {name: math.nan if value is None else value for name, value in result.items()}
 
 
 def plain(value: Any) -> float | int | None:
@@ -309,12 +309,12 @@ def _breakdown(
     name: str, fixed: Mapping[str, Any], tech: technologies.Technology | None
 ) -> list[dict[str, Any]]:
     view, forms = Space(name, fixed).view({}), families.CLOSED_FORMS.get(name)
-    found = []
+    result = []
     for part in forms.parts(view.config) if forms else ():
         counts = part.counts(view)
         components = {kind: plain(n) for kind, n in counts.items() if float(n)}
         costs: dict[str, Any] = {}
         if tech is not None:
             costs = {quantity: plain(tech.cost(quantity, counts)) for quantity in tech.costs}
-        found.append({"part": part.name, **costs, "components": components})
-    return found
+        result.append({"part": part.name, **costs, "components": components})
+    return result

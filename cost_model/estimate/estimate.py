@@ -176,17 +176,17 @@ def _utilization(device: str | None, metrics: Mapping[str, Any]) -> dict[str, An
 
 def _uncertainty(tech: technologies.Technology | None, costs: Costed) -> dict[str, float | None]:
     """Return how far off each metric may be, Fmax by the structure or by closed forms."""
-    found = {metric: costs.margins.get(name) for metric, name in _OF.items()}
+    result = {metric: costs.margins.get(name) for metric, name in _OF.items()}
     if tech is not None and costs.path is not None:
-        return {**found, "fmax_mhz": tech.timing["uncertainty"]}
-    return {**found, "fmax_mhz": tech.uncertainty.get("fmax") if tech else None}
+        return {**result, "fmax_mhz": tech.timing["uncertainty"]}
+    return {**result, "fmax_mhz": tech.uncertainty.get("fmax") if tech else None}
 
 
 def _jobs(
     config: FamilyConfig, jobs: Mapping[str, Job], metrics: dict[str, Any], clock_mhz: float
 ) -> dict[str, Cycles]:
     """Put cycles, time and energy of jobs into the metrics, and return the cycles."""
-    found, clock = {}, min(clock_mhz, metrics.get("fmax_mhz") or clock_mhz)
+    result, clock = {}, min(clock_mhz, metrics.get("fmax_mhz") or clock_mhz)
     for name, job in jobs.items():
         cycles = core_of(config).cycles([job])
         power = metrics.get("power_w")
@@ -194,8 +194,8 @@ def _jobs(
         metrics[f"cycles({name})"] = cycles.number
         metrics[f"latency_ms({name})"] = latency
         metrics[f"energy_mj({name})"] = None if power is None else plain(latency * power)
-        found[name] = cycles
-    return found
+        result[name] = cycles
+    return result
 
 
 def _count(metrics: dict[str, Any], name: str, cycles: Cycles) -> float:
@@ -225,8 +225,8 @@ def _behind_memory(
     clock = min(clock_mhz, metrics["fmax_mhz"] or clock_mhz)
     known = {key: math.nan if value is None else value for key, value in metrics.items()}
     with np.errstate(all="ignore"):
-        found = roofline.limited(view, networks, known, clock, paces)
-        metrics |= {key: plain(value) for key, value in found.items()}
+        result = roofline.limited(view, networks, known, clock, paces)
+        metrics |= {key: plain(value) for key, value in result.items()}
         return report(view, networks, metrics, clock, paces)
 
 
@@ -287,7 +287,7 @@ def _memory(
     buffers = memories.buffers_of(made, buffers_of(config))
     per_bit = math.nan if behind.energy_pj_per_bit is None else behind.energy_pj_per_bit
     clock = min(clock_mhz, metrics["fmax_mhz"] or clock_mhz)
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for name, sizes in workloads.items():
         cycles = metrics[f"cycles({name})"]
         use = core.memory_use(sizes)
@@ -297,7 +297,7 @@ def _memory(
         if not buffers:
             energy["on_chip"] = math.nan
         metrics[f"memory_energy_mj({name})"] = plain(sum(energy.values()))
-        found[name] = {
+        result[name] = {
             "moved_bytes": use.moved_bytes,
             **{f"{where}_mj": plain(value) for where, value in energy.items()},
         }
@@ -311,7 +311,7 @@ def _memory(
         "off_chip": behind.kind,
         "off_chip_pj_per_bit": behind.energy_pj_per_bit,
         "off_chip_source": behind.energy_source,
-        "workloads": found,
+        "workloads": result,
     }  # fmt: skip
 
 
@@ -324,10 +324,10 @@ def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
 def _extrapolated(
     name: str, fixed: Mapping[str, Any], tech: technologies.Technology | None
 ) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    result: list[dict[str, Any]] = []
     for key, (low, high) in sorted(tech.ranges.items()) if tech else ():
         owner, _, path = key.partition(":")
         value = fixed.get(path)
         if owner == name and isinstance(value, int) and not low <= value <= high:
-            found.append({"parameter": path, "value": value, "checked": [low, high]})
-    return found
+            result.append({"parameter": path, "value": value, "checked": [low, high]})
+    return result

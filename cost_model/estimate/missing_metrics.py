@@ -39,17 +39,17 @@ def reasons(
     fpga = isinstance(installed()[technology], Fpga)
     energies = _energies(technology, asked=fpga_energies) if fpga else {}
     find = _of_fpga if fpga else _of_cells
-    found = {}
+    result = {}
     for metric, value in metrics.items():
         kind = metric.partition("(")[0]
         if value is not None:
             continue
         if kind == "bandwidth_gb_s":
             if not streams:
-                found[metric] = "no stream ports; what its memory port moves is counted by job"
+                result[metric] = "no stream ports; what its memory port moves is counted by job"
         elif reason := energies.get(kind) or find(kind, technology):
-            found[metric] = reason
-    return found
+            result[metric] = reason
+    return result
 
 
 def _of_cells(kind: str, technology: str) -> str | None:

@@ -104,7 +104,7 @@ LARGEST = 4 << 16
 
 def fits(macros: Sequence[Macro]) -> dict[str, Fit]:
     """Return the closed forms of macros with equal ports, of each figure that is published."""
-    found = {}
+    result = {}
     for name, terms in FORMS.items():
         known = [m for m in macros if getattr(m, name) and m.words * m.width < LARGEST]
         if len(known) < len(terms):
@@ -115,12 +115,12 @@ def fits(macros: Sequence[Macro]) -> dict[str, Fit]:
         columns = np.stack([np.asarray(_TERMS[t](n, w), float) / values for t in terms], axis=1)
         weights = _least_squares(columns)
         off = columns @ weights - 1
-        found[name] = Fit(
+        result[name] = Fit(
             {t: float(c) for t, c in zip(terms, weights, strict=True) if c},
             float(np.abs(off).max()),
             float(np.sqrt((off**2).mean())),
         )
-    return found
+    return result
 
 
 def _least_squares(columns: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -199,29 +199,29 @@ class Composition:
         """
         ram, banks = self.ram, self.banks
         kinds = ("register_bit", "enable_bit", "read_bit", "and_bit", "mux_bit", "buffer")
-        found: dict[str, Any] = dict.fromkeys(kinds, 0.0)
+        result: dict[str, Any] = dict.fromkeys(kinds, 0.0)
         address = np.maximum(1, bits_of(ram.words))
         # Which bank was read, and its word.
-        found["register_bit"] += bits_of(banks)
-        found["enable_bit"] += bits_of(banks)
-        found["mux_bit"] += ram.bits * (banks - 1)
+        result["register_bit"] += bits_of(banks)
+        result["enable_bit"] += bits_of(banks)
+        result["mux_bit"] += ram.bits * (banks - 1)
         # Enables of banks, and who has the address.
-        found["and_bit"] += 2 * banks * (np.asarray(banks) > 1)
+        result["and_bit"] += 2 * banks * (np.asarray(banks) > 1)
         if self.groups > 1:
-            found["mux_bit"] += self.groups * address
-            found["and_bit"] += 2 * self.groups
+            result["mux_bit"] += self.groups * address
+            result["and_bit"] += 2 * self.groups
         if self.arrangement == "copies":
-            found["register_bit"] += ram.words
-            found["enable_bit"] += ram.words
-            found["read_bit"] += ram.words - 1
-            found["and_bit"] += 2 * ram.words
+            result["register_bit"] += ram.words
+            result["enable_bit"] += ram.words
+            result["read_bit"] += ram.words - 1
+            result["and_bit"] += 2 * ram.words
         if held and not self.holds:
-            found["register_bit"] += ram.bits + 1
-            found["enable_bit"] += ram.bits
-            found["mux_bit"] += ram.bits
+            result["register_bit"] += ram.bits + 1
+            result["enable_bit"] += ram.bits
+            result["mux_bit"] += ram.bits
         for bits, loads in ((address, self.count), (ram.bits, banks)):
-            found["buffer"] += bits * loads / PER_PORT * (np.asarray(loads) > PER_PORT)
-        return _present(found)
+            result["buffer"] += bits * loads / PER_PORT * (np.asarray(loads) > PER_PORT)
+        return _present(result)
 
     def start_steps(self, memories: Memories, period_ns: float, *, held: bool) -> dict[str, float]:
         """Return the steps from the clock to the data, by kinds of `cost_model.timing.arcs`."""
@@ -283,7 +283,7 @@ def composed(
     prices : mapping, optional
         Area of each kind of component, of what is around the macros.
     """
-    found = [
+    result = [
         each for macro in memories.macros for each in arrangements(ram, macro, holds=memories.holds)
     ]
 
@@ -292,7 +292,7 @@ def composed(
         around = sum((prices or {}).get(kind, 0.0) * count for kind, count in glue.items())
         return each.area_um2 + around
 
-    return min(found, key=lambda each: (area(each), each.count, each.macro.name), default=None)
+    return min(result, key=lambda each: (area(each), each.count, each.macro.name), default=None)
 
 
 def energies(macro: Macro, memories: Memories) -> tuple[float, float]:

@@ -136,15 +136,15 @@ def macros_of(
     """
     published = library(technology)
     prices = tech.structure.get("costs", {}).get("area_um2", {}) if tech else {}
-    found = {}
+    result = {}
     for use in uses if published else ():
         if use.ram.capacity < registers_below:
             continue
         assert published is not None
         made = composed(use.ram, published, prices)
         if made is not None and (not prices or smaller(made, prices)):
-            found[use.module] = made
-    return found
+            result[use.module] = made
+    return result
 
 
 def smaller(made: Composition, prices: Mapping[str, float]) -> bool:
@@ -181,15 +181,15 @@ def steps_of(
 ) -> dict[str, MacroSteps]:
     """Return the steps into and out of the memories that are made of macros."""
     published = library(technology)
-    found = {}
+    result = {}
     for use in uses:
         if (made := macros.get(use.module)) is not None and published is not None:
-            found[use.module] = MacroSteps(
+            result[use.module] = MacroSteps(
                 made.start_steps(published, period_ns, held=use.held),
                 made.end_steps(published),
                 made.data_steps(published),
             )
-    return found
+    return result
 
 
 def shortest_period_ns(macros: Iterable[Composition]) -> float:
@@ -217,7 +217,7 @@ def made_of(
     parts : mapping
         Components of the modules that are registers.
     """
-    found = []
+    result = []
     published = library(technology)
     for use in uses:
         made = macros.get(use.module)
@@ -227,21 +227,21 @@ def made_of(
             for quantity in ("area_um2", "leakage_nw", "energy_fj")
         }
         if made is None or published is None:
-            found.append(Made(use, None, 0.0, 0.0, glue={}, **own))
+            result.append(Made(use, None, 0.0, 0.0, glue={}, **own))
             continue
         read, write = energies(made.macro, published)
         of = Made(
             use, made, made.wide * read, made.wide * write,
             own["area_um2"] + use.count * made.area_um2, 0.0, 0.0, counts,
         )  # fmt: skip
-        found.append(
+        result.append(
             replace(
                 of,
                 leakage_nw=own["leakage_nw"] + of.macros_nw,
                 energy_fj=own["energy_fj"] + of.access_pj() * 1e3,
             )
         )
-    return found
+    return result
 
 
 def part_of(made: Made) -> dict[str, Any]:

@@ -78,9 +78,9 @@ def components(
         return fabric_components(design, fabric)
     context = design.surroundings
     loads: dict[str, Mapping[str, list[int]]] = {}
-    found: dict[str, Counts] = {}
+    result: dict[str, Counts] = {}
     for name in reversed(design.counts):  # what is inside comes first
-        found[name], loads[name] = bill_of(
+        result[name], loads[name] = bill_of(
             context.modules[name],
             context.live[name],
             context.is_output,
@@ -89,8 +89,8 @@ def components(
         )
         few = function_of(context.modules[name], context.live[name])
         if few is not None:
-            found[name] = _needed(found[name], few_input_counts(*few))
-    return {name: found[name] for name in design.counts}
+            result[name] = _needed(result[name], few_input_counts(*few))
+    return {name: result[name] for name in design.counts}
 
 
 def _needed(written: Counts, few: Counts) -> Counts:
@@ -105,8 +105,8 @@ def _about(counts: Counts) -> float:
 
 def totals(design: Netlist) -> Counts:
     """Return the components of a whole design."""
-    found: Counter[str] = Counter()
+    result: Counter[str] = Counter()
     for name, counts in components(design).items():
         for kind, count in counts.items():
-            found[kind] += count * design.counts[name]  # type: ignore[assignment]
-    return dict(found)
+            result[kind] += count * design.counts[name]  # type: ignore[assignment]
+    return dict(result)

@@ -93,7 +93,7 @@ def breakdown(parts: list[Part], costs: Mapping[str, Mapping[str, float]]) -> li
         ``part``, the module; ``count``; each quantity; ``components`` of all instances.  The
         largest first.
     """
-    found = [
+    result = [
         {
             "part": part.module,
             "count": part.count,
@@ -104,4 +104,4 @@ def breakdown(parts: list[Part], costs: Mapping[str, Mapping[str, float]]) -> li
         for part in parts
     ]  # fmt: skip
     first = next(iter(costs), "count")
-    return sorted(found, key=lambda part: -float(str(part[first])))
+    return sorted(result, key=lambda part: -float(str(part[first])))

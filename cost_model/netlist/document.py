@@ -15,7 +15,7 @@ from cost_model.netlist.model import Bits, Cell, Instance, Memory, MemoryPort, M
 
 def packed(bits: Bits) -> list[int]:
     """Return bits as runs."""
-    found: list[int] = []
+    result: list[int] = []
     index, end = 0, len(bits)
     while index < end:
         first, stop = bits[index], index + 1
@@ -27,22 +27,22 @@ def packed(bits: Bits) -> list[int]:
             while stop < end and bits[stop] == first:
                 stop += 1
             length = index - stop if stop - index > 1 else 1
-        found += (first, length)
+        result += (first, length)
         index = stop
-    return found
+    return result
 
 
 def unpacked(runs: Sequence[int]) -> Bits:
     """Return the bits of runs."""
     if len(runs) == 2 and runs[1] > 0:
         return tuple(range(runs[0], runs[0] + runs[1]))
-    found: list[int] = []
+    result: list[int] = []
     for first, length in zip(runs[::2], runs[1::2], strict=True):
         if length > 0:
-            found += range(first, first + length)
+            result += range(first, first + length)
         else:
-            found += [first] * -length
-    return tuple(found)
+            result += [first] * -length
+    return tuple(result)
 
 
 def _pins(pins: Mapping[str, Bits]) -> dict[str, list[int]]:

@@ -79,10 +79,10 @@ def few_input_counts(count: int, tables: Sequence[int]) -> dict[str, float]:
     """
     different = set(tables)
     variables, whole = _variables(count)
-    found = dict(_least(count, tuple(sorted(different))))
+    result = dict(_least(count, tuple(sorted(different))))
     if inverses := len(different & {variable ^ whole for variable in variables}):
-        found["not_bit"] = float(inverses)
-    return found
+        result["not_bit"] = float(inverses)
+    return result
 
 
 def _elaborated(gates: Gates, cells: list[Cell], known: dict[int, int]) -> bool:
@@ -134,11 +134,11 @@ def _arithmetic(
 
 
 def _added(gates: Gates, x: list[int], y: list[int], carry: int) -> list[int]:
-    found = []
+    result = []
     for bits in zip(x, y, strict=True):
         total, carry = gates.full_adder(*bits, carry)
-        found.append(total)
-    return found
+        result.append(total)
+    return result
 
 
 def _tables(gates: Gates, outputs: list[int]) -> tuple[int, tuple[int, ...]]:
@@ -178,9 +178,9 @@ def _least(count: int, tables: tuple[int, ...]) -> tuple[tuple[str, float], ...]
             others = [each for each in order if each != variable]
             for place in range(count):
                 trial = [*others[:place], variable, *others[place:]]
-                found = _diagram(count, tables, trial)
-                if _weight(found) < least:
-                    order, best, least = trial, found, _weight(found)
+                result = _diagram(count, tables, trial)
+                if _weight(result) < least:
+                    order, best, least = trial, result, _weight(result)
         if least == before:
             break
     return tuple(best.items())
@@ -198,7 +198,7 @@ def _diagram(count: int, tables: tuple[int, ...], order: list[int]) -> Counter[s
     exclusive or if one is the inverse of the other.
     """
     variables, whole = _variables(count)
-    found: Counter[str] = Counter()
+    result: Counter[str] = Counter()
     waiting = [(table, 0) for table in tables]
     seen = {0, whole}
     while waiting:
@@ -214,16 +214,16 @@ def _diagram(count: int, tables: tuple[int, ...], order: list[int]) -> Counter[s
             if one != other:
                 break
         if one == other ^ whole:
-            found["xor_bit"] += one not in (0, whole)
+            result["xor_bit"] += one not in (0, whole)
             waiting.append((one, level))
             continue
         if {one, other} & {0, whole}:
-            found["mask_bit"] += 1
+            result["mask_bit"] += 1
         elif one & other in (one, other):
-            found["mask_bit"] += 2
+            result["mask_bit"] += 2
         elif one | other == whole or not one & other:
-            found["mask_bit"] += 3
+            result["mask_bit"] += 3
         else:
-            found["mux_bit"] += 1
+            result["mux_bit"] += 1
         waiting += [(one, level), (other, level)]
-    return +found
+    return +result

@@ -140,9 +140,9 @@ def _columns(cell: Cell, index: int) -> Iterable[int]:
         return pins["d"][index : index + 1]
     if cell.kind == "pmux":
         return pins["a"][index : index + 1] + pins["b"][index :: len(pins["y"])]
-    found = []
+    result = []
     for pin in ("a", "b"):
         bits = pins.get(pin, ())
         if bits:
-            found.append(bits[min(index, len(bits) - 1)])
-    return found
+            result.append(bits[min(index, len(bits) - 1)])
+    return result

@@ -35,9 +35,9 @@ class MemoryUse:
     @property
     def ram(self) -> Ram:
         """Its shape."""
-        found = ram_of(self.module)
-        assert found is not None  # `memories_of` takes no others
-        return found
+        result = ram_of(self.module)
+        assert result is not None  # `memories_of` takes no others
+        return result
 
 
 def memories_of(design: Netlist) -> list[MemoryUse]:
@@ -52,7 +52,7 @@ def memories_of(design: Netlist) -> list[MemoryUse]:
             enable = instance.connections.get("r_en", ())
             if set(enable) != {ONE}:
                 held.add(instance.module)
-    found = [
+    result = [
         MemoryUse(name, design.counts[name], dict(of), name in held) for name, of in holds.items()
     ]
-    return sorted(found, key=lambda use: (-use.ram.capacity * use.count, use.module))
+    return sorted(result, key=lambda use: (-use.ram.capacity * use.count, use.module))

@@ -159,14 +159,14 @@ class _Bill:
 
     def pairs(self, cell: Cell, used: set[int]) -> Counter[int]:
         """Return how many used bits have 0, 1 and 2 operands that are no constants."""
-        found: Counter[int] = Counter()
+        result: Counter[int] = Counter()
         a, b = cell.pins["a"], cell.pins["b"]
         for index in used:
             x = a[min(index, len(a) - 1)]
             y = b[min(index, len(b) - 1)]
-            found[0 if x == y else (x >= 0) + (y >= 0)] += 1
+            result[0 if x == y else (x >= 0) + (y >= 0)] += 1
             self.load((x, y))
-        return found
+        return result
 
     def count_and(self, cell: Cell, used: set[int]) -> None:
         self.add("and_bit", self.pairs(cell, used)[2])
@@ -174,19 +174,19 @@ class _Bill:
     count_or = count_and
 
     def count_xor(self, cell: Cell, used: set[int]) -> None:
-        found = self.pairs(cell, used)
-        self.add("xor_bit", found[2])
-        self.add("not_bit", found[1])
+        result = self.pairs(cell, used)
+        self.add("xor_bit", result[2])
+        self.add("not_bit", result[1])
 
     def count_not(self, cell: Cell, used: set[int]) -> None:
         self.add("not_bit", len(used))
         self.load(cell.pins["a"])
 
     def count_mux(self, cell: Cell, used: set[int]) -> None:
-        found = self.pairs(cell, used)
-        self.add("mux_bit", found[2])
-        self.add("mask_bit", found[1])
-        self.load(cell.pins["s"], found[1] + found[2])
+        result = self.pairs(cell, used)
+        self.add("mux_bit", result[2])
+        self.add("mask_bit", result[1])
+        self.load(cell.pins["s"], result[1] + result[2])
 
     def count_pmux(self, cell: Cell, used: set[int]) -> None:
         width = cell.width("y")
@@ -231,14 +231,14 @@ class _Bill:
         fill = a[-1] if cell.type == "sshr" and cell.signed[0] else ZERO
         # Bits that differ are other objects; those that came in behind the end are all the same.
         row: list[object] = [*a, *[fill] * (size - len(a))]
-        found = []
+        result = []
         for level in reversed(range(len(levels))):
             step = min(1 << min(level, 30), size)
             other = [ZERO] * step + row[: size - step] if left else row[step:] + [fill] * step
-            found.append((level, list(zip(row, other, strict=True))))
-            row = [x if x == y else (level, i) for i, (x, y) in enumerate(found[-1][1])]
+            result.append((level, list(zip(row, other, strict=True))))
+            row = [x if x == y else (level, i) for i, (x, y) in enumerate(result[-1][1])]
         needed = used
-        for level, pairs in reversed(found):
+        for level, pairs in reversed(result):
             step = 1 << min(level, 30)
             kinds = [
                 "mask_bit" if ZERO in pairs[i] else "mux_bit"

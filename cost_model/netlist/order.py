@@ -15,7 +15,7 @@ def strongly_connected(inputs: Sequence[Sequence[int]]) -> list[list[int]]:
     low: dict[int, int] = {}
     stack: list[int] = []
     on: set[int] = set()
-    found: list[list[int]] = []
+    result: list[list[int]] = []
     for root in range(len(inputs)):
         if root in index:
             continue
@@ -43,8 +43,8 @@ def strongly_connected(inputs: Sequence[Sequence[int]]) -> list[list[int]]:
                     group = _popped(stack, node)
                     del stack[-len(group) :]
                     on.difference_update(group)
-                    found.append(group)
-    return found
+                    result.append(group)
+    return result
 
 
 def _popped(stack: list[int], node: int) -> list[int]:

@@ -60,10 +60,10 @@ def with_choices(module: Module) -> Module:
         pins = dict(cell.pins)
         values = (pins["q"], pins["d"])
         a, b = reversed(values) if "en" in cell.low else values
-        found = muxes.get((a, b, pins["en"]))
-        if found is not None:
+        result = muxes.get((a, b, pins["en"]))
+        if result is not None:
             del pins["en"]
-            cells[number] = replace(cell, pins={**pins, "d": found})
+            cells[number] = replace(cell, pins={**pins, "d": result})
     return replace(module, cells=tuple(cells))
 
 

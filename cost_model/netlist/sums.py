@@ -145,7 +145,7 @@ class _Sums:
         inner = {number: self._inner(number) for number in self.parts}
         for taken in inner.values():
             self.joined |= {number for number, _ in taken}
-        found, seen = [], set()
+        result, seen = [], set()
         for number in self.parts:
             if number in self.joined:
                 continue
@@ -159,8 +159,8 @@ class _Sums:
             signed = all(cell.signed) or cell.kind != "add"
             total = Sum(self._width(cell, self.used[number]), result=cell.result, signed=signed)
             self._collect(number, total, inner)
-            found.append(total)
-        return found, set(self.parts)
+            result.append(total)
+        return result, set(self.parts)
 
     def _width(self, cell: Cell, used: set[int]) -> int:
         rows = [len(row) for row in self._operands(cell)]
@@ -176,7 +176,7 @@ class _Sums:
         cell = self.cells[number]
         if cell.kind == "mul":
             return []
-        found = []
+        result = []
         for row in self._operands(cell):
             other = self.at.get(row[0]) if row else None
             if other is None or other == number:
@@ -188,8 +188,8 @@ class _Sums:
             # What was cut off may not come back.
             whole = self._width(inner, set(range(len(inner.pins["y"])))) <= width
             if whole or self._width(cell, self.used[number]) <= width:
-                found.append((other, row))
-        return found
+                result.append((other, row))
+        return result
 
     def _collect(
         self,

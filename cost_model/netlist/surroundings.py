@@ -54,11 +54,11 @@ class Surroundings:
 
     def _needed_outputs(self, counts: Mapping[str, int]) -> dict[str, dict[str, set[int] | None]]:
         """Return the bits of each module's outputs that any instance needs; None is all."""
-        found: dict[str, dict[str, set[int] | None]] = {}
+        result: dict[str, dict[str, set[int] | None]] = {}
         for name in counts:
             nets = self.live[name].nets
             for number, instance in enumerate(self.modules[name].instances):
-                outputs = found.setdefault(instance.module, {})
+                outputs = result.setdefault(instance.module, {})
                 for port, bits in instance.connections.items():
                     if self.is_output(instance.module, port):
                         before = outputs.get(port, set())
@@ -66,7 +66,7 @@ class Surroundings:
                             before |= {index for index, net in enumerate(bits) if net in nets}
                         full = before is None or len(before) == len(bits)
                         outputs[port] = None if full else before
-        return found
+        return result
 
 
 def instance_counts(modules: Mapping[str, Module]) -> dict[str, int]:
@@ -140,15 +140,15 @@ def folded_modules(
 
     Large modules that repeat are left as they are if `repeated` says that they are mapped once.
     """
-    found: dict[str, Module] = {}
+    result: dict[str, Module] = {}
     given: dict[str, dict[str, list[int]]] = {}
     sizes = gate_counts(modules)
     for name, count in instance_counts(modules).items():  # parents come first
         module = modules[name]
         once = repeated and count >= REPEATED and sizes[name] >= LARGE
         kept = name == TOP or module.kept or once
-        found[name] = module if kept else _folded(module, given[name])
-        for instance in found[name].instances:
+        result[name] = module if kept else _folded(module, given[name])
+        for instance in result[name].instances:
             inputs = given.setdefault(instance.module, {})
             for port, bits in instance.connections.items():
                 if is_output(instance.module, port):
@@ -158,18 +158,18 @@ def folded_modules(
                     constants = [x if x == y else 0
                                  for x, y in zip(constants, inputs[port], strict=True)]  # fmt: skip
                 inputs[port] = constants
-    return found
+    return result
 
 
 def gate_counts(modules: Mapping[str, Module]) -> dict[str, float]:
     """Estimate the gates of each module, those of the modules in it included."""
-    found: dict[str, float] = {}
+    result: dict[str, float] = {}
     for name in reversed(instance_counts(modules)):
         module = modules[name]
         own = sum(5.0 * memory.width * memory.depth for memory in module.memories)
-        inside = sum(found[instance.module] for instance in module.instances)
-        found[name] = own + inside + sum(_gates(cell) for cell in module.cells)
-    return found
+        inside = sum(result[instance.module] for instance in module.instances)
+        result[name] = own + inside + sum(_gates(cell) for cell in module.cells)
+    return result
 
 
 def _gates(cell: Cell) -> float:

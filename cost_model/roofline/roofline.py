@@ -97,8 +97,8 @@ def memory_at(v: View) -> Memory:
     config: OffChip = v.config.target.memory
 
     def figure(name: str, default: float | None) -> Number:
-        found = v.varying.get(PREFIX + name, default)
-        return np.nan if found is None else found
+        result = v.varying.get(PREFIX + name, default)
+        return np.nan if result is None else result
 
     peak, share = figure("gb_s", config.peak_gb_s), figure("efficiency", config.share)
     return Memory(config, peak * share, figure("pj_per_bit", config.energy_pj_per_bit))
@@ -293,7 +293,7 @@ def limited(
     """
     memory = memory_at(v)
     power = metrics.get("power_w", np.nan)
-    found: dict[str, Number] = {}
+    result: dict[str, Number] = {}
     for name, network in networks.items():
         compute = metrics[f"latency_ms({name})"]
         stall: Number = 0.0
@@ -306,15 +306,15 @@ def limited(
         energy = metrics.get(f"energy_mj({name})", np.nan) + stall * power
         off_chip = np.where(np.equal(moved, 0), 0.0, moved * 8 * memory.pj_per_bit * 1e-9)
         floor = memory.ms(sum(floor_bytes(v, network)))
-        found[f"latency_ms({name})"] = ms
-        found[f"energy_mj({name})"] = energy
+        result[f"latency_ms({name})"] = ms
+        result[f"energy_mj({name})"] = energy
         if network.tokens:
-            found[f"tokens_per_s({name})"] = network.tokens / ms * 1e3
-            found[f"j_per_token({name})"] = (energy + off_chip) * 1e-3 / network.tokens
-        found[f"floor_share({name})"] = floor / ms
-        found[f"ops_per_byte({name})"] = (
+            result[f"tokens_per_s({name})"] = network.tokens / ms * 1e3
+            result[f"j_per_token({name})"] = (energy + off_chip) * 1e-3 / network.tokens
+        result[f"floor_share({name})"] = floor / ms
+        result[f"ops_per_byte({name})"] = (
             2.0 * network.macs / np.where(np.equal(moved, 0), np.nan, moved)
         )
-        found[f"gb_s_needed({name})"] = moved / compute * 1e-6
-        found[f"gb_s_used({name})"] = moved / ms * 1e-6
-    return found
+        result[f"gb_s_needed({name})"] = moved / compute * 1e-6
+        result[f"gb_s_used({name})"] = moved / ms * 1e-6
+    return result

@@ -138,10 +138,10 @@ class Plan:
 
 def technologies_of(plan: Plan) -> set[str]:
     """Return the technologies of a sweep."""
-    found: set[str] = set()
+    result: set[str] = set()
     for subspace in plan.space.subspaces:
-        found |= {str(values.get(TECHNOLOGY, "")) for values in targets_of(subspace)}
-    return found
+        result |= {str(values.get(TECHNOLOGY, "")) for values in targets_of(subspace)}
+    return result
 
 
 def targets_of(subspace: Subspace) -> Iterator[Values]:
@@ -169,13 +169,13 @@ def metrics_of(
         evaluate(family, fixed, varying, str(values.get(TECHNOLOGY, "")), plan.workloads)
     )
     valid = np.broadcast_to(np.asarray(metrics.pop(VALID, True), np.bool_), shape)
-    found: Metrics = {
+    result: Metrics = {
         name: np.broadcast_to(np.asarray(value, np.float64), shape)
         for name, value in metrics.items()
     }
-    if FITS in found:
-        found[FITS] = found[FITS] == 1  # a condition; what is not known meets none
-    return valid, found
+    if FITS in result:
+        result[FITS] = result[FITS] == 1  # a condition; what is not known meets none
+    return valid, result
 
 
 def _is_number(value: Any) -> bool:

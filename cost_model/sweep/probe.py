@@ -83,11 +83,11 @@ def probe(file: SweepFile, evaluate: Evaluate) -> Probe:
 
 def _structures(plan: Plan) -> list[Any]:
     """Return the costs of structures that the sweep may rest on."""
-    found = []
+    result = []
     for name in sorted(filter(technologies.is_calibrated, technologies_of(plan))):
         tech = technologies.technology(name)
-        found.append([name, tech.structure.get("costs"), tech.timing.get("ns")])
-    return found
+        result.append([name, tech.structure.get("costs"), tech.timing.get("ns")])
+    return result
 
 
 def _first_points(subspace: Subspace) -> Iterator[Values]:

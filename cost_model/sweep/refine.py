@@ -267,8 +267,8 @@ def by_structure(
         for subspace in plan.space.subspaces:
             if subspace.family in families:
                 numbers = np.arange(offset, offset + subspace.size)
-                found = questions(plan, enumerated_points(plan, numbers))
-                asked += [each for _, each in found]
+                result = questions(plan, enumerated_points(plan, numbers))
+                asked += [each for _, each in result]
             offset += subspace.size
         ask(structural, asked, plan.workloads, executor, progress)
     return structural
@@ -278,10 +278,10 @@ def _differences(
     plan: Plan, points: Points, evaluate: Evaluate, structural: Structural
 ) -> dict[str, dict[str, float]]:
     """Return how far closed forms are from the structure, by metric."""
-    closed, found = (table_of(plan, how, COMPARED, points) for how in (evaluate, structural))
+    closed, result = (table_of(plan, how, COMPARED, points) for how in (evaluate, structural))
     differences = {}
     for metric in COMPARED:
-        pairs = zip(closed[metric], found[metric], strict=True)
+        pairs = zip(closed[metric], result[metric], strict=True)
         relative = np.array([a / b - 1 for a, b in pairs if a is not None and b])
         if len(relative):
             differences[metric] = {

@@ -101,12 +101,12 @@ class Structural:
         shape = np.broadcast_shapes(*(column.shape for column in varying.values())) or (1,)
         behind = is_limited(fixed, varying)
         names = metric_names(workloads, fixed.get(DEVICE), behind_memory=behind)
-        found = {name: np.full(count, np.nan) for name in names}
+        result = {name: np.full(count, np.nan) for name in names}
         valid = np.ones(count, bool)
         rows: Sequence[int] = range(count)
         if closed:
             whole = {name: np.array(np.broadcast_to(each, shape)) for name, each in closed.items()}
-            found = {name: whole[name].astype(float).ravel() for name in names}
+            result = {name: whole[name].astype(float).ravel() for name in names}
             valid = whole["valid"].astype(bool).ravel()
             rows = np.flatnonzero(np.broadcast_to(lacking(closed), shape).ravel()).tolist()
         for row in rows:
@@ -118,8 +118,8 @@ class Structural:
             elif not isinstance(figures, str):
                 for name in names:
                     value = figures.get(name)
-                    found[name][row] = np.nan if value is None else value
-        return {name: each.reshape(shape) for name, each in {**found, "valid": valid}.items()}
+                    result[name][row] = np.nan if value is None else value
+        return {name: each.reshape(shape) for name, each in {**result, "valid": valid}.items()}
 
     def answer(self, asked: Question, workloads: Mapping[str, Network]) -> Figures:
         """Return the metrics of a configuration, why there are none, or "" if it is not legal."""

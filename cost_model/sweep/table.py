@@ -131,11 +131,11 @@ def table_of(plan: Plan, evaluate: Evaluate, metrics: Sequence[str], points: Poi
         values = parameters_of(plan, group)
         family = plan.space.subspaces[group.place].family
         columns = {name: values.get(name) for name in names}
-        found = metrics_of(evaluate, family, values, plan, len(group.where))[1]
-        values |= found
+        result = metrics_of(evaluate, family, values, plan, len(group.where))[1]
+        values |= result
         columns |= {name: values[name] for name in metrics if name in values}
-        if FITS in found:
-            columns[FITS] = _fits(found)
+        if FITS in result:
+            columns[FITS] = _fits(result)
         columns |= {text: Expression(text)(values) for text in figures_of(plan)}
         for name in names:
             column = table[name]
@@ -147,9 +147,9 @@ def table_of(plan: Plan, evaluate: Evaluate, metrics: Sequence[str], points: Poi
 
 def _fits(metrics: Metrics) -> NDArray[Any]:
     """Return whether points fit their device, None where that is not known."""
-    found = all_fit(metrics[share] for share in SHARES)
-    fits: NDArray[Any] = (found == 1).astype(object)
-    fits[np.isnan(found)] = None
+    result = all_fit(metrics[share] for share in SHARES)
+    fits: NDArray[Any] = (result == 1).astype(object)
+    fits[np.isnan(result)] = None
     return fits
 
 

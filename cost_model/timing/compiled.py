@@ -244,13 +244,13 @@ class Compiled:
         module = child.module
 
         def connected(*, output: bool) -> Nets:
-            found: list[int] = []
+            result: list[int] = []
             for port in module.ports:
                 if port.output == output:
                     bits = self.number(instance.connections.get(port.name, ()))
-                    found += bits.tolist()
-                    found += [self.constant] * (port.width - len(bits))
-            return np.array(found, np.int64)
+                    result += bits.tolist()
+                    result += [self.constant] * (port.width - len(bits))
+            return np.array(result, np.int64)
 
         ins, out = connected(output=False), connected(output=True)
         if module.is_full_adder:
@@ -262,7 +262,7 @@ class Compiled:
         self.instances.append(Inside(instance, ins, out, np.arange(len(out)), ins))
 
     def _full_adder(self, instance: Instance) -> None:
-        bits = {name: self.number(found) for name, found in instance.connections.items()}
+        bits = {name: self.number(result) for name, result in instance.connections.items()}
         ins = np.stack([bits[name] for name in ("a", "b", "c")])
         for pin in ("sum", "carry"):
             steps = {f"full_adder_{pin}": 1.0}
@@ -335,13 +335,13 @@ class Compiled:
             by_mask[masks[net]].append(index)
         return [
             (
-                np.array(found, np.int64),
+                np.array(result, np.int64),
                 np.array(
                     [bit for i, bits in enumerate(bits_of_port) if mask >> i & 1 for bit in bits],
                     np.int64,
                 ),
             )
-            for mask, found in by_mask.items()
+            for mask, result in by_mask.items()
         ]
 
     # -- loads -------------------------------------------------------------------------------------

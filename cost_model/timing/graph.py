@@ -63,11 +63,11 @@ class Path:
     @property
     def steps(self) -> dict[str, float]:
         """All steps by kind."""
-        found: dict[str, float] = {}
+        result: dict[str, float] = {}
         for stage in self.stages:
             for kind, count in stage.steps.items():
-                found[kind] = found.get(kind, 0.0) + count
-        return found
+                result[kind] = result.get(kind, 0.0) + count
+        return result
 
 
 @dataclass(frozen=True)
@@ -145,13 +145,13 @@ class Timer:
         else:
             end, stages = self._worst(TOP, arrivals, ())
         start = next(each.start for each in stages if each.start)
-        found = tuple(
+        result = tuple(
             Stage(each.steps, ".".join(each.path)) for each in reversed(stages) if each.steps
         )
         # A register may have the name of the output that it drives.
         inputs = {port.name for port in top.module.ports if not port.output}
         outside = (place >= 0) + (start in inputs)
-        return Path(float(worst), start, end, found, outside)
+        return Path(float(worst), start, end, result, outside)
 
     def _time(self, name: str, arrivals: Times) -> _Timed:
         key = (name, arrivals.tobytes())
@@ -166,10 +166,10 @@ class Timer:
             for index in module.order:
                 node = module.nodes[index]
                 if isinstance(node, Inside):
-                    found = self._time(node.instance.module, at[node.ins]).outputs[node.places]
+                    result = self._time(node.instance.module, at[node.ins]).outputs[node.places]
                 else:
-                    found = node.arrivals(at)
-                np.maximum.at(at, node.out, found + module.fanout[node.out])
+                    result = node.arrivals(at)
+                np.maximum.at(at, node.out, result + module.fanout[node.out])
                 at[module.constant] = -np.inf
             if module.passes > 1 and np.array_equal(before, at):
                 break
@@ -256,8 +256,8 @@ class Timer:
         """Return whether a net that is driven by a memory waits for the address, not the words."""
         assert not isinstance(node, Inside)
         place = int(np.flatnonzero(node.out == net)[0])  # type: ignore[attr-defined]
-        found = node.arrivals(at)[place] + module.fanout[net]  # type: ignore[attr-defined]
-        return bool(found > module.initial[net])
+        result = node.arrivals(at)[place] + module.fanout[net]  # type: ignore[attr-defined]
+        return bool(result > module.initial[net])
 
 
 def _joined(path: tuple[str, ...], name: str) -> str:

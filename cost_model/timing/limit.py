@@ -25,8 +25,8 @@ _ROUNDS = 40
 
 def steps_of(tech: Technology) -> Mapping[str, float]:
     """Return how long the steps of the paths that `limiting_path` finds take, in ns."""
-    found: Mapping[str, float] = tech.timing.get(MAPPED) or tech.timing["ns"]
-    return found
+    result: Mapping[str, float] = tech.timing.get(MAPPED) or tech.timing["ns"]
+    return result
 
 
 def limiting_path(
@@ -103,16 +103,16 @@ def shortest(
     if not tech.timing:
         return None
     outside, period = tech.timing["outside"], 0.0
-    timer, steps, found, design = None, None, None, design.pruned()
+    timer, steps, result, design = None, None, None, design.pruned()
     for _ in range(_ROUNDS):
         now = macros(period) if macros is not None else {}
         if timer is None or now != steps:
             timer, steps = Timer(design, tech.timing["ns"], now), now
         longer = as_mapped(timer.limiting(outside * period), tech, outside * period)
-        if longer is None or (found and longer.period_ns <= found.period_ns * (1 + 1e-12)):
+        if longer is None or (result and longer.period_ns <= result.period_ns * (1 + 1e-12)):
             break
-        found, period = longer, longer.period_ns
-    return found
+        result, period = longer, longer.period_ns
+    return result
 
 
 def described(path: Path, ns: Mapping[str, float]) -> dict[str, Any]:

@@ -141,8 +141,8 @@ class _Unit:
         """Return the nodes that ends depend on; loops are cut."""
 
         def into(node: int) -> Iterator[int]:
-            found = self.arcs[node] = self._into(node)
-            return (source for source, _ in found)
+            result = self.arcs[node] = self._into(node)
+            return (source for source, _ in result)
 
         return postorder((end.arc[0] for end in self.ends), into)
 
@@ -187,10 +187,10 @@ class _Unit:
         return self.carries[key]
 
     def _carried(self, block: Block, index: int) -> list[Arc]:
-        found: list[Arc] = [(source, _CHAIN) for source in self._nodes(block.needs[index])]
+        result: list[Arc] = [(source, _CHAIN) for source in self._nodes(block.needs[index])]
         if index:
-            found.append((self._carry_of(block, index - 1), _BIT))
-        return found
+            result.append((self._carry_of(block, index - 1), _BIT))
+        return result
 
 
 class Network:
@@ -258,6 +258,6 @@ class Network:
             node = cause[node][0]
         name, first = unit.starts[node]
         stages.append(first)
-        found = tuple(Stage(each) for each in reversed(stages) if each)
+        result = tuple(Stage(each) for each in reversed(stages) if each)
         outside = (name == PORT) + end.outside if not unit.prefix else 0
-        return Path(period, unit.prefix + name, unit.prefix + end.name, found, outside)
+        return Path(period, unit.prefix + name, unit.prefix + end.name, result, outside)

@@ -75,13 +75,13 @@ def words_of(cell: Cell, pins: Mapping[str, Nets], constant: int) -> list[Nets]:
 
 def nested(cells: Sequence[Cell]) -> frozenset[Bits]:
     """Return operands of reductions that are the first bits of others, or have such ones."""
-    found: set[Bits] = set()
+    result: set[Bits] = set()
     for kind in ("reduce_and", "reduce_or"):
         reduced = {c.pins["a"] for c in cells if c.kind == kind and "b" not in c.pins}
         for bits in reduced:
             if len(bits) > 1 and bits[:-1] in reduced:
-                found |= {bits, bits[:-1]}
-    return frozenset(found)
+                result |= {bits, bits[:-1]}
+    return frozenset(result)
 
 
 def operator(

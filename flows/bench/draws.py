@@ -75,8 +75,8 @@ def draw(
         See `flows.calibration.draws.Draw`.
     """
     most = limit(technology) if size_limit is None else size_limit
-    found = _draws(seed, most, tuple(names) or tuple(families()), given or {})
-    return list(islice(found, count))
+    result = _draws(seed, most, tuple(names) or tuple(families()), given or {})
+    return list(islice(result, count))
 
 
 def limit(technology: str) -> float:
@@ -141,12 +141,12 @@ def _of_size(
 def _about(config: FamilyConfig) -> float:
     """Return about what `size` is, without the hardware."""
     if config.family in CLOSED_FORMS and (parts := parts_of(config)):
-        found, view = 0.0, view_of(config)
+        result, view = 0.0, view_of(config)
         for part in parts:
             for kind, count in part.counts(view).items():
                 each = _OPERATOR if kind.startswith("float_") else kind not in _NO_BITS
-                found += each * float(count)
-        return max(1.0, found)
+                result += each * float(count)
+        return max(1.0, result)
     if not config.multiplies:
         return max(1.0, config.operations_per_cycle * _OPERATOR)
     factors = config.activation.width * config.weight.width

@@ -103,13 +103,13 @@ def format_rows(technology: str, *, energy: bool) -> Iterator[Row]:
     """Yield the formats, relative to the first."""
     reference: dict[str, float | None] = {}
     for name in FORMATS:
-        found = synthesis_of(configuration(technology, name, name, depth=DEPTH), energy=energy)
-        reference = reference or found
+        result = synthesis_of(configuration(technology, name, name, depth=DEPTH), energy=energy)
+        reference = reference or result
         area, spent = PUBLISHED.get(name, (None, None))
         row: dict[str, str | float | None] = {"format": name}
-        row |= {"bits": block_format(name).bits_per_value, **found}
+        row |= {"bits": block_format(name).bits_per_value, **result}
         for quantity, label in (("PE um2", "area"), ("fJ a product", "energy")):
-            value, base = found[quantity], reference[quantity]
+            value, base = result[quantity], reference[quantity]
             row[f"{label} of mxfp8"] = value / base if value and base else None
             row[f"{label}, published"] = area if label == "area" else spent
         yield row
@@ -120,15 +120,15 @@ def serial_rows(technology: str) -> Iterator[Row]:
     for weight, pe, depth in SERIAL:
         values = configuration(technology, "fp16", weight, depth=depth, pe=pe)
         slots = CubeConfig.model_validate(values).slots
-        found = synthesis_of(values)
+        result = synthesis_of(values)
         yield {
             "weights": weight,
             "PE": pe,
             "products": depth,
             "cycles": slots,
-            "PE um2": found["PE um2"],
-            "um2 a product a cycle": (found["PE um2"] or 0) * slots / depth,
-            "MHz": found["MHz"],
+            "PE um2": result["PE um2"],
+            "um2 a product a cycle": (result["PE um2"] or 0) * slots / depth,
+            "MHz": result["MHz"],
         }
 
 
@@ -139,12 +139,12 @@ def scalable_rows(technology: str, *, energy: bool) -> Iterator[Row]:
         for name, count in SCALABLE.items():
             shared = pe == "scalable"
             depth = LANES if shared else LANES * count
-            found = synthesis_of(
+            result = synthesis_of(
                 configuration(technology, name, name, depth=depth, pe=pe), energy=energy
             )
-            yield {"PE": pe, "format": name, "products": LANES * count, **found}
+            yield {"PE": pe, "format": name, "products": LANES * count, **result}
             for key in total if not shared else ():
-                total[key] += found[key] or 0
+                total[key] += result[key] or 0
     yield {"PE": "the four together", "format": None, "products": None, **total, "MHz": None,
            "fJ a product": None}  # fmt: skip
 
@@ -203,10 +203,10 @@ def error_rows(weights: Iterator[Floats]) -> list[Row]:
     for matrix in weights:
         signal = float((matrix**2).sum())
         for name, each in sums.items():
-            found = error_of(quantise_blocks(matrix, block_format(name)), matrix)
+            result = error_of(quantise_blocks(matrix, block_format(name)), matrix)
             each[0] += signal
-            each[1] += signal * found["relative_rms"] ** 2
-            each[2] = max(each[2], found["max_abs"])
+            each[1] += signal * result["relative_rms"] ** 2
+            each[2] = max(each[2], result["max_abs"])
     rows: list[Row] = [
         {
             "format": name,

@@ -218,8 +218,8 @@ def gelu_formula(allowed: Callable[[float], float]) -> Formula:
     exact = float(np.abs(-_GELU_A / 2 * d * d * u - values).max())
 
     def error(block: GeluPolynomial) -> float:
-        found = block.evaluate(arguments) * 2.0**-block.fraction
-        return float(np.abs(found - values).max())
+        result = block.evaluate(arguments) * 2.0**-block.fraction
+        return float(np.abs(result - values).max())
 
     blocks = (GeluPolynomial(*bits) for bits in itertools.product(range(3, 13), range(3, 13)))
     best = next(block for block in blocks if error(block) <= allowed(exact))

@@ -333,11 +333,11 @@ def float_goals(results: Sequence[Result], technology: str) -> Iterator[Goal]:
 
 def goals(results: Sequence[Result]) -> list[Goal]:
     """Return the goals that the results are enough for."""
-    found: list[Goal] = []
+    result: list[Goal] = []
     for (activation, technology), mine in by_table(results).items():
         goals_of = integer_goals if activation == "int8" else float_goals
-        found += goals_of(mine, technology)
-    return found
+        result += goals_of(mine, technology)
+    return result
 
 
 # -- tables ---------------------------------------------------------------------------------------
@@ -408,11 +408,11 @@ def core_section(result: Result) -> str:
 def sections(results: Sequence[Result]) -> dict[str, str]:
     """Return the generated sections of the results page by their names."""
     tools = "Yosys {yosys}, OpenSTA {opensta}".format(**versions())
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     cores: dict[str, list[str]] = {}
     for (activation, technology), mine in by_table(results).items():
         clock = f"Clock target {CLOCKS_PS[activation, technology] / 1000:g} ns; {tools}."
-        found[f"{activation} {technology}"] = f"{clock}\n\n{markdown(HEADINGS, rows(mine))}"
+        result[f"{activation} {technology}"] = f"{clock}\n\n{markdown(HEADINGS, rows(mine))}"
         if best := least(mine, "lut", 2):
             cores.setdefault(activation, []).append(core_section(best))
     for activation, texts in cores.items():
@@ -421,9 +421,9 @@ def sections(results: Sequence[Result]) -> dict[str, str]:
             (title, f"{value:.3g}", limit, "met" if met else "missed")
             for title, value, limit, met in goals(mine)
         ]
-        found[f"{activation} goals"] = markdown(("goal", "found", "limit", ""), cells)
-        found[f"{activation} cores"] = "\n".join(texts)
-    return found
+        result[f"{activation} goals"] = markdown(("goal", "found", "limit", ""), cells)
+        result[f"{activation} cores"] = "\n".join(texts)
+    return result
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -144,11 +144,11 @@ def samples(
     """
     chosen = [*islice(configurations(seed, sizes), count), *more]
     texts = [json.dumps(config.resolved()) for config in chosen]
-    found: dict[str, Netlist | None] = {}
+    result: dict[str, Netlist | None] = {}
     for text, design in LocalProcesses(jobs or processors()).run(_structure, texts):
-        progress(len(found), len(texts))
-        found[text] = design
-    pairs = [(config, found[text]) for config, text in zip(chosen, texts, strict=True)]
+        progress(len(result), len(texts))
+        result[text] = design
+    pairs = [(config, result[text]) for config, text in zip(chosen, texts, strict=True)]
     return [Sample(config, design) for config, design in pairs if design is not None]
 
 
@@ -226,15 +226,15 @@ def costs_of(sample: Sample, tech: Technology) -> Costs:
     inside: dict[str, dict[str | None, Array]] = {}
     operators: dict[str, Array] = {}
     for name in reversed(sample.design.counts):  # what is in a module before the module
-        found: dict[str | None, Array] = {owners[name]: own[name]}
+        result: dict[str | None, Array] = {owners[name]: own[name]}
         for instance in modules[name].instances:
             for part, costs in inside[instance.module].items():
                 # What has no part of its own belongs to that of the module it is in.
                 place = owners[name] if part is None else part
-                found[place] = found.get(place, 0.0) + costs
-        inside[name] = found
+                result[place] = result.get(place, 0.0) + costs
+        inside[name] = result
         if kind := operator_kind(name):
-            operators[kind] = np.sum(list(found.values()), axis=0)
+            operators[kind] = np.sum(list(result.values()), axis=0)
     path = limiting_path(sample.design, tech, sample.config.target.clock_mhz)
     return Costs(inside[TOP], operators, *((path.period_ns, path.outside) if path else (None,)))
 
@@ -316,12 +316,12 @@ def table(tech: Technology, designs: Sequence[Sample]) -> Technology:
     squares of two errors, theirs from structural estimates, of designs that were left out of the
     fit, and that of structural estimates from synthesis.
     """
-    found = [(sample, costs_of(sample, tech)) for sample in designs]
+    result = [(sample, costs_of(sample, tech)) for sample in designs]
     errors: dict[str, list[float]] = {metric: [] for metric in METRICS}
     for first in range(FOLDS):
-        others = [each for place, each in enumerate(found) if place % FOLDS != first]
+        others = [each for place, each in enumerate(result) if place % FOLDS != first]
         model = fitted(others, tech)
-        for sample, costs in found[first::FOLDS]:
+        for sample, costs in result[first::FOLDS]:
             for metric, error in errors_of(sample, costs, model).items():
                 if math.isfinite(error):  # else only what is left out has some kind of component
                     errors[metric].append(error)
@@ -329,7 +329,7 @@ def table(tech: Technology, designs: Sequence[Sample]) -> Technology:
     within = {metric: covered(values) for metric, values in errors.items() if values}
     structural = {**tech.structure["uncertainty"], "fmax": tech.timing.get("uncertainty")}
     return replace(
-        fitted(found, tech),
+        fitted(result, tech),
         ranges=ranges(sample.config for sample in designs),
         uncertainty={
             metric: round(math.hypot(within[metric], structural[metric]), 4)

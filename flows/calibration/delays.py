@@ -121,9 +121,9 @@ def _fit(
     for _ in range(_ROUNDS):
         times = dict(zip(kinds, ns.tolist(), strict=True))
         paths = [each.path(times, each.outside_ns, bend) for each in measured]
-        found = np.array([path.period_ns for path in paths]) / target - 1
-        if float(np.abs(found).mean()) < least:
-            least, best, errors = float(np.abs(found).mean()), ns, found.tolist()
+        result = np.array([path.period_ns for path in paths]) / target - 1
+        if float(np.abs(result).mean()) < least:
+            least, best, errors = float(np.abs(result).mean()), ns, result.tolist()
         fresh = False
         for each, rows, path in zip(measured, known, paths, strict=True):
             row = _row(path, kinds, each.outside_ns)

@@ -78,18 +78,18 @@ def measured(
     """
     known = designs()
     chosen = [known[number] for number in TIMED][:count]
-    found: list[Timed] = []
+    results: list[Timed] = []
     spreads: list[float] = []
     for config in chosen:
         if progress:
-            progress(len(found), len(chosen))
+            progress(len(results), len(chosen))
         design = Design(config)
         result = place_and_route(design, target, device=placer(target).timed_on, seeds=SEEDS)
         middle, low, high = result.fmax_median_mhz, result.fmax_min_mhz, result.fmax_max_mhz
         if middle and low and high:
-            found.append(Timed(str(config.resolved()), design.netlist, 0.0, 1000 / middle))
+            results.append(Timed(str(config.resolved()), design.netlist, 0.0, 1000 / middle))
             spreads.append((high - low) / middle)
-    return found, spreads
+    return results, spreads
 
 
 def table(target: str, measured: Sequence[Timed], spreads: Sequence[float]) -> dict[str, Any]:
@@ -102,8 +102,8 @@ def table(target: str, measured: Sequence[Timed], spreads: Sequence[float]) -> d
     ]
     left_out = []
     for place, each in enumerate(mapped):
-        found, _ = fit_steps([*mapped[:place], *mapped[place + 1 :]], usual)
-        left_out.append(error(each, found))
+        result, _ = fit_steps([*mapped[:place], *mapped[place + 1 :]], usual)
+        left_out.append(error(each, result))
     wrong = np.abs(left_out)
     chosen = placer(target)
     return {

@@ -136,7 +136,7 @@ def _schema(name: str) -> Mapping[str, Any]:
 def _core(name: str, draw: Draw) -> dict[str, Any]:
     """Draw the parameters of a family, those of the cores in it included."""
     schema, model = _schema(name), family(name).params_class
-    found: dict[str, Any] = _object(schema, schema, draw)
+    result: dict[str, Any] = _object(schema, schema, draw)
     for core in _core_fields(name):
         others = [
             other for other in families()
@@ -145,18 +145,18 @@ def _core(name: str, draw: Draw) -> dict[str, Any]:
         inner = draw.random.choice(others)
         values = _core(inner, draw)
         values = {key: value for key, value in values.items() if key not in ("post", *_FIXED)}
-        found[core] = {"family": inner, **values}
-        assert model.cores_in(found)
-    return found
+        result[core] = {"family": inner, **values}
+        assert model.cores_in(result)
+    return result
 
 
 @cache
 def _core_fields(name: str) -> tuple[str, ...]:
     """Return the parameters that are cores: those that a core in their place is found in."""
-    found = family(name).params_class.cores_in
+    result = family(name).params_class.cores_in
     cores = [{"family": other} for other in families()]
     return tuple(place for place in _schema(name)["properties"]
-                 if any(found({place: core}) for core in cores))  # fmt: skip
+                 if any(result({place: core}) for core in cores))  # fmt: skip
 
 
 def _holds_cores(name: str) -> bool:
@@ -166,7 +166,7 @@ def _holds_cores(name: str) -> bool:
 
 
 def _object(schema: Mapping[str, Any], root: Mapping[str, Any], draw: Draw) -> dict[str, Any]:
-    found = {}
+    result = {}
     for key, entry in schema["properties"].items():
         usual = draw.usual / 2 if key in _FORMATS else draw.usual
         if entry.get("default") == []:
@@ -176,8 +176,8 @@ def _object(schema: Mapping[str, Any], root: Mapping[str, Any], draw: Draw) -> d
             continue
         value = _value(entry, root, draw)
         if value is not None:
-            found[key] = value
-    return found
+            result[key] = value
+    return result
 
 
 def _is_large(entry: Mapping[str, Any]) -> bool:

@@ -131,24 +131,24 @@ def fit_longest(
         Relative errors.
     """
     kinds = sorted({kind for some in paths for path in some for kind, n in path.items() if n})
-    found = _Paths(
+    result = _Paths(
         np.array([[path.get(kind, 0.0) for kind in kinds] for some in paths for path in some]),
         np.array([part for some in before for part in some] if before
                  else [0.0] * sum(map(len, paths))),
         np.cumsum([0, *(len(some) for some in paths[:-1])]),
         np.array(measured),
     )  # fmt: skip
-    best, least = found.fitted(np.ones(len(kinds)))
+    best, least = result.fitted(np.ones(len(kinds)))
     for kind in range(len(kinds)):
         if best[kind]:
             continue
         trial = best.copy()
-        trial[kind] = found.allowed(kind, best)
-        trial, error = found.fitted(trial)
+        trial[kind] = result.allowed(kind, best)
+        trial, error = result.fitted(trial)
         if error < least:
             best, least = trial, error
-    delays, _ = found.longest(best)
-    errors = delays / found.target - 1
+    delays, _ = result.longest(best)
+    errors = delays / result.target - 1
     return dict(zip(kinds, best.tolist(), strict=True)), errors.tolist()
 
 

@@ -45,9 +45,9 @@ def table(target: str, measured: Sequence[Used]) -> Technology:
     equations: list[Equation] = []
     operators: dict[str, Mapping[str, int]] = {}
     for used in measured:
-        mine, found = lut_equations(used, target)
+        mine, result = lut_equations(used, target)
         equations += mine
-        operators |= found
+        operators |= result
     floats = {kind: dict(resources) for kind, resources in operators.items()}
     luts, errors = fit([e for e in equations if e.measured > 0])
     costs: dict[str, dict[str, float]] = {

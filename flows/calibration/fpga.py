@@ -62,10 +62,10 @@ def mapped(verilog: str, target: str, keep: Sequence[str] = ()) -> dict[str, Any
     document: dict[str, Any] | None = entry.read()
     if document is None:
         with tempfile.TemporaryDirectory(prefix="hwgen-map-") as work:
-            found = fpga.map_fpga(
+            result = fpga.map_fpga(
                 require("yosys"), verilog, NAME, chosen, chosen.recipe, keep, Path(work), TIMEOUT
             )
-        document = json.loads(json.dumps(found.document()))
+        document = json.loads(json.dumps(result.document()))
         entry.write(document, {})
     return document
 

@@ -66,11 +66,11 @@ def cell_costs(technology: str) -> Mapping[str, CellCosts]:
     """Return the costs of each cell of a technology."""
     library = liberty.load(technology)
     squared = voltage(library) ** 2
-    found = {}
+    result = {}
     for name, power in cell_powers(library).items():
         cell = library.cells[name]
         energy = squared * sum(
             load * (1.0 if pin in power.clocks else ACTIVITY) for pin, load in cell.inputs.items()
         )
-        found[name] = CellCosts(cell.sequential, cell.area, power.leakage_nw, energy)
-    return found
+        result[name] = CellCosts(cell.sequential, cell.area, power.leakage_nw, energy)
+    return result

@@ -59,9 +59,9 @@ def fitted(technology: str, bit: float) -> tuple[float, float, float]:
     areas = np.array([area(technology, *widths) for widths in WIDTHS])
     rows = np.array([(wide - narrow, (wide - narrow) ** 2) for wide, narrow in WIDTHS], float)
     known = np.array([bit * wide * narrow for wide, narrow in WIDTHS])
-    found, *_ = np.linalg.lstsq(rows / areas[:, None], (areas - known) / areas, rcond=None)
-    error = np.abs(rows @ found + known - areas) / areas
-    return float(found[0]), float(found[1]), float(error.mean())
+    result, *_ = np.linalg.lstsq(rows / areas[:, None], (areas - known) / areas, rcond=None)
+    error = np.abs(rows @ result + known - areas) / areas
+    return float(result[0]), float(result[1]), float(error.mean())
 
 
 def repriced(document: dict[str, Any], technology: str) -> float:

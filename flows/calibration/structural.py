@@ -101,11 +101,11 @@ def _outline(verilog: str, top: str) -> outline.Outline:
     if document is None:
         with tempfile.TemporaryDirectory(prefix="hwgen-calibrate-") as work:
             (Path(work) / "design.v").write_text(verilog, encoding="utf-8")
-            found = outline.outline(require("yosys"), top, Path(work), _TIMEOUT)
+            result = outline.outline(require("yosys"), top, Path(work), _TIMEOUT)
         document = {
-            "top": found.top, "ports": dict(found.ports), "gates": dict(found.gates),
-            "inside": {name: dict(inside) for name, inside in found.inside.items()},
-            "marked": sorted(found.marked),
+            "top": result.top, "ports": dict(result.ports), "gates": dict(result.gates),
+            "inside": {name: dict(inside) for name, inside in result.inside.items()},
+            "marked": sorted(result.marked),
         }  # fmt: skip
         kept.write(document)
     return outline.Outline(**{**document, "marked": frozenset(document["marked"])})
@@ -157,12 +157,12 @@ def measured(
         As `flows.synthesis.standard_cells.map_core`.
     """
     chosen = designs()[:count]
-    found: list[Measured] = []
+    result: list[Measured] = []
     for config in chosen:
         if progress:
-            progress(len(found), len(chosen))
-        found.append(measure(config, technology))
-    return found
+            progress(len(result), len(chosen))
+        result.append(measure(config, technology))
+    return result
 
 
 def table(technology: str, measured: Sequence[Measured]) -> dict[str, Any]:
@@ -173,7 +173,7 @@ def table(technology: str, measured: Sequence[Measured]) -> dict[str, Any]:
     flip_flops = _flip_flop(measured)
 
     def fitted(chosen: Sequence[int]) -> dict[str, dict[str, float]]:
-        found: dict[str, dict[str, float]] = {}
+        result: dict[str, dict[str, float]] = {}
         for quantity in QUANTITIES:
             equations = [Equation(measured[i].name, wholes[i], costs[i][quantity]) for i in chosen]
             weights = [1.0] * len(equations)
@@ -186,8 +186,8 @@ def table(technology: str, measured: Sequence[Measured]) -> dict[str, Any]:
             if quantity == "area_um2":
                 inside = [equation for i in chosen for equation in modules[i]]
                 equations, weights = equations + inside, weights + [PART] * len(inside)
-            found[quantity] = fit_robust(equations, weights)
-        return found
+            result[quantity] = fit_robust(equations, weights)
+        return result
 
     numbers = range(len(measured))
     left_out = [fitted([i for i in numbers if i != number]) for number in numbers]
@@ -199,8 +199,8 @@ def table(technology: str, measured: Sequence[Measured]) -> dict[str, Any]:
         },
         "uncertainty": {name: error["covered"] for name, error in errors.items()},
         "uncertainty_of_logic": {
-            name: round(interval(found), 4)
-            for name, found in _of_logic(
+            name: round(interval(result), 4)
+            for name, result in _of_logic(
                 [(left_out[i], wholes[i], costs[i]) for i in numbers]
             ).items()
         },
@@ -280,23 +280,23 @@ def _power(costs: Mapping[str, float]) -> float:
 
 def _flip_flop(measured: Sequence[Measured]) -> dict[str, float]:
     """Return what a flip-flop costs on average, by quantity."""
-    number, found = 0, dict.fromkeys(QUANTITIES, 0.0)
+    number, result = 0, dict.fromkeys(QUANTITIES, 0.0)
     for m in measured:
         costs = cell_costs(m.mapped.technology)
         for cell, count in m.mapped.cells.items():
             if costs[cell].sequential:
                 number += count
                 for quantity in QUANTITIES:
-                    found[quantity] += count * getattr(costs[cell], quantity)
-    return {quantity: total / number for quantity, total in found.items()}
+                    result[quantity] += count * getattr(costs[cell], quantity)
+    return {quantity: total / number for quantity, total in result.items()}
 
 
 def _whole(design: Netlist) -> Counts:
-    found: Counter[str] = Counter()
+    result: Counter[str] = Counter()
     for name, counts in components(design).items():
         for kind, n in counts.items():
-            found[kind] += n * design.counts[name]  # type: ignore[assignment]
-    return dict(found)
+            result[kind] += n * design.counts[name]  # type: ignore[assignment]
+    return dict(result)
 
 
 def _modules(m: Measured) -> list[Equation]:
@@ -310,12 +310,12 @@ def _modules(m: Measured) -> list[Equation]:
         return []
 
     def inside(name: str) -> Counter[str]:
-        found = Counter(own[name])
+        result = Counter(own[name])
         for instance in m.design.modules[name].instances:
             if instance.module not in kept:
                 for kind, n in inside(instance.module).items():
-                    found[kind] += n
-        return found
+                    result[kind] += n
+        return result
 
     return [
         Equation(f"{name} of {m.name}", dict(inside(short[name])), part.area)

@@ -61,24 +61,24 @@ def measured(
     if rules is None:
         raise InputError(f"{target}: its data file has no `rules`, what components become there")
     chosen = designs()[:LAST:STEP][:count]
-    found: list[Measured] = []
+    result: list[Measured] = []
     for config in chosen:
         if progress:
-            progress(len(found), len(chosen))
+            progress(len(result), len(chosen))
         design = Design(config)
         counts = totals(design.netlist, rules)
         resources = fpga.mapped(design.verilog, target)["resources"]
-        found.append(Measured(str(config.resolved()), counts, resources))
-    return found
+        result.append(Measured(str(config.resolved()), counts, resources))
+    return result
 
 
 def totals(design: Netlist, rules: Fabric) -> dict[str, float]:
     """Return the components of a whole design on an FPGA family."""
-    found: Counter[str] = Counter()
+    result: Counter[str] = Counter()
     for name, counts in components(design, (), rules).items():
         for kind, n in counts.items():
-            found[kind] += n * design.counts[name]  # type: ignore[assignment]
-    return dict(found)
+            result[kind] += n * design.counts[name]  # type: ignore[assignment]
+    return dict(result)
 
 
 def table(target: str, measured: Sequence[Measured]) -> dict[str, Any]:

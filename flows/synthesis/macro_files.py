@@ -43,7 +43,7 @@ def macro_files_of(paths: tuple[str, ...], technology: str) -> Memories:
     """
     cells = [cell for path in paths for cell in _memories_in(path)]
     names = [technology, *(name for name in of_kind("standard_cells") if name != technology)]
-    known = [found for name in names if (found := cell_library(name).memories)]
+    known = [result for name in names if (result := cell_library(name).memories)]
     for memories in known:
         macros = [_macro(cell, memories) for cell in cells]
         if all(macros):
@@ -69,7 +69,7 @@ def _memories_in(path: str) -> list[Found]:
     if not Path(path).is_file():
         raise InputError(f"{path}: there is no such Liberty file")
     library = liberty.prepare([liberty.read(Path(path))], (), [path])
-    found = []
+    result = []
     for name, inside in liberty.cell_texts(library):
         shape = {}
         for _, text in liberty.insides(inside, ("memory",)):
@@ -77,16 +77,16 @@ def _memories_in(path: str) -> list[Found]:
         if shape.keys() == {"address_width", "word_width"}:
             pins = {pin.strip('" ') for pin, _ in liberty.insides(inside, ("pin", "bus"))}
             area = _AREA.search(inside)
-            found.append((
+            result.append((
                 path, name, 1 << shape["address_width"], shape["word_width"],
                 float(area[1]) if area else 0.0, frozenset(pins),
             ))  # fmt: skip
-    if not found:
+    if not result:
         raise InputError(
             f"{path}: has no cell that is a memory, with a group `memory` that has address_width"
             " and word_width"
         )
-    return found
+    return result
 
 
 def _macro(cell: Found, memories: Memories) -> Macro | None:

@@ -45,15 +45,15 @@ def choose(
         Bits of a memory from which on macros are taken.
     """
     prices = prices_of(technology)
-    found = {}
+    result = {}
     for name in re.findall(r"^module (\w+)\(", verilog, re.MULTILINE):
         ram = ram_of(name) if name.startswith(f"{top}_ram_") else None
         if ram is None or ram.capacity < registers_below:
             continue
         made = composed(ram, memories, prices)
         if made is not None and (not prices or smaller(made, prices)):
-            found[name] = made
-    return found
+            result[name] = made
+    return result
 
 
 def prices_of(technology: str) -> Mapping[str, float]:

@@ -79,10 +79,10 @@ class Blocks(Stores):
     def _literal(self, net: int) -> int:
         if net < 0:
             return TRUE if net == ONE else FALSE
-        found = self.known.get(net)
-        if found is None:  # nothing drives it, or it is part of a loop
-            found = self.known[net] = self.gates.input()
-        return found
+        result = self.known.get(net)
+        if result is None:  # nothing drives it, or it is part of a loop
+            result = self.known[net] = self.gates.input()
+        return result
 
     # -- all cells -------------------------------------------------------------------------------
 
@@ -127,10 +127,10 @@ class Blocks(Stores):
             self.packed = packing(module, products, totals, others)
         owner_of = {cell.result: owner for cell, owner in zip(module.cells, owners, strict=True)}
         items = []
-        for found in totals:
-            reads = [net for row in found.rows for net in row]
-            make = partial(self._sum, found)
-            items.append(_Item(reads, found.result, make, owner_of[found.result]))
+        for result in totals:
+            reads = [net for row in result.rows for net in row]
+            make = partial(self._sum, result)
+            items.append(_Item(reads, result.result, make, owner_of[result.result]))
         for number, (cell, used) in enumerate(zip(module.cells, live.used, strict=True)):
             if used and number not in summed:
                 reads = [net for _, bits in cell.operands for net in bits]
@@ -173,16 +173,16 @@ class Blocks(Stores):
 
     def _same(self) -> dict[int, int]:
         """Return which nets are constant, and which are the same as another."""
-        found, first = {}, dict[int, int]()
+        result, first = {}, dict[int, int]()
         for net, literal in self.known.items():
             if literal in (FALSE, TRUE):
-                found[net] = ONE if literal else ZERO
+                result[net] = ONE if literal else ZERO
             elif first.setdefault(literal, net) != net:
-                found[net] = first[literal]
+                result[net] = first[literal]
         used = {net for cell in self.module.cells for _, bits in cell.operands for net in bits}
-        if not used & set(found):
+        if not used & set(result):
             return {}
-        return found
+        return result
 
     # -- blocks ----------------------------------------------------------------------------------
 
@@ -248,8 +248,8 @@ class Blocks(Stores):
         enables: list[int] = []
         resets: list[int] = []
         to = FALSE if reset else -1
-        while (found := self.choices.muxes.get(data)) is not None:
-            other, one, select = found
+        while (result := self.choices.muxes.get(data)) is not None:
+            other, one, select = result
             literal = self._literal(select)
             if one < 0 and to in (-1, _constant(one)):
                 to = _constant(one)
@@ -261,8 +261,8 @@ class Blocks(Stores):
                 data = one
             else:
                 break
-        while (found := self.choices.muxes.get(data)) is not None and self.choices.uses[data] == 1:
-            other, one, select = found
+        while (result := self.choices.muxes.get(data)) is not None and self.choices.uses[data] == 1:
+            other, one, select = result
             literal = self._literal(select)
             if net not in (other, one):
                 break

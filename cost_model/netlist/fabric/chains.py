@@ -200,7 +200,7 @@ class Chains(ABC):
         constant = all(x < 2 for x in a) or all(x < 2 for x in b)
         few = sum(x > 1 for x in (*a, *b)) <= self.fabric.lut_inputs
         if width <= self.fabric.short_counter or (constant and few):
-            found = elaborate.less(self.gates, a, b, signed=signed, same=False)
+            result = elaborate.less(self.gates, a, b, signed=signed, same=False)
         else:
             owner, fabric = self.gates.owner, self.fabric
 
@@ -210,9 +210,9 @@ class Chains(ABC):
 
             needs = [bit for x, y in zip(a, b, strict=True)
                      for bit in self._operands(x, y, minus=True)]  # fmt: skip
-            (found,) = self._made(Block(owner, [needs], False, count, kind="compare"))
-            self.gates.behind[found >> 1] = [(other, CHAIN) for other in needs]
-        self._set(cell.pins["y"], [found ^ same, *[FALSE] * (len(cell.pins["y"]) - 1)])
+            (result,) = self._made(Block(owner, [needs], False, count, kind="compare"))
+            self.gates.behind[result >> 1] = [(other, CHAIN) for other in needs]
+        self._set(cell.pins["y"], [result ^ same, *[FALSE] * (len(cell.pins["y"]) - 1)])
 
     def _mul(self, cell: Cell) -> None:
         signed = all(cell.signed)

@@ -71,9 +71,9 @@ _latest: list[tuple[Netlist, Fabric, list[Mapped]]] = []
 
 def mapped(design: Netlist, fabric: Fabric) -> list[Mapped]:
     """Return what the units of a design are on an FPGA family; that of the latest is kept."""
-    for other, rules, found in _latest:
+    for other, rules, result in _latest:
         if other is design and rules == fabric:
-            return found
+            return result
     outputs = {
         name: {port.name for port in module.ports if port.output}
         for name, module in design.modules.items()
@@ -82,7 +82,7 @@ def mapped(design: Netlist, fabric: Fabric) -> list[Mapped]:
     def is_output(module: str, port: str) -> bool:
         return port in outputs[module]
 
-    found = []
+    result = []
     for unit in units(design, is_output):
         blocks = Blocks(unit, fabric, is_output)
         gates, sinks = balanced(blocks.gates, blocks.sinks, fabric.lut_inputs)
@@ -90,9 +90,9 @@ def mapped(design: Netlist, fabric: Fabric) -> list[Mapped]:
             cover: Cover = TreeCover(gates, sinks, fabric.lut_trees)
         else:
             cover = Cover(gates, sinks, fabric.lut_inputs, fabric.lut_costs)
-        found.append(Mapped(unit, blocks, gates, sinks, cover))
-    _latest[:] = [(design, fabric, found)]
-    return found
+        result.append(Mapped(unit, blocks, gates, sinks, cover))
+    _latest[:] = [(design, fabric, result)]
+    return result
 
 
 def fabric_components(design: Netlist, fabric: Fabric) -> dict[str, dict[str, float]]:

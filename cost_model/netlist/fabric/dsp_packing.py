@@ -64,8 +64,8 @@ class _Packer:
             self.driver.update(dict.fromkeys(cell.result, cell))
             for _, bits in cell.operands:
                 self._read(bits, number)
-        for number, found in enumerate(totals):
-            for row in found.rows:
+        for number, result in enumerate(totals):
+            for row in result.rows:
                 self._read(row, self.first_sum + number)
         for bits in module.read_outside():
             self._read(bits, _OUTSIDE)
@@ -77,10 +77,10 @@ class _Packer:
                 self.readers.setdefault(net, set()).add(reader)
 
     def _only_reader(self, nets: Collection[int]) -> int:
-        found: set[int] = set()
+        result: set[int] = set()
         for net in nets:
-            found |= self.readers.get(net, set())
-        return found.pop() if len(found) == 1 else _OUTSIDE
+            result |= self.readers.get(net, set())
+        return result.pop() if len(result) == 1 else _OUTSIDE
 
     def _behind(self, nets: Collection[int]) -> list[int]:
         """Return what registers hold that nothing else reads such nets; empty if there are none."""

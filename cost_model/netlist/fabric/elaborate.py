@@ -65,20 +65,20 @@ def reduced(gates: Gates, cell: Cell, a: Word, b: Word) -> int:
         return gates.parity(a) ^ (cell.type == "reduce_xnor")
     if cell.type == "logic_and":
         return gates.both(gates.any(a), gates.any(b))
-    found = gates.any([*a, *b])  # reduce_or, reduce_bool, logic_or, logic_not
-    return found ^ (cell.type == "logic_not")
+    result = gates.any([*a, *b])  # reduce_or, reduce_bool, logic_or, logic_not
+    return result ^ (cell.type == "logic_not")
 
 
 def selected(gates: Gates, usual: Word, values: Word, select: Word) -> list[int]:
     """Return what is chosen by one signal for each value, or the usual value."""
-    width, found = len(usual), []
+    width, result = len(usual), []
     for index, other in enumerate(usual):
         column = values[index::width]
         chosen = gates.any(gates.both(s, v) for s, v in zip(select, column, strict=False))
         if other != FALSE:
             chosen = gates.either(chosen, gates.both(other, gates.any(select) ^ 1))
-        found.append(chosen)
-    return found
+        result.append(chosen)
+    return result
 
 
 def indexed(gates: Gates, table: Word, select: Word, width: int) -> list[int]:
@@ -104,12 +104,12 @@ def equal(gates: Gates, cell: Cell, a: Word, b: Word) -> int:
 
 def less(gates: Gates, a: Word, b: Word, *, signed: bool, same: bool) -> int:
     """Return whether one word is less than another, of the same width, or the same."""
-    found = TRUE if same else FALSE
+    result = TRUE if same else FALSE
     for index, (x, y) in enumerate(zip(a, b, strict=True)):
         if signed and index == len(a) - 1:
             x, y = y, x
-        found = gates.choose(gates.differ(x, y), y, found)
-    return found
+        result = gates.choose(gates.differ(x, y), y, result)
+    return result
 
 
 def shifted(gates: Gates, cell: Cell, a: Word, distance: Word, width: int) -> list[int]:

@@ -78,10 +78,10 @@ def powered(
     known = {name: math.nan if value is None else value for name, value in metrics.items()}
     used = {name: known.get(name, math.nan) for name in RESOURCES}
     power = cycle_pj(fpga_family(technology), used) * clock_mhz * 1e-6
-    found = {"power_w": power, "tops_per_w": known["tops"] / power}
+    result = {"power_w": power, "tops_per_w": known["tops"] / power}
     for name in networks:
-        found[f"energy_mj({name})"] = known[f"latency_ms({name})"] * power
-    return found
+        result[f"energy_mj({name})"] = known[f"latency_ms({name})"] * power
+    return result
 
 
 def margins(metrics: Mapping[str, Any], networks: Mapping[str, Network]) -> dict[str, float]:
@@ -91,14 +91,14 @@ def margins(metrics: Mapping[str, Any], networks: Mapping[str, Network]) -> dict
     behind the ports is of another source.
     """
     within = fpga_energies().factor - 1
-    found = {"power_w": within, "tops_per_w": within}
+    result = {"power_w": within, "tops_per_w": within}
     for name, network in networks.items():
         energy, token = metrics.get(f"energy_mj({name})"), metrics.get(f"j_per_token({name})")
-        found[f"energy_mj({name})"] = within
+        result[f"energy_mj({name})"] = within
         if energy is not None and token is not None and network.tokens:
             share = energy * 1e-3 / network.tokens / token
-            found[f"j_per_token({name})"] = round(share * within, 4)
-    return {name: value for name, value in found.items() if metrics.get(name) is not None}
+            result[f"j_per_token({name})"] = round(share * within, 4)
+    return {name: value for name, value in result.items() if metrics.get(name) is not None}
 
 
 def note() -> str:

@@ -80,11 +80,11 @@ class Fabric(FabricRules):
 
         def parts(bits: int, most: int) -> list[int]:
             step = min(part, most) - head
-            found = []
+            result = []
             while bits > most:
-                found.append(step)
+                result.append(step)
                 bits -= step
-            return [*found, bits]
+            return [*result, bits]
 
         return parts(wide + extra, longest), parts(narrow + extra, shortest)
 

@@ -51,15 +51,15 @@ class Gates:
             return FALSE
         if a in (TRUE, b):
             return b
-        found = self._known.get((a, b))
-        if found is None:
+        result = self._known.get((a, b))
+        if result is None:
             simple = self._absorbed(a, b)
             if simple is not None:
                 return simple
             self.ands.append((a, b))
             self.owners.append(self.owner)
-            found = self._known[a, b] = 2 * (len(self.ands) - 1)
-        return found
+            result = self._known[a, b] = 2 * (len(self.ands) - 1)
+        return result
 
     def _absorbed(self, a: int, b: int) -> int | None:
         """Return what an and is if one of its literals is an and that has the other one."""
@@ -121,10 +121,10 @@ class Gates:
 
     def parity(self, literals: Iterable[int]) -> int:
         """Return the exclusive or of many literals."""
-        found = FALSE
+        result = FALSE
         for literal in literals:
-            found = self.differ(found, literal)
-        return found
+            result = self.differ(result, literal)
+        return result
 
     def full_adder(self, a: int, b: int, c: int) -> tuple[int, int]:
         """Return the sum and the carry of three bits."""

@@ -59,22 +59,22 @@ def balanced(gates: Gates, sinks: list[int], size: int) -> tuple[Gates, list[int
         for literal in gates.ands[node] or ()
         if not literal & 1 and literal >> 1 in inside_of
     }
-    found = Gates()
+    result = Gates()
     new: dict[int, int] = {0: 0}
     levels: list[int] = [0]
     for node in order:
-        found.owner = gates.owners[node]
+        result.owner = gates.owners[node]
         if gates.ands[node] is None:
-            literal = new[node] = found.input()
-            found.origin[literal >> 1] = node
+            literal = new[node] = result.input()
+            result.origin[literal >> 1] = node
             levels.append(0)
-            found.behind[literal >> 1] = [
+            result.behind[literal >> 1] = [
                 (new[other >> 1] ^ (other & 1), late) for other, late in gates.behind.get(node, ())
             ]
         elif node not in joined:
             leaves = [new[leaf >> 1] ^ (leaf & 1) for leaf in _leaves(gates, node, joined)]
-            new[node] = _joined(found, leaves, levels)
-    return found, [new[literal >> 1] ^ (literal & 1) for literal in sinks]
+            new[node] = _joined(result, leaves, levels)
+    return result, [new[literal >> 1] ^ (literal & 1) for literal in sinks]
 
 
 def _joined(gates: Gates, literals: list[int], levels: list[int]) -> int:
@@ -98,14 +98,14 @@ def _is_inside(gates: Gates, node: int, reads: Counter[int]) -> bool:
 
 def _leaves(gates: Gates, node: int, joined: set[int]) -> list[int]:
     """Return the literals that a node is the and of."""
-    waiting, found = list(gates.ands[node] or ()), []
+    waiting, result = list(gates.ands[node] or ()), []
     while waiting:
         literal = waiting.pop()
         if not literal & 1 and literal >> 1 in joined:
             waiting += gates.ands[literal >> 1] or ()
         else:
-            found.append(literal)
-    return sorted(set(found))
+            result.append(literal)
+    return sorted(set(result))
 
 
 class Cover:
@@ -148,13 +148,13 @@ class Cover:
 
     def roots(self) -> list[int]:
         """Return the nodes that look-up tables make, and inputs of which one makes the inverse."""
-        found = [node for node in self.order if self.reads[node]]
+        result = [node for node in self.order if self.reads[node]]
         known = set(self.sinks)
         for literal in self.sinks:
             inverted = literal & 1 and literal > 1
             if inverted and (self.gates.ands[literal >> 1] is None or literal ^ 1 in known):
-                found.append(literal >> 1)
-        return found
+                result.append(literal >> 1)
+        return result
 
     def _enumerate(self) -> None:
         """Find the cuts of all nodes: the fastest first, or where time is known the smallest."""

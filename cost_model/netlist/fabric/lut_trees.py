@@ -30,17 +30,17 @@ def _operations(gates: Gates, node: int) -> list[_Operation]:
     inside = gates.ands[node]
     assert inside is not None
     one, other = (gates.ands[literal >> 1] for literal in inside)
-    found = [_Operation((inside[0] >> 1, inside[1] >> 1))]
+    result = [_Operation((inside[0] >> 1, inside[1] >> 1))]
     if not (inside[0] & inside[1] & 1) or one is None or other is None:
-        return found
+        return result
     inverse = [literal for literal in one if literal ^ 1 in other]
     if len(inverse) == 2:
         return [_Operation((one[0] >> 1, one[1] >> 1))]
     if inverse:
         select = inverse[0]
         reads = (select, *(x for x in one if x != select), *(x for x in other if x != select ^ 1))
-        found.append(_Operation(tuple(literal >> 1 for literal in reads), is_mux=True))
-    return found
+        result.append(_Operation(tuple(literal >> 1 for literal in reads), is_mux=True))
+    return result
 
 
 class TreeCover(Cover):
@@ -82,10 +82,10 @@ class TreeCover(Cover):
 
     def _trees(self, node: int) -> dict[Cut, int]:
         """Return the cuts of a node whose functions are trees, and their shapes."""
-        found: dict[Cut, int] = {}
+        result: dict[Cut, int] = {}
         for operation in _operations(self.gates, node):
             if operation.is_mux:
-                found[frozenset(operation.reads)] = _MUX
+                result[frozenset(operation.reads)] = _MUX
                 continue
             a, b = ([(frozenset((read,)), _LEAF), *self.shapes.get(read, {}).items()]
                     for read in operation.reads)  # fmt: skip
@@ -94,8 +94,8 @@ class TreeCover(Cover):
                     shape = _joined(of_x, of_y)
                     cut = x | y
                     if shape and len(cut) == len(x) + len(y):
-                        found[cut] = min(shape, found.get(cut, shape))
-        return found
+                        result[cut] = min(shape, result.get(cut, shape))
+        return result
 
 
 def _joined(a: int, b: int) -> int | None:
