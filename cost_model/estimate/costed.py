@@ -273,11 +273,11 @@ def _of_energies(made: Sequence[memories.Made], technology: str) -> list[str]:
     of_macros = any(each.composition is not None for each in made)
     if not of_macros or library is None or library.energy_factor is None:
         return []
-    told = (
+    reported = (
         f"energies and leakage of the SRAM macros of {technology} are modelled, and may be off by a"
         f" factor of {library.energy_factor:g} either way: {library.energy_source}"
     )
-    return [told]
+    return [reported]
 
 
 def _fmax(

@@ -220,12 +220,12 @@ def _behind_memory(
     """Limit the metrics of workloads by a memory, and return how, None without one."""
     if not behind.limits:
         return None
-    given = flattened({"target": {"memory": behind.model_dump(mode="json")}})
-    view = Space(name, {**fixed, **given}).view({})
+    memory = flattened({"target": {"memory": behind.model_dump(mode="json")}})
+    view = Space(name, {**fixed, **memory}).view({})
     clock = min(clock_mhz, metrics["fmax_mhz"] or clock_mhz)
-    known = {key: math.nan if value is None else value for key, value in metrics.items()}
+    numbers = {key: math.nan if value is None else value for key, value in metrics.items()}
     with np.errstate(all="ignore"):
-        result = roofline.limited(view, networks, known, clock, paces)
+        result = roofline.limited(view, networks, numbers, clock, paces)
         metrics |= {key: plain(value) for key, value in result.items()}
         return report(view, networks, metrics, clock, paces)
 

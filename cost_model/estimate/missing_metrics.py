@@ -81,8 +81,8 @@ def _of_fpga(kind: str, technology: str) -> str | None:
 
 
 def _no_delays(technology: str) -> str:
-    known = installed()[technology]
-    placer = known.place_and_route if isinstance(known, Fpga) else None
+    tech = installed()[technology]
+    placer = tech.place_and_route if isinstance(tech, Fpga) else None
     if placer is None:
         return "no open place and route whose delays could be fitted"
     if placer.untimed:

@@ -79,11 +79,11 @@ class Technology:
 
     def cost(self, quantity: Quantity, counts: Counts) -> Number:
         """Return what a bill costs; NaN where it has components of a kind without a cost."""
-        known = self.costs.get(quantity)
-        if known is None:
+        prices = self.costs.get(quantity)
+        if prices is None:
             return np.nan
-        own = dict.fromkeys(AMOUNTS.values(), 0.0) | {AMOUNTS.get(quantity, ""): 1.0}
-        return _priced({**known, **own}, counts)
+        exact = dict.fromkeys(AMOUNTS.values(), 0.0) | {AMOUNTS.get(quantity, ""): 1.0}
+        return _priced({**prices, **exact}, counts)
 
     def delay_ns(self, paths: list[Counts], clock_mhz: Number) -> Number:
         """Return the delay of the longest of the paths, NaN if it is unknown.

@@ -50,8 +50,8 @@ def library(technology: str) -> Memories | None:
     """Return the macros that are published of a technology, None if there are none."""
     if technology not in technologies():
         return None
-    known = technologies()[technology]
-    return known.memories if isinstance(known, StandardCells) else None
+    tech = technologies()[technology]
+    return tech.memories if isinstance(tech, StandardCells) else None
 
 
 # -- closed forms ------------------------------------------------------------------------------
@@ -106,12 +106,12 @@ def fits(macros: Sequence[Macro]) -> dict[str, Fit]:
     """Return the closed forms of macros with equal ports, of each figure that is published."""
     result = {}
     for name, terms in FORMS.items():
-        known = [m for m in macros if getattr(m, name) and m.words * m.width < LARGEST]
-        if len(known) < len(terms):
+        fitted = [m for m in macros if getattr(m, name) and m.words * m.width < LARGEST]
+        if len(fitted) < len(terms):
             continue
-        n = np.array([macro.words for macro in known], float)
-        w = np.array([macro.width for macro in known], float)
-        values = np.array([getattr(macro, name) for macro in known], float)
+        n = np.array([macro.words for macro in fitted], float)
+        w = np.array([macro.width for macro in fitted], float)
+        values = np.array([getattr(macro, name) for macro in fitted], float)
         columns = np.stack([np.asarray(_TERMS[t](n, w), float) / values for t in terms], axis=1)
         weights = _least_squares(columns)
         off = columns @ weights - 1
@@ -130,13 +130,13 @@ def _least_squares(columns: NDArray[np.float64]) -> NDArray[np.float64]:
     best, least = np.zeros(columns.shape[1]), math.inf
     # There are five at most: the best of those subsets whose weights are all positive.
     for count in range(1, columns.shape[1] + 1):
-        for kept in combinations(range(columns.shape[1]), count):
-            chosen = columns[:, kept]
+        for subset in combinations(range(columns.shape[1]), count):
+            chosen = columns[:, subset]
             weights = np.linalg.lstsq(chosen, np.ones(len(columns)), rcond=None)[0]
             error = float(((chosen @ weights - 1) ** 2).sum())
             if (weights >= 0).all() and error < least:
                 best = np.zeros(columns.shape[1])
-                best[list(kept)] = weights
+                best[list(subset)] = weights
                 least = error
     return best
 

@@ -222,23 +222,23 @@ def made_of(
     for use in uses:
         made = macros.get(use.module)
         counts = parts.get(use.module, {}) if made is None else made.glue(held=use.held)
-        own = {
+        details = {
             quantity: use.count * cost(prices[quantity], counts) if quantity in prices else math.nan
             for quantity in ("area_um2", "leakage_nw", "energy_fj")
         }
         if made is None or published is None:
-            result.append(Made(use, None, 0.0, 0.0, glue={}, **own))
+            result.append(Made(use, None, 0.0, 0.0, glue={}, **details))
             continue
         read, write = energies(made.macro, published)
         of = Made(
             use, made, made.wide * read, made.wide * write,
-            own["area_um2"] + use.count * made.area_um2, 0.0, 0.0, counts,
+            details["area_um2"] + use.count * made.area_um2, 0.0, 0.0, counts,
         )  # fmt: skip
         result.append(
             replace(
                 of,
-                leakage_nw=own["leakage_nw"] + of.macros_nw,
-                energy_fj=own["energy_fj"] + of.access_pj() * 1e3,
+                leakage_nw=details["leakage_nw"] + of.macros_nw,
+                energy_fj=details["energy_fj"] + of.access_pj() * 1e3,
             )
         )
     return result

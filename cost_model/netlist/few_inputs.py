@@ -59,12 +59,12 @@ def function_of(module: Module, live: Liveness) -> tuple[int, tuple[int, ...]] |
     ):
         return None
     gates = Gates()
-    known = {net: gates.input() for net in inputs if net >= 0}
-    if not _elaborated(gates, cells, known):
+    variables = {net: gates.input() for net in inputs if net >= 0}
+    if not _elaborated(gates, cells, variables):
         return None
     outputs = [net for port in module.ports if port.output for net in port.bits
                if net in live.nets]  # fmt: skip
-    return _tables(gates, [known.get(net, FALSE) for net in outputs])
+    return _tables(gates, [variables.get(net, FALSE) for net in outputs])
 
 
 def few_input_counts(count: int, tables: Sequence[int]) -> dict[str, float]:

@@ -43,7 +43,7 @@ class MemoryUse:
 def memories_of(design: Netlist) -> list[MemoryUse]:
     """Return the memories of a design that are modules of their own, the largest first."""
     holds: dict[str, Counter[str]] = {}
-    held: set[str] = set()
+    stable: set[str] = set()
     for name, count in design.counts.items():
         for instance in design.modules[name].instances:
             if ram_of(instance.module) is None or not design.modules[instance.module].memories:
@@ -51,8 +51,8 @@ def memories_of(design: Netlist) -> list[MemoryUse]:
             holds.setdefault(instance.module, Counter())[holder(instance.name)] += count
             enable = instance.connections.get("r_en", ())
             if set(enable) != {ONE}:
-                held.add(instance.module)
+                stable.add(instance.module)
     result = [
-        MemoryUse(name, design.counts[name], dict(of), name in held) for name, of in holds.items()
+        MemoryUse(name, design.counts[name], dict(of), name in stable) for name, of in holds.items()
     ]
     return sorted(result, key=lambda use: (-use.ram.capacity * use.count, use.module))

@@ -141,15 +141,15 @@ def folded_modules(
     Large modules that repeat are left as they are if `repeated` says that they are mapped once.
     """
     result: dict[str, Module] = {}
-    given: dict[str, dict[str, list[int]]] = {}
+    inputs_of: dict[str, dict[str, list[int]]] = {}
     sizes = gate_counts(modules)
     for name, count in instance_counts(modules).items():  # parents come first
         module = modules[name]
         once = repeated and count >= REPEATED and sizes[name] >= LARGE
-        kept = name == TOP or module.kept or once
-        result[name] = module if kept else _folded(module, given[name])
+        unchanged = name == TOP or module.kept or once
+        result[name] = module if unchanged else _folded(module, inputs_of[name])
         for instance in result[name].instances:
-            inputs = given.setdefault(instance.module, {})
+            inputs = inputs_of.setdefault(instance.module, {})
             for port, bits in instance.connections.items():
                 if is_output(instance.module, port):
                     continue
@@ -166,9 +166,9 @@ def gate_counts(modules: Mapping[str, Module]) -> dict[str, float]:
     result: dict[str, float] = {}
     for name in reversed(instance_counts(modules)):
         module = modules[name]
-        own = sum(5.0 * memory.width * memory.depth for memory in module.memories)
+        local = sum(5.0 * memory.width * memory.depth for memory in module.memories)
         inside = sum(result[instance.module] for instance in module.instances)
-        result[name] = own + inside + sum(_gates(cell) for cell in module.cells)
+        result[name] = local + inside + sum(_gates(cell) for cell in module.cells)
     return result
 
 

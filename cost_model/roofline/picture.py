@@ -147,8 +147,8 @@ def _dots(x: _Scale, y: _Scale, dots: Sequence[Dot]) -> Iterator[str]:
         at, up = f"{x(dot.ops_per_byte):.1f}", f"{y(dot.tops):.1f}"
         words = f"{dot.label}: {dot.ops_per_byte:.4g} operations a byte, {dot.tops:.4g} TOPS"
         if dot.peak_tops:
-            own = f"{y(dot.peak_tops):.1f}"
-            yield f'<line class="own" x1="{at}" x2="{at}" y1="{up}" y2="{own}"/>'
+            peak = f"{y(dot.peak_tops):.1f}"
+            yield f'<line class="own" x1="{at}" x2="{at}" y1="{up}" y2="{peak}"/>'
         yield (
             f'<circle cx="{at}" cy="{up}" r="4" fill="{colour}" fill-opacity="0.75">'
             f"<title>{escape(words)}</title></circle>"

@@ -77,13 +77,13 @@ def memory_document(memory: OffChip, *, engine: bool = False) -> dict[str, Any]:
     if engine:
         ports = {PORT: "dram", KV_CACHE: ports[KV_CACHE]}
     about = memory.about
-    given = memory.efficiency is not None
+    stated = memory.efficiency is not None
     return {
         "kind": memory.kind,
         "configuration": about.configuration if about and memory.gb_s is None else None,
         "peak_gb_s": memory.peak_gb_s,
         "efficiency": memory.share,
-        "efficiency_source": "given" if given else about.efficiency_source if about else "none: 1",
+        "efficiency_source": "given" if stated else about.efficiency_source if about else "none: 1",
         "pj_per_bit": memory.energy_pj_per_bit,
         "energy_source": memory.energy_source,
         "ports": ports,
@@ -114,7 +114,7 @@ def _workload(
     by_limit: dict[str, float] = {}
     for layer in layers:
         by_limit[layer["limit"]] = by_limit.get(layer["limit"], 0.0) + layer["total_ms"]
-    known = metrics.get(f"latency_ms({name})") is not None
+    timed = metrics.get(f"latency_ms({name})") is not None
     return {
         "tokens": network.tokens,
         "context": network.context,
@@ -124,7 +124,7 @@ def _workload(
         "macs": network.macs,
         "attention_macs": network.attention_macs,
         "operations": network.operations,
-        "limit": max(by_limit, key=lambda limit: by_limit[limit]) if layers and known else None,
+        "limit": max(by_limit, key=lambda limit: by_limit[limit]) if layers and timed else None,
         "layers": layers,
     }
 

@@ -241,13 +241,13 @@ def works(v: View, network: Network, clock: Number, pace: float = 1.0) -> Iterat
         Cycles in the place of one, where those of given values are known.
     """
     memory = memory_at(v)
-    known: dict[Gemm, tuple[Number, dict[str, Number]]] = {}
+    works_of: dict[Gemm, tuple[Number, dict[str, Number]]] = {}
     for layer in network.layers:
         if (size := layer.product) is not None:
-            if size not in known:
+            if size not in works_of:
                 moved = {port: n for port, n in traffic(v, size).items() if memory.holds(port)}
-                known[size] = own_cycles(v, size) * pace / clock * 1e-3, moved
-            compute, moved = known[size]
+                works_of[size] = own_cycles(v, size) * pace / clock * 1e-3, moved
+            compute, moved = works_of[size]
             yield Work(layer, compute, memory.ms(sum(moved.values())), moved)
         elif layer.attention is not None and memory.holds(KV_CACHE):
             cached = kv_bytes(v, network, layer)

@@ -141,10 +141,10 @@ class _Sweep:
     def subspaces(self) -> list[Subspace]:
         reader, data = self.reader, self.data
         if ("family" in data) == ("families" in data):
-            known = ", ".join(families())
+            names = ", ".join(families())
             reader.complain(
                 ("families",) if "families" in data else (),
-                f"give either `family: NAME` or `families: ...` (there is: {known})",
+                f"give either `family: NAME` or `families: ...` (there is: {names})",
             )
             return []
         subspaces = []
@@ -156,13 +156,13 @@ class _Sweep:
             family = SubspaceReader(reader, name, families()[name].params_class)
             family.add(("targets",), data.get("targets", {}), ("target",))
             family.add(("parameters",), data.get("parameters", {}))
-            own = reader.at(path) if path[0] == "families" else None
-            if isinstance(own, dict):
+            local = reader.at(path) if path[0] == "families" else None
+            if isinstance(local, dict):
                 reader.keys(path, ("parameters", "constraints"))
-                family.add((*path, "parameters"), own.get("parameters", {}))
+                family.add((*path, "parameters"), local.get("parameters", {}))
             family.constrain(("constraints",), data.get("constraints", []))
-            if isinstance(own, dict):
-                family.constrain((*path, "constraints"), own.get("constraints", []))
+            if isinstance(local, dict):
+                family.constrain((*path, "constraints"), local.get("constraints", []))
             subspace = family.subspace()
             if subspace is not None:
                 subspaces.append(subspace)
@@ -174,10 +174,12 @@ class _Sweep:
             return [(str(self.data["family"]), ("family",))]
         several = self.data["families"]
         if isinstance(several, dict) and several:
-            for name, own in several.items():
-                if own is not None and not isinstance(own, dict):
+            for name, entry in several.items():
+                if entry is not None and not isinstance(entry, dict):
                     self.reader.refuse(
-                        ("families", name), own, "a group with `parameters` and `constraints`"
+                        ("families", name),
+                        entry,
+                        "a group with `parameters` and `constraints`",
                     )
             return [(name, ("families", name)) for name in several]
         if isinstance(several, list) and several:

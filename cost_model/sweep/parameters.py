@@ -105,7 +105,9 @@ class SubspaceReader:
         if name in _SET_BY_SWEEP:
             self.reader.complain(path, f"{name} is set by the sweep; remove it")
             return
-        same = [known for known in self.known if known.split(".")[-1] == name.split(".")[-1]]
+        same = [
+            candidate for candidate in self.known if candidate.split(".")[-1] == name.split(".")[-1]
+        ]
         near = f" (did you mean {same[0]!r}?)" if same else did_you_mean(name, self.known)
         self.reader.complain(
             path,
@@ -249,7 +251,7 @@ class SubspaceReader:
         order = self._order()
         if order is None:
             return None
-        given = tuple(self.paths)
+        paths = tuple(self.paths)
         chosen = {**self.axes, **self.fixed, **self.expressions}
         rest = {n: p.default for n, p in self.known.items() if n not in chosen}
         axes = sorted(self.axes.values(), key=lambda axis: axis.numeric)
@@ -259,7 +261,7 @@ class SubspaceReader:
             tuple(self._derived(name) for name in order),
             tuple(Constraint(expression, path) for path, expression in self.constraints),
             {"family": self.family, **rest, **self.fixed},
-            given,
+            paths,
         )
         return subspace if self._try(subspace) else None
 
@@ -274,11 +276,11 @@ class SubspaceReader:
             for name in (TECHNOLOGY, DEVICE)
         )
         for device in named:
-            own = technology_of(device) if isinstance(device, str) else None
-            if own is not None and own not in allowed:
+            local = technology_of(device) if isinstance(device, str) else None
+            if local is not None and local not in allowed:
                 self.reader.complain(
                     self.paths[DEVICE],
-                    f"{device!r} is of {own}, not of {' or '.join(map(str, allowed))}; remove the"
+                    f"{device!r} is of {local}, not of {' or '.join(map(str, allowed))}; remove the"
                     " technology, which follows from the device",
                 )
 

@@ -27,9 +27,9 @@ def nondominated(values: Floats) -> NDArray[np.bool_]:
     if len(values) <= 1:
         return np.ones(len(values), np.bool_)
     if values.shape[1] == 1:
-        kept = np.zeros(len(values), np.bool_)
-        kept[int(np.argmin(values[:, 0]))] = True
-        return kept
+        selected = np.zeros(len(values), np.bool_)
+        selected[int(np.argmin(values[:, 0]))] = True
+        return selected
     import moocore
 
     return np.asarray(moocore.is_nondominated(values, keep_weakly=False), np.bool_)
@@ -84,18 +84,18 @@ class Front:
         columns : list of array
             The figures of points that come after all points taken so far.
         """
-        kept = np.arange(len(columns[0]))
+        selected = np.arange(len(columns[0]))
         for scout in self._scouts[_order(self._scouts, columns)]:
             beaten = columns[0] >= scout[0]
-            for column, figure in zip(columns[1:], scout[1:], strict=True):
-                beaten &= column >= figure
+            for column, value in zip(columns[1:], scout[1:], strict=True):
+                beaten &= column >= value
             if beaten.any():
                 stay = ~beaten
-                kept = kept[stay]
+                selected = selected[stay]
                 columns = [column[stay] for column in columns]
-                if not len(kept):
+                if not len(selected):
                     break
-        return kept
+        return selected
 
     def result(self) -> tuple[Floats, Indices]:
         """Return the figures and indices of the front, by index."""
@@ -110,8 +110,8 @@ class Front:
         self._pending, self._waiting = [], 0
         order = np.argsort(indices, kind="stable")
         values, indices = values[order], indices[order]
-        kept = nondominated(values)
-        self._values, self._indices = values[kept], indices[kept]
+        selected = nondominated(values)
+        self._values, self._indices = values[selected], indices[selected]
         self._scouts = _scouts(self._values)
 
 

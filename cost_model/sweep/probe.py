@@ -61,23 +61,23 @@ def probe(file: SweepFile, evaluate: Evaluate) -> Probe:
     names: dict[str, None] = {}
     answers = []
     for subspace in plan.space.subspaces:
-        known: Values = {}
+        constants: Values = {}
         metrics: Metrics = {}
         for values in _first_points(subspace):
             valid, metrics = metrics_of(evaluate, subspace.family, values, plan, 1)
-            known = {**values, **metrics}
+            constants = {**values, **metrics}
             names.update(dict.fromkeys(metrics))
-            figures = {name: repr(float(figure[0])) for name, figure in metrics.items()}
-            answers.append([subspace.family, bool(valid[0]), figures])
+            texts = {name: repr(float(column[0])) for name, column in metrics.items()}
+            answers.append([subspace.family, bool(valid[0]), texts])
         for path, expression, kinds in _expressions(file):
-            _check(reader, subspace.family, path, expression, kinds, known, metrics)
+            _check(reader, subspace.family, path, expression, kinds, constants, metrics)
     if reader.problems:
         raise reader.error()
     networks = {name: asdict(network) for name, network in plan.workloads.items()}
-    told: list[Any] = [plan.version, file.document.data, networks, answers]
+    identity: list[Any] = [plan.version, file.document.data, networks, answers]
     if plan.refine:
-        told += [plan.refine, _structures(plan)]
-    text = json.dumps(told, sort_keys=True, separators=(",", ":"))
+        identity += [plan.refine, _structures(plan)]
+    text = json.dumps(identity, sort_keys=True, separators=(",", ":"))
     return Probe(tuple(names), hashlib.sha256(text.encode()).hexdigest())
 
 

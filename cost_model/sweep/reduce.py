@@ -126,14 +126,14 @@ class Reducer:
         subspace = plan.space.subspaces[place]
         count = len(indices)
         shape = _shape(values) or (count,)
-        kept, removed = subspace.check(values, shape)
+        legal, removed = subspace.check(values, shape)
         self.counts[0] += count
         first = tally.refused(place)
         self.counts[first : first + len(removed)] += np.array(removed, np.int64)
-        present = np.flatnonzero(kept)
+        present = np.flatnonzero(legal)
         if not len(present):
             return None
-        values, inside = _within(values, kept, len(present))
+        values, inside = _within(values, legal, len(present))
         shape = inside.shape
         valid, metrics = metrics_of(self.evaluate, subspace.family, values, plan, shape)
         values.update(metrics)
@@ -151,12 +151,12 @@ class Reducer:
             )
             for objective in plan.objectives
         ]
-        known = good.copy()
+        complete = good.copy()
         for column in objectives:
-            known &= np.isfinite(column)
-        self.counts[-2] += np.count_nonzero(good) - np.count_nonzero(known)
-        self.counts[-1] += np.count_nonzero(known)
-        rows = np.flatnonzero(known)
+            complete &= np.isfinite(column)
+        self.counts[-2] += np.count_nonzero(good) - np.count_nonzero(complete)
+        self.counts[-1] += np.count_nonzero(complete)
+        rows = np.flatnonzero(complete)
         if not len(rows):
             return None
         columns = [column[rows] for column in objectives]
@@ -164,9 +164,9 @@ class Reducer:
         near = self.front.screen(columns)
         self.front.add(np.stack([column[near] for column in columns], axis=1), numbers[near])
         for top, best in zip(plan.tops, self.best, strict=True):
-            figure = top.objective.sign * top.objective.expression(values)
-            figure = np.broadcast_to(np.asarray(figure, np.float64), (len(present),))
-            best.add(figure[rows], numbers)
+            amount = top.objective.sign * top.objective.expression(values)
+            amount = np.broadcast_to(np.asarray(amount, np.float64), (len(present),))
+            best.add(amount[rows], numbers)
         if plan.keep == "all":
             self.rows.append(numbers)
         if plan.sample is None:
@@ -200,13 +200,13 @@ class Reducer:
         subject = self._subjects[place]
         if subject is None:
             return
-        figures = subject(values)
-        if getattr(figures, "dtype", np.dtype(object)).kind not in "iuf":
+        amounts = subject(values)
+        if getattr(amounts, "dtype", np.dtype(object)).kind not in "iuf":
             return
-        figures = np.broadcast_to(np.asarray(figures, np.float64), valid.shape)[valid]
-        if len(figures):
-            self.lowest[place] = np.fmin(self.lowest[place], np.fmin.reduce(figures))
-            self.highest[place] = np.fmax(self.highest[place], np.fmax.reduce(figures))
+        amounts = np.broadcast_to(np.asarray(amounts, np.float64), valid.shape)[valid]
+        if len(amounts):
+            self.lowest[place] = np.fmin(self.lowest[place], np.fmin.reduce(amounts))
+            self.highest[place] = np.fmax(self.highest[place], np.fmax.reduce(amounts))
 
     # -- results -----------------------------------------------------------------------------
 

@@ -98,13 +98,13 @@ class _Near:
 
     def need(self, values: Floats) -> Floats:
         """Return how much better a point has to be in all objectives for nothing to beat it."""
-        mine = self.worse(values)
-        need = np.full(len(mine), -np.inf)
+        worse = self.worse(values)
+        need = np.full(len(worse), -np.inf)
         for start in range(0, len(self.front), _FRONT):
             some = self.front[start : start + _FRONT]
-            by = np.full((len(mine), len(some)), np.inf)
-            for axis in range(mine.shape[1]):
-                np.minimum(by, mine[:, axis, None] - some[None, :, axis], out=by)
+            by = np.full((len(worse), len(some)), np.inf)
+            for axis in range(worse.shape[1]):
+                np.minimum(by, worse[:, axis, None] - some[None, :, axis], out=by)
             need = np.maximum(need, by.max(axis=1))
         return need
 
@@ -172,8 +172,8 @@ def ask(
     missing = [each for each in dict.fromkeys(asked) if each not in known.known]
     work: Callable[[Question], Figures] = partial(answered, costs=known.costs, workloads=workloads)
     progress(0, len(missing))
-    for done, (each, figures) in enumerate(executor.run(work, missing), 1):
-        known.known[each] = figures
+    for done, (each, metrics) in enumerate(executor.run(work, missing), 1):
+        known.known[each] = metrics
         progress(done, len(missing))
 
 

@@ -270,17 +270,17 @@ class Subspace:
         removed : list of int
             How many each of `refusals` removed that those before it had not.
         """
-        kept = np.ones(shape, np.bool_)
+        legal = np.ones(shape, np.bool_)
         removed = []
         conditions = self.derive(values)
         conditions += [constraint.expression(values) for constraint in self.constraints]
-        left = kept.size
+        left = legal.size
         for condition in conditions:
-            kept &= condition
-            remaining = int(np.count_nonzero(kept))
+            legal &= condition
+            remaining = int(np.count_nonzero(legal))
             removed.append(left - remaining)
             left = remaining
-        return kept, removed
+        return legal, removed
 
 
 def _outside(item: Derived) -> str:
@@ -352,14 +352,14 @@ class Space:
             subspace = self.subspaces[place]
             segment, inside = divmod(local, subspace.segment)
             end = min(subspace.segment, inside + longest, inside + stop - start)
-            own, round_ = subspace.own(longest)
+            numeric, round_ = subspace.own(longest)
             before = -inside % round_  # points up to where those axes begin again
             if before or end - inside < round_:
-                own, end = 0, min(end, inside + before) if before else end
+                numeric, end = 0, min(end, inside + before) if before else end
             else:
                 end -= (end - inside) % round_
             categories = subspace.digits(segment * subspace.segment)[: subspace.categories]
-            yield Run(place, tuple(categories), inside, end, start, own)
+            yield Run(place, tuple(categories), inside, end, start, numeric)
             start += end - inside
 
     def values(self, run: Run) -> Values:

@@ -99,8 +99,8 @@ class Structural:
         arrays = [column.ravel() for column in np.broadcast_arrays(*varying.values())]
         count = arrays[0].size if arrays else 1
         shape = np.broadcast_shapes(*(column.shape for column in varying.values())) or (1,)
-        behind = is_limited(fixed, varying)
-        names = metric_names(workloads, fixed.get(DEVICE), behind_memory=behind)
+        limited = is_limited(fixed, varying)
+        names = metric_names(workloads, fixed.get(DEVICE), behind_memory=limited)
         result = {name: np.full(count, np.nan) for name in names}
         valid = np.ones(count, bool)
         rows: Sequence[int] = range(count)
@@ -110,14 +110,14 @@ class Structural:
             valid = whole["valid"].astype(bool).ravel()
             rows = np.flatnonzero(np.broadcast_to(lacking(closed), shape).ravel()).tolist()
         for row in rows:
-            own = {name: column[row] for name, column in zip(varying, arrays, strict=True)}
-            values = {**fixed, **own}
-            figures = self.answer(question(family, values, technology), workloads)
-            if figures == "":
+            point = {name: column[row] for name, column in zip(varying, arrays, strict=True)}
+            values = {**fixed, **point}
+            metrics = self.answer(question(family, values, technology), workloads)
+            if metrics == "":
                 valid[row] = False
-            elif not isinstance(figures, str):
+            elif not isinstance(metrics, str):
                 for name in names:
-                    value = figures.get(name)
+                    value = metrics.get(name)
                     result[name][row] = np.nan if value is None else value
         return {name: each.reshape(shape) for name, each in {**result, "valid": valid}.items()}
 
@@ -153,12 +153,12 @@ def questions(plan: Plan, points: Points) -> Iterator[tuple[int, Question]]:
         values = parameters_of(plan, group)
         family = plan.space.subspaces[group.place].family
         for place, where in enumerate(group.where):
-            own = {
+            local = {
                 name: value[place] if isinstance(value, np.ndarray) and value.ndim else value
                 for name, value in values.items()
             }
-            technology = str(own.get(TECHNOLOGY, ""))
-            yield int(points.numbers[where]), question(family, own, technology)
+            technology = str(local.get(TECHNOLOGY, ""))
+            yield int(points.numbers[where]), question(family, local, technology)
 
 
 def lacking(found: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:

@@ -187,8 +187,8 @@ class Tree:
         latest = terms.max(0)
         if not self._each:
             return np.asarray(latest + self._base)
-        known = np.where(latest > -inf, latest, 0.0)
-        weights = np.exp2((terms - known) / self._each).sum(0)
+        finite = np.where(latest > -inf, latest, 0.0)
+        weights = np.exp2((terms - finite) / self._each).sum(0)
         with np.errstate(divide="ignore"):
             return np.asarray(latest + self._base + self._each * np.log2(weights))
 
@@ -286,9 +286,9 @@ def simple_bits(words: Nets, constant: int) -> Places:
         Nets, shape (words, n).
     constant : int
     """
-    own = words != constant
-    own[:, 1:] &= words[:, 1:] != words[:, :-1]
-    return np.asarray(own.sum(0) <= 1)
+    variable = words != constant
+    variable[:, 1:] &= words[:, 1:] != words[:, :-1]
+    return np.asarray(variable.sum(0) <= 1)
 
 
 def running(out: Nets, ins: Nets, costs: Costs) -> Dense:

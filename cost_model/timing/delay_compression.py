@@ -21,13 +21,13 @@ BEND = "bend"
 
 def bent(sum_ns: Any, timing: Mapping[str, Any]) -> Any:
     """Return how long what is inside a design takes, in ns, by the sum of its steps."""
-    if not (bend := timing.get(BEND)):
+    if not (law := timing.get(BEND)):
         return sum_ns
-    return bend["ns"] * np.power(np.maximum(sum_ns, 0.0) / bend["ns"], bend["exponent"])
+    return law["ns"] * np.power(np.maximum(sum_ns, 0.0) / law["ns"], law["exponent"])
 
 
 def straight(taken_ns: Any, timing: Mapping[str, Any]) -> Any:
     """Return the sum of the steps of what takes a time, in ns: the reverse of `bent`."""
-    if not (bend := timing.get(BEND)):
+    if not (law := timing.get(BEND)):
         return taken_ns
-    return bend["ns"] * np.power(np.maximum(taken_ns, 0.0) / bend["ns"], 1 / bend["exponent"])
+    return law["ns"] * np.power(np.maximum(taken_ns, 0.0) / law["ns"], 1 / law["exponent"])

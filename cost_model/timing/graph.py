@@ -155,8 +155,8 @@ class Timer:
 
     def _time(self, name: str, arrivals: Times) -> _Timed:
         key = (name, arrivals.tobytes())
-        if (known := self._timed.get(key)) is not None:
-            return known
+        if (cached := self._timed.get(key)) is not None:
+            return cached
         module = self._compiled[name]
         at = module.initial.copy()
         at[module.inputs] = np.maximum(at[module.inputs], arrivals)

@@ -93,8 +93,8 @@ class _Unit:
     def __init__(self, mapped: Mapped) -> None:
         blocks = self.blocks = mapped.blocks
         self.origin = mapped.gates.origin
-        own = mapped.unit.module.name
-        self.prefix = "" if own == TOP else f"{own}."
+        local = mapped.unit.module.name
+        self.prefix = "" if local == TOP else f"{local}."
         self.best, self.luts = mapped.cover.best, len(mapped.cover.roots())
         sinks = zip(blocks.sinks, mapped.sinks, strict=True)
         self.node_of = {old >> 1: new >> 1 for old, new in sinks}

@@ -41,14 +41,14 @@ def product(out: Nets, a: Nets, b: Nets, costs: Costs) -> Dense:
     words = np.minimum(column[:, 0] // (1 if short < 4 else 2) + 1, digits)
     levels = np.array([[sum_levels(count)] for count in words.tolist()], np.float64)
     crossed = np.maximum(column - 1.0, 0.0)
-    own: dict[str, Times] = (
+    times: dict[str, Times] = (
         {"gate": np.ones((width, 1)), "compress": levels, "adder": np.ones((width, 1)),
          "adder_level": np.log2(1.0 + crossed), "adder_bit": crossed}
         if short < 4
         else {"multiplier": np.ones((width, 1)), "multiplier_level": levels,
               "multiplier_bit": crossed}
     )  # fmt: skip
-    steps = {kind: np.broadcast_to(count, reaches.shape) for kind, count in own.items()}
+    steps = {kind: np.broadcast_to(count, reaches.shape) for kind, count in times.items()}
     return Dense(out, np.concatenate([a, b]), steps, reaches, costs)
 
 

@@ -44,8 +44,8 @@ def compare(designs: Sequence[Sample], name: str) -> Iterator[tuple[str, str, Er
         for family in (ALL, *dict.fromkeys(family for family, _, _ in compared)):
             pairs = [
                 (error, amounts[metric])
-                for own, errors, amounts in compared
-                if family in (ALL, own) and np.isfinite(error := errors.get(metric, np.nan))
+                for member, errors, amounts in compared
+                if family in (ALL, member) and np.isfinite(error := errors.get(metric, np.nan))
             ]
             if pairs:
                 errors_only = [error for error, _ in pairs]

@@ -122,12 +122,12 @@ def save(points: Sequence[Point], seed: int, *, closed_forms: bool = False) -> N
         Whether those of FPGAs are of closed forms, whose range is extended to the designs.
     """
     for name in dict.fromkeys(p.technology for p in points):
-        mine = [p for p in points if p.technology == name]
+        local = [p for p in points if p.technology == name]
         fpga_forms = closed_forms and installed(name).kind == "fpga"
         stated = with_closed_form_errors if fpga_forms else with_structure_errors
         path = costs_of(name)
         assert path is not None  # it has a table
-        write(path, stated(technology(name), mine, {"seed": seed, "designs": len(mine)}))
+        write(path, stated(technology(name), local, {"seed": seed, "designs": len(local)}))
 
 
 def with_structure_errors(

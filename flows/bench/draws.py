@@ -108,9 +108,9 @@ def _draws(
     while True:
         for name in names:
             # Each has random numbers of its own: how many one took changes no other.
-            own = random.Random(f"held out {seed} {name} {number}")
-            wanted = math.exp(own.uniform(math.log(SMALLEST), math.log(max(SMALLEST, size_limit))))
-            config = _of_size(name, own, wanted, size_limit, given)
+            rng = random.Random(f"held out {seed} {name} {number}")
+            wanted = math.exp(rng.uniform(math.log(SMALLEST), math.log(max(SMALLEST, size_limit))))
+            config = _of_size(name, rng, wanted, size_limit, given)
             if config is not None:
                 yield config
         number += 1

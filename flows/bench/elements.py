@@ -110,9 +110,9 @@ def mapped_rows(options: argparse.Namespace) -> Iterator[Row]:
     """Map the arrays that the options select."""
     for technology, topology, pe, registers, final_adder, period in points(options):
         array = {**TOPOLOGIES[topology], "pe": pe}
-        given = {"encoding": options.encoding, "carry_spacing": options.carry_spacing}
+        options_of_digits = {"encoding": options.encoding, "carry_spacing": options.carry_spacing}
         if pe != "mac":
-            array |= {name: value for name, value in given.items() if value is not None}
+            array |= {name: value for name, value in options_of_digits.items() if value is not None}
         if pe in SERIAL and "depth" in array:
             array["depth"] = DEPTHS[topology] if pe == "serial_group" else GROUP_TERMS
         pipeline = {"pe": registers, **({"final_adder": final_adder} if final_adder else {})}

@@ -84,7 +84,7 @@ def sweep_row(folder: Path, depth: int, jobs: int) -> Row:
     seconds, busy = time.perf_counter() - start, processor_s() - busy
     speed = outcome.evaluated / busy
     # The largest worker counts for every one of them.
-    own, worker = (mebibytes(resource.getrusage(who).ru_maxrss) for who in WHO)
+    parent, worker = (mebibytes(resource.getrusage(who).ru_maxrss) for who in WHO)
     return {
         "points": f"{outcome.evaluated:.0e}",
         "processes": jobs,
@@ -93,7 +93,7 @@ def sweep_row(folder: Path, depth: int, jobs: int) -> Row:
         "million a processor s": speed / 1e6,
         "of the model": speed / bare,
         "front": len(outcome.front),
-        "MiB": own + (jobs * worker if jobs > 1 else 0),
+        "MiB": parent + (jobs * worker if jobs > 1 else 0),
     }
 
 

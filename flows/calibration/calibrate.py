@@ -60,15 +60,15 @@ def calibrate(
     """
     if installed(technology).kind == "fpga":
         return _fpga(technology, progress, designs, structure=structure)
-    known = calibrated(technology) if is_calibrated(technology) else Technology(technology, {})
-    if structure or not known.structure:
+    tech = calibrated(technology) if is_calibrated(technology) else Technology(technology, {})
+    if structure or not tech.structure:
         measured = structural.measured(technology, progress, designs)
-        known = replace(
-            known,
+        tech = replace(
+            tech,
             structure=structural.table(technology, measured),
             timing=delays.table(technology, measured),
         )
-    return closed_forms.table(known, closed_forms.designs(designs, progress))
+    return closed_forms.table(tech, closed_forms.designs(designs, progress))
 
 
 def _fpga(
@@ -79,18 +79,18 @@ def _fpga(
             f"{technology!r} cannot be calibrated: its data file has no `rules`, what components"
             " become there"
         )
-    known = calibrated(technology) if is_calibrated(technology) else Technology(technology, {})
+    tech = calibrated(technology) if is_calibrated(technology) else Technology(technology, {})
     if structure:
         mapped = structural_fpga.measured(technology, progress, designs)
-        known = replace(known, structure=structural_fpga.table(technology, mapped))
+        tech = replace(tech, structure=structural_fpga.table(technology, mapped))
         if technology in placed() and not placer(technology).untimed:
             timed, spreads = delays_fpga.measured(technology, progress, designs)
-            known = replace(known, timing=delays_fpga.table(technology, timed, spreads))
-        return known
+            tech = replace(tech, timing=delays_fpga.table(technology, timed, spreads))
+        return tech
     points = list(calibration_points())[:designs]
     measured: list[Any] = []
     for number, values in enumerate(points):
         progress(number, len(points))
         measured.append(fpga.measure(values, technology))
     table = fit_fpga.table(technology, measured)
-    return replace(table, structure=known.structure, timing=known.timing)
+    return replace(table, structure=tech.structure, timing=tech.timing)

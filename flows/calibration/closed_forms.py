@@ -218,7 +218,7 @@ def costs_of(sample: Sample, tech: Technology) -> Costs:
     """Return what the structure of a design costs."""
     parts, modules = parts_of(sample.config), sample.design.modules
     prices = tech.structure["costs"]
-    own = {
+    local = {
         name: np.array([cost(prices[quantity], counts) for quantity in QUANTITIES])
         for name, counts in sample.components.items()
     }
@@ -226,7 +226,7 @@ def costs_of(sample: Sample, tech: Technology) -> Costs:
     inside: dict[str, dict[str | None, Array]] = {}
     operators: dict[str, Array] = {}
     for name in reversed(sample.design.counts):  # what is in a module before the module
-        result: dict[str | None, Array] = {owners[name]: own[name]}
+        result: dict[str | None, Array] = {owners[name]: local[name]}
         for instance in modules[name].instances:
             for part, costs in inside[instance.module].items():
                 # What has no part of its own belongs to that of the module it is in.
@@ -241,19 +241,19 @@ def costs_of(sample: Sample, tech: Technology) -> Costs:
 
 def _equations(sample: Sample, costs: Costs, place: int) -> tuple[list[Equation], list[float]]:
     """Return equations for one quantity, and their weights."""
-    what = str(sample.config.resolved())
+    description = str(sample.config.resolved())
     named = {part.name for part in parts_of(sample.config) if part.modules}
     whole = total(*sample.bill.values())
     rest = total(*(counts for name, counts in sample.bill.items() if name not in named))
     amount = float(sum(quantities[place] for quantities in costs.inside.values()))
-    equations, weights = [Equation(what, whole, amount)], [1.0]
+    equations, weights = [Equation(description, whole, amount)], [1.0]
     inside = {name: sample.bill[name] for name in named} | {None: rest}
     for part, counts in inside.items():
-        mine = float(costs.inside.get(part, np.zeros(len(QUANTITIES)))[place])
-        held = [kind for kind in counts if is_operator(kind)]
-        if part in costs.inside and mine > 0 and not held:
-            equations.append(Equation(f"{part} of {what}", counts, mine))
-            weights.append(PART * math.sqrt(mine / amount))
+        amount_of_part = float(costs.inside.get(part, np.zeros(len(QUANTITIES)))[place])
+        operators = [kind for kind in counts if is_operator(kind)]
+        if part in costs.inside and amount_of_part > 0 and not operators:
+            equations.append(Equation(f"{part} of {description}", counts, amount_of_part))
+            weights.append(PART * math.sqrt(amount_of_part / amount))
     for kind, quantities in costs.operators.items():
         equations.append(Equation(kind, {kind: 1.0}, float(quantities[place])))
         weights.append(PART)
@@ -282,8 +282,8 @@ def fitted(found: Sequence[tuple[Sample, Costs]], tech: Technology) -> Technolog
     for place, quantity in enumerate(QUANTITIES):
         equations, weights = [], []
         for sample, costs in found:
-            mine, weighed = _equations(sample, costs, place)
-            equations += mine
+            of_sample, weighed = _equations(sample, costs, place)
+            equations += of_sample
             weights += weighed
         prices[quantity] = fit_robust(equations, weights)
     delays: dict[str, float] = {}
@@ -302,11 +302,11 @@ def errors_of(sample: Sample, costs: Costs, tech: Technology) -> dict[str, float
     The power is that at the clock asked for, or at the Fmax of each if that is lower.
     """
     clock = sample.config.target.clock_mhz
-    bill = total(*sample.bill.values())
-    area, leakage, energy = (float(tech.cost(quantity, bill)) for quantity in QUANTITIES)
+    counts = total(*sample.bill.values())
+    area, leakage, energy = (float(tech.cost(quantity, counts)) for quantity in QUANTITIES)
     fmax = 1000 / float(tech.delay_ns(list(sample.paths), clock))
-    mine = {"area": area, "power": leakage + energy * np.fmin(clock, fmax), "fmax": fmax}
-    return {metric: mine[metric] / amount - 1 for metric, amount in costs.metrics(sample).items()}
+    ours = {"area": area, "power": leakage + energy * np.fmin(clock, fmax), "fmax": fmax}
+    return {metric: ours[metric] / amount - 1 for metric, amount in costs.metrics(sample).items()}
 
 
 def table(tech: Technology, designs: Sequence[Sample]) -> Technology:

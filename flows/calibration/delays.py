@@ -116,7 +116,7 @@ def _fit(
     gate = float(np.median(target / np.array([_row(path, kinds)[:-1] @ usual for path in first])))
     usual = usual * gate
     ns, best, least = usual, usual, np.inf
-    known: list[list[Array]] = [[] for _ in measured]
+    tried: list[list[Array]] = [[] for _ in measured]
     errors: list[float] = []
     for _ in range(_ROUNDS):
         times = dict(zip(kinds, ns.tolist(), strict=True))
@@ -125,20 +125,24 @@ def _fit(
         if float(np.abs(result).mean()) < least:
             least, best, errors = float(np.abs(result).mean()), ns, result.tolist()
         fresh = False
-        for each, rows, path in zip(measured, known, paths, strict=True):
+        for each, rows, path in zip(measured, tried, paths, strict=True):
             row = _row(path, kinds, each.outside_ns)
             if not any(np.allclose(row, other) for other in rows):
                 rows.append(row)
                 fresh = True
         if not fresh:
             break
-        ns = _fitted([np.array(rows) for rows in known], target, ns, usual, bend)
+        ns = _fitted([np.array(rows) for rows in tried], target, ns, usual, bend)
     # Least squares of relative errors leave delays too short on average, and frequencies too high.
     ratios = 1.0 + np.array(errors)
     centre = float(np.exp(-np.log(ratios).mean()))
     errors = (ratios * centre - 1.0).tolist()
     best = best * centre ** (1.0 / bend["exponent"] if bend else 1.0)
-    return dict(zip(kinds, best.tolist(), strict=True)), errors, [np.array(rows) for rows in known]
+    return (
+        dict(zip(kinds, best.tolist(), strict=True)),
+        errors,
+        [np.array(rows) for rows in tried],
+    )
 
 
 def bend_of(measured: Sequence[Timed]) -> dict[str, float] | None:

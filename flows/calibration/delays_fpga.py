@@ -76,8 +76,8 @@ def measured(
     ToolMissing, CheckFailed
         As `flows.pnr.pnr.place_and_route`.
     """
-    known = designs()
-    chosen = [known[number] for number in TIMED][:count]
+    candidates = designs()
+    chosen = [candidates[number] for number in TIMED][:count]
     results: list[Timed] = []
     spreads: list[float] = []
     for config in chosen:

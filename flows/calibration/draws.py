@@ -93,8 +93,8 @@ def drawn(name: str, draw: Draw) -> FamilyConfig:
     """
     for _ in range(_ATTEMPTS):
         values = {"name": NAME, "family": name, **_core(name, draw)}
-        for given, choices in draw.given.items():
-            *path, last = given.split(".")
+        for parameter, choices in draw.given.items():
+            *path, last = parameter.split(".")
             place = values
             for key in path:
                 place = place.setdefault(key, {})

@@ -58,11 +58,11 @@ def fit_robust(equations: Sequence[Equation], weights: Sequence[float]) -> dict[
     kinds = sorted({kind for e in equations for kind, n in e.counts.items() if n})
     matrix = np.array([[e.counts.get(kind, 0.0) for kind in kinds] for e in equations], np.float64)
     scaled = matrix / np.array([e.measured for e in equations])[:, None]
-    given = np.array(weights)
-    solution = non_negative(scaled * given[:, None], given)
+    base = np.array(weights)
+    solution = non_negative(scaled * base[:, None], base)
     for _ in range(4):
         errors = np.abs(scaled @ solution - 1)
-        weight = given / np.sqrt(np.maximum(errors, SMALL))
+        weight = base / np.sqrt(np.maximum(errors, SMALL))
         solution = non_negative(scaled * weight[:, None], weight)
     return dict(zip(kinds, solution.tolist(), strict=True))
 

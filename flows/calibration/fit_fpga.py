@@ -45,8 +45,8 @@ def table(target: str, measured: Sequence[Used]) -> Technology:
     equations: list[Equation] = []
     operators: dict[str, Mapping[str, int]] = {}
     for used in measured:
-        mine, result = lut_equations(used, target)
-        equations += mine
+        of_core, result = lut_equations(used, target)
+        equations += of_core
         operators |= result
     floats = {kind: dict(resources) for kind, resources in operators.items()}
     luts, errors = fit([e for e in equations if e.measured > 0])
@@ -82,8 +82,8 @@ def table(target: str, measured: Sequence[Used]) -> Technology:
 
 def estimate_of(tech: Technology, values: Mapping[str, Any], resource: str) -> float:
     """Return how many of a resource a core takes by a table."""
-    bills = _bills(values, tech.name).values()
-    return float(sum(tech.cost(resource, bill) for _, bill in bills))  # type: ignore[arg-type]
+    parts = _bills(values, tech.name).values()
+    return float(sum(tech.cost(resource, counts) for _, counts in parts))  # type: ignore[arg-type]
 
 
 def _bills(values: Mapping[str, Any], target: str) -> dict[str, tuple[Part, dict[str, float]]]:
@@ -106,8 +106,8 @@ def lut_equations(used: Used, target: str) -> tuple[list[Equation], dict[str, Ma
     operators : dict
         Kind of each floating-point operator: the resources of one.
     """
-    bills = _bills(used.values, target)
-    parts = tuple(part for part, _ in bills.values())
+    counts_of = _bills(used.values, target)
+    parts = tuple(part for part, _ in counts_of.values())
     luts = dict.fromkeys((part.name for part in parts if part.modules), 0.0)
     rest, operators = 0.0, {}
     for module, (count, resources) in used.parts.items():
@@ -115,18 +115,18 @@ def lut_equations(used: Used, target: str) -> tuple[list[Equation], dict[str, Ma
         if kind := operator_kind(short):
             operators[kind] = resources
             continue
-        mine = None if short == NAME else owner(short, parts)
-        if mine is None:
+        part_name = None if short == NAME else owner(short, parts)
+        if part_name is None:
             rest += count * resources["luts"]
         else:
-            luts[mine] += count * resources["luts"]
+            luts[part_name] += count * resources["luts"]
     together: dict[str, float] = {}
     equations = []
-    for name, (part, counts) in bills.items():
-        own = {k: n for k, n in without_operators(counts).items() if k not in _FREE}
+    for name, (part, counts) in counts_of.items():
+        logic = {k: n for k, n in without_operators(counts).items() if k not in _FREE}
         if part.modules and luts[name]:
-            equations.append(Equation(f"{name} of {used.values}", own, luts[name]))
+            equations.append(Equation(f"{name} of {used.values}", logic, luts[name]))
         elif not part.modules:
-            for kind, n in own.items():
+            for kind, n in logic.items():
                 together[kind] = together.get(kind, 0.0) + n
     return [*equations, Equation(f"rest of {used.values}", together, rest)], operators

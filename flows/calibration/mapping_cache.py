@@ -38,13 +38,13 @@ def map_cached(
         _flow(), _library(technology, tuple(map(str, liberty_files))), text_digest(verilog),
         top, technology, recipe, clock_ps, list(keep), sorted(options.items()),
     ]  # fmt: skip
-    kept = Document("mapped", text_digest(json.dumps(parts)))
+    entry = Document("mapped", text_digest(json.dumps(parts)))
     with suppress(ValueError, KeyError, TypeError):
-        return Mapped.of_document(kept.read())
+        return Mapped.of_document(entry.read())
     mapped = map_core(
         verilog, top, technology, recipe, clock_ps, keep, liberty_files=liberty_files, **options
     )
-    kept.write(mapped.document())
+    entry.write(mapped.document())
     return mapped
 
 

@@ -58,9 +58,9 @@ def fitted(technology: str, bit: float) -> tuple[float, float, float]:
     """
     areas = np.array([area(technology, *widths) for widths in WIDTHS])
     rows = np.array([(wide - narrow, (wide - narrow) ** 2) for wide, narrow in WIDTHS], float)
-    known = np.array([bit * wide * narrow for wide, narrow in WIDTHS])
-    result, *_ = np.linalg.lstsq(rows / areas[:, None], (areas - known) / areas, rcond=None)
-    error = np.abs(rows @ result + known - areas) / areas
+    common = np.array([bit * wide * narrow for wide, narrow in WIDTHS])
+    result, *_ = np.linalg.lstsq(rows / areas[:, None], (areas - common) / areas, rcond=None)
+    error = np.abs(rows @ result + common - areas) / areas
     return float(result[0]), float(result[1]), float(error.mean())
 
 

@@ -198,7 +198,7 @@ def held_out_points(seed: int, count: int) -> list[Values]:
     Some have rows of totals in block memories.
     """
     draw = random.Random(seed)
-    known = list(calibration_points())
+    calibrated = list(calibration_points())
     kinds = [_any_systolic, _any_ternary]
     points: list[Values] = []
     while len(points) < count:
@@ -207,7 +207,7 @@ def held_out_points(seed: int, count: int) -> list[Values]:
             config_of(values)
         except (ConfigError, ValueError):
             continue
-        if values not in known and values not in points:
+        if values not in calibrated and values not in points:
             points.append(values)
     return points
 

@@ -96,8 +96,8 @@ def designs() -> list[FamilyConfig]:
 
 def _outline(verilog: str, top: str) -> outline.Outline:
     """Return the hierarchy of Verilog; kept, as it takes a run of Yosys."""
-    kept = Document("outline", text_digest("\n".join([verilog, top, str(versions())])))
-    document = kept.read()
+    entry = Document("outline", text_digest("\n".join([verilog, top, str(versions())])))
+    document = entry.read()
     if document is None:
         with tempfile.TemporaryDirectory(prefix="hwgen-calibrate-") as work:
             (Path(work) / "design.v").write_text(verilog, encoding="utf-8")
@@ -107,7 +107,7 @@ def _outline(verilog: str, top: str) -> outline.Outline:
             "inside": {name: dict(inside) for name, inside in result.inside.items()},
             "marked": sorted(result.marked),
         }  # fmt: skip
-        kept.write(document)
+        entry.write(document)
     return outline.Outline(**{**document, "marked": frozenset(document["marked"])})
 
 
@@ -304,15 +304,15 @@ def _modules(m: Measured) -> list[Equation]:
     short = {
         name: TOP if name == NAME else name.removeprefix(f"{NAME}_") for name in m.mapped.parts
     }
-    own = components(m.design)
-    kept = set(short.values()) - {TOP}
-    if not kept:
+    local = components(m.design)
+    separate = set(short.values()) - {TOP}
+    if not separate:
         return []
 
     def inside(name: str) -> Counter[str]:
-        result = Counter(own[name])
+        result = Counter(local[name])
         for instance in m.design.modules[name].instances:
-            if instance.module not in kept:
+            if instance.module not in separate:
                 for kind, n in inside(instance.module).items():
                     result[kind] += n
         return result

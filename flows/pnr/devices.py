@@ -12,9 +12,9 @@ from hwgen.technologies.fpga_model import Fpga, PlaceAndRoute
 def placer(family: str) -> PlaceAndRoute:
     """Return place and route for an FPGA family, or raise `InputError`."""
     if family in technologies():
-        known = technologies()[family]
-        if isinstance(known, Fpga) and known.place_and_route:
-            return _runnable(known.place_and_route, family)
+        tech = technologies()[family]
+        if isinstance(tech, Fpga) and tech.place_and_route:
+            return _runnable(tech.place_and_route, family)
     placeable = placed()
     raise InputError(
         f"there is no place and route for {family!r}{did_you_mean(family, placeable)}; there is for"
@@ -61,13 +61,13 @@ def choose(
     """
     chosen = placer(family)
     asked = (device or chosen.device).lower()
-    known = {name.lower(): name for name in chosen.devices}
-    if asked not in known:
+    by_name = {name.lower(): name for name in chosen.devices}
+    if asked not in by_name:
         raise InputError(
-            f"{asked!r} is not a device of {family}{did_you_mean(asked, known)};"
+            f"{asked!r} is not a device of {family}{did_you_mean(asked, by_name)};"
             f" there are {', '.join(chosen.devices)}"
         )
-    device = known[asked]
+    device = by_name[asked]
     packages = chosen.devices[device]
     names = {name.lower(): name for name in packages}
     package = (package or packages[0]).lower()

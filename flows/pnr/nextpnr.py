@@ -132,16 +132,16 @@ def _timing(report: Mapping[str, Any]) -> dict[str, Any]:
     if not clocks:
         return {}
     worst = min(clocks, key=lambda name: clocks[name]["achieved"])
-    figures: dict[str, Any] = {
+    metrics: dict[str, Any] = {
         "fmax_mhz": clocks[worst]["achieved"],
         "critical_path_ns": 1000 / clocks[worst]["achieved"],
     }
     edge = re.compile(rf"(posedge|negedge) {re.escape(worst)}")
     for path in report["critical_paths"]:
         if edge.fullmatch(path["from"]) and edge.fullmatch(path["to"]):
-            figures["path_start"] = _signal(path["path"][0]["from"]["cell"])
-            figures["path_end"] = _signal(path["path"][-1]["to"]["cell"])
-    return figures
+            metrics["path_start"] = _signal(path["path"][0]["from"]["cell"])
+            metrics["path_end"] = _signal(path["path"][-1]["to"]["cell"])
+    return metrics
 
 
 _CELLS = "SB_|TRELLIS_FF|FD1P3|DFF|CC_|MULT|P?DP[A-Z]*[0-9]|SDPX?9?B|CCU2|LUT[1-4]|ALU"

@@ -160,15 +160,15 @@ def with_open_inputs(netlist: bytes, inputs: Mapping[str, str]) -> bytes:
 
 def _frame_pins(part: Part) -> str | None:
     """Return the pins of a frame, if nextpnr must be told them."""
-    known = part.placer.frame_pins
-    if not known:
+    available = part.placer.frame_pins
+    if not available:
         return None
-    if part.package not in known:
+    if part.package not in available:
         raise InputError(
             f"no pins of the {part.package} are known, and nextpnr chooses none for {part.target};"
-            f" take one of {', '.join(known)}, or assign pins with --io pins --pins FILE"
+            f" take one of {', '.join(available)}, or assign pins with --io pins --pins FILE"
         )
-    ports = zip(register_frame.PORTS, known[part.package], strict=True)
+    ports = zip(register_frame.PORTS, available[part.package], strict=True)
     return "".join(part.placer.pin.format(port=port, pin=pin) + "\n" for port, pin in ports)
 
 
@@ -222,7 +222,7 @@ def _result(
 ) -> PnrResult:
     """Return what the seeds say together; `source` is the digest of the Verilog."""
     seeds = tuple(outcome.result for outcome in outcomes)
-    figures = [seed.fmax_mhz for seed in seeds if seed.fmax_mhz is not None]
+    frequencies = [seed.fmax_mhz for seed in seeds if seed.fmax_mhz is not None]
     files = {"netlist.json": job.netlist}
     for outcome in outcomes:
         files.update(outcome.files)
@@ -236,9 +236,9 @@ def _result(
         recipe=recipe,
         clock_target_mhz=job.clock_mhz,
         io=io,
-        fmax_min_mhz=min(figures, default=None),
-        fmax_median_mhz=statistics.median(figures) if figures else None,
-        fmax_max_mhz=max(figures, default=None),
+        fmax_min_mhz=min(frequencies, default=None),
+        fmax_median_mhz=statistics.median(frequencies) if frequencies else None,
+        fmax_max_mhz=max(frequencies, default=None),
         seeds=seeds,
         utilization=next(o.utilization for o in outcomes if o.result.failure is None),
         frame_flip_flops=frame.flip_flops if frame else None,

@@ -52,16 +52,16 @@ def frame(core: str, ports: Mapping[str, tuple[str, int]], clock: str) -> Frame:
     clock : str
         Its clock port, which is connected to a pin.
     """
-    inputs = sum(w for name, (way, w) in ports.items() if way == "input" and name != clock)
-    outputs = sum(w for way, w in ports.values() if way == "output")
+    inputs = sum(w for name, (side, w) in ports.items() if side == "input" and name != clock)
+    outputs = sum(w for side, w in ports.values() if side == "output")
     connections = [f".{clock}(clk)"]
     position = {"input": 0, "output": 0}
-    for name, (way, width) in ports.items():
+    for name, (side, width) in ports.items():
         if name == clock:
             continue
-        low = position[way]
-        position[way] += width
-        bus = "stimulus" if way == "input" else "response"
+        low = position[side]
+        position[side] += width
+        bus = "stimulus" if side == "input" else "response"
         connections.append(f".{name}({bus}[{low + width - 1}:{low}])")
     top = f"{core}{SUFFIX}"
     joined = ",\n    ".join(connections)

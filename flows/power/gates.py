@@ -85,8 +85,8 @@ class Gates:
         """
         inputs, outputs = self._ports()
         ports = [
-            f"{way} [{len(nets) - 1}:0] {name}" if len(nets) > 1 else f"{way} {name}"
-            for way, group in (("input", self.inputs), ("output", self.outputs))
+            f"{direction} [{len(nets) - 1}:0] {name}" if len(nets) > 1 else f"{direction} {name}"
+            for direction, group in (("input", self.inputs), ("output", self.outputs))
             for name, nets in group.items()
         ]
         sources = {net: place for place, net in _places(self.inputs)}
@@ -185,8 +185,8 @@ def _ports(module: Mapping[str, Any]) -> dict[str, dict[str, tuple[str, ...]]]:
         base, index = (match[1], int(match[2])) if match else (name, 0)
         ports[port["direction"]][base][index] = _net(port["bits"][0])
     return {
-        way: {name: tuple(bits[i] for i in range(len(bits))) for name, bits in named.items()}
-        for way, named in ports.items()
+        direction: {name: tuple(bits[i] for i in range(len(bits))) for name, bits in named.items()}
+        for direction, named in ports.items()
     }
 
 

@@ -210,8 +210,8 @@ def measure_power(
 def measurable(config: FamilyConfig, target: str) -> None:
     """Raise `InputError` unless the power of a configuration can be measured for a target."""
     if technology(target).kind != "standard_cells":
-        known = ", ".join(of_kind("standard_cells"))
-        raise InputError(f"--activity: power is known of standard cells ({known}), not of {target}")
+        names = ", ".join(of_kind("standard_cells"))
+        raise InputError(f"--activity: power is known of standard cells ({names}), not of {target}")
     if not config.ports:
         raise InputError(
             f"--activity: {config.name!r} works on memory; power is measured of cores with stream"

@@ -133,7 +133,7 @@ def read_saif(path: Path) -> Activity:
     """
     text = path.read_text(encoding="utf-8", errors="replace")
     duration = re.search(r"\(DURATION (\d+)\)", text)
-    changes = {net: _CHANGES.search(figures) for net, figures in _NET.findall(text)}
+    changes = {net: _CHANGES.search(text_of_net) for net, text_of_net in _NET.findall(text)}
     toggles = {net: int(match[1]) for net, match in changes.items() if match}
     if duration is None or not toggles or not int(duration[1]):
         raise CheckFailed(
@@ -196,10 +196,10 @@ def power_of(
             if arc and changes[pin]:
                 load = loads[net] if pin in gate.outputs else 0.0
                 internal[group] += internal_fj(arc, load, changes) * changes[pin]
-    known = any(arc for pins in arcs.values() for arc in pins.values())
+    has_arcs = any(arc for pins in arcs.values() for arc in pins.values())
     groups = {
         name: Group(
-            internal[name] * clock_mhz * 1e-6 if known else None,
+            internal[name] * clock_mhz * 1e-6 if has_arcs else None,
             switching[name] * clock_mhz * 1e-6,
             leakage[name] * 1e-6,
         )
@@ -209,7 +209,7 @@ def power_of(
     groups["clock"] = Group(None, clocking * clock_mhz * 1e-6, None)
     return PowerResult(
         workload, activity.cycles, macs, clock_mhz, voltage(library), groups, activity.mean,
-        NOTE if known else f"without the energy inside cells, which the library lacks; {NOTE}",
+        NOTE if has_arcs else f"without the energy inside cells, which the library lacks; {NOTE}",
     )  # fmt: skip
 
 

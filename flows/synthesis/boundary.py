@@ -46,7 +46,7 @@ def buffered(
     """
     modules = netlist["modules"]
     module = modules[top]
-    kept = {
+    unchanged = {
         name: _loads(modules, name, library, {})
         for name in modules
         if name != top and name not in library.cells
@@ -54,7 +54,7 @@ def buffered(
     clocks = set(module["ports"][clock]["bits"])
     sinks: dict[int, list[tuple[list[Any], int, float]]] = defaultdict(list)
     for cell in module["cells"].values():
-        loads = kept.get(cell["type"], {})
+        loads = unchanged.get(cell["type"], {})
         if macro := (macros or {}).get(cell["type"]):
             loads = {
                 port: [macro.inputs[port]] * len(bits)
@@ -72,10 +72,10 @@ def buffered(
     for bit, pins in sinks.items():
         if sum(load for _, _, load in pins) <= light_ff:
             continue
-        output, room = 0, 0.0
+        output, capacity = 0, 0.0
         for bits, position, load in pins:
-            if load > room or not output:
-                output, room = free, buffer.load_ff
+            if load > capacity or not output:
+                output, capacity = free, buffer.load_ff
                 free += 1
                 module["cells"][f"$buffer${count}"] = {
                     "hide_name": 1,
@@ -87,7 +87,7 @@ def buffered(
                 }
                 count += 1
             bits[position] = output
-            room -= load
+            capacity -= load
     return count
 
 

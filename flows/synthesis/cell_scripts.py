@@ -59,18 +59,18 @@ def scripts(
     boxes: bool,
 ) -> dict[str, str]:
     """Return the scripts of Yosys and ABC by the names of their files."""
-    kept, rest = yosys_scripts(top, tech, keep, clock_ps, full_adders=full_adders)
+    of_modules, rest = yosys_scripts(top, tech, keep, clock_ps, full_adders=full_adders)
     if boxes:
         library = "read_liberty -lib cells.lib\n"
-        kept, rest = (
+        of_modules, rest = (
             script.replace(library, f"{library}read_verilog -lib macros.v\n", 1)
-            for script in (kept, rest)
+            for script in (of_modules, rest)
         )
     return {
         "map.constr": f"set_driving_cell {tech.driver}\nset_load {tech.load_ff}\n",
         "kept.abc": abc_script(recipe.kept, clock_ps),
         "rest.abc": abc_script(recipe.rest, clock_ps),
-        "kept.ys": kept,
+        "kept.ys": of_modules,
         "rest.ys": rest,
     }
 
@@ -90,7 +90,7 @@ def yosys_scripts(
     ``buffered.json``, maps the rest, and leaves ``parts.json``, the cells of each module,
     ``flat.json``, the cells of the whole, and ``netlist.v``, the whole with ports of single bits.
     """
-    kept = " ".join(f"{prefix}*" for prefix in keep)
+    patterns = " ".join(f"{prefix}*" for prefix in keep)
     abc = f"abc -liberty cells.lib -constr map.constr -D {clock_ps:.0f}"
     opt = "opt -nosdff" if tech.flip_flops.enables else "opt -nodffe -nosdff"
     first = [
@@ -101,7 +101,7 @@ def yosys_scripts(
         "proc",
         "opt_expr",
         "opt_clean",
-        f"setattr -mod -set keep_hierarchy 1 {kept}" if kept else "",
+        f"setattr -mod -set keep_hierarchy 1 {patterns}" if patterns else "",
         "flatten",
         opt,
         "memory",
@@ -150,9 +150,9 @@ def explicit_adders(verilog: str) -> str:
 
     They are called ``full_adder`` behind the prefix of the design.
     """
-    own = re.findall(r"^module (\w+_full_adder)\b", verilog, re.MULTILINE)
+    adders = re.findall(r"^module (\w+_full_adder)\b", verilog, re.MULTILINE)
     return f"""\
-(* techmap_celltype = "{" ".join(own)}" *)
+(* techmap_celltype = "{" ".join(adders)}" *)
 module explicit(clk, a, b, c, sum, carry);
   input clk, a, b, c;
   output sum, carry;

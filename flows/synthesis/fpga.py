@@ -154,7 +154,7 @@ def script(chosen: Fpga, recipe: str, top: str, keep: Sequence[str], *, whole: b
     and the flat netlist in ``netlist.json`` and ``netlist.v``.
     """
     command = " ".join([command_of(chosen, recipe), f"-top {top}"])
-    kept = " ".join(keep)
+    separate = " ".join(keep)
     products = "t:$mul" if recipe == "logic" else f"t:$mul r:Y_WIDTH<{chosen.dsp_bits} %i"
     if recipe != "logic" and chosen.dsp_narrow > 2:
         narrow = [f"t:$mul r:{side}_WIDTH<{chosen.dsp_narrow} %i %u" for side in "AB"]
@@ -162,7 +162,7 @@ def script(chosen: Fpga, recipe: str, top: str, keep: Sequence[str], *, whole: b
     steps = [
         "read_verilog design.v",
         f"hierarchy -check -top {top}",
-        f"setattr -mod -set keep_hierarchy 1 {kept}" if kept else "",
+        f"setattr -mod -set keep_hierarchy 1 {separate}" if separate else "",
         "setattr -mod -unset keep_hierarchy *" if whole else "",
         "proc",
         "opt_expr",
@@ -234,10 +234,10 @@ def map_fpga(
     flat = Counter[str]()
     parts = {}
     for name, count in counts.items():
-        own = {cell: n for cell, n in modules[name].items() if cell not in counts}
-        for cell, n in own.items():
+        local = {cell: n for cell, n in modules[name].items() if cell not in counts}
+        for cell, n in local.items():
             flat[cell] += count * n
-        parts[name] = (count, resources(chosen, own))
+        parts[name] = (count, resources(chosen, local))
     netlist = json.loads((work / "netlist.json").read_text(encoding="utf-8"))
     module = netlist["modules"][top]
     path = levels.longest(module, partial(kind_of, chosen), chosen.through)

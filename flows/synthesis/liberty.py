@@ -177,9 +177,9 @@ def prepare(
             elif kind.startswith("wire_load"):
                 continue
             elif index:
-                known = others.get((kind, argument))
-                if known is not None:
-                    if kind.endswith("_template") and known != "".join(body.split()):
+                cached = others.get((kind, argument))
+                if cached is not None:
+                    if kind.endswith("_template") and cached != "".join(body.split()):
                         raise InputError(
                             f"{name}: {kind} ({argument}) is not that of {names[0] if names else 1}"
                         )

@@ -43,17 +43,17 @@ def macro_files_of(paths: tuple[str, ...], technology: str) -> Memories:
     """
     cells = [cell for path in paths for cell in _memories_in(path)]
     names = [technology, *(name for name in of_kind("standard_cells") if name != technology)]
-    known = [result for name in names if (result := cell_library(name).memories)]
-    for memories in known:
+    libraries = [result for name in names if (result := cell_library(name).memories)]
+    for memories in libraries:
         macros = [_macro(cell, memories) for cell in cells]
         if all(macros):
             return memories.model_copy(update={"macros": tuple(macros)})
     styles = [
         f"{kind}: {' '.join(pin for pin, role in pins.items() if role not in _OPTIONAL)}"
-        for memories in known
+        for memories in libraries
         for kind, pins in memories.ports.items()
     ]
-    strange = [cell for cell in cells if not any(_macro(cell, memories) for memories in known)]
+    strange = [cell for cell in cells if not any(_macro(cell, memories) for memories in libraries)]
     path, name = (strange or cells)[0][:2]
     raise InputError(
         f"{path}: the macro {name} does not fit: it must have the pins of one of these,"

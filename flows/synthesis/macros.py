@@ -85,11 +85,11 @@ def wrapper(name: str, made: Composition, memories: Memories) -> str:
         f"    output [{ram.bits - 1}:0] r_data, input w_en, input [{bits - 1}:0] w_addr,",
         f"    input [{ram.bits - 1}:0] w_data);",
     ]
-    for way in "rw":
-        address, banks = f"{way}_addr", max(1, low - inner)
+    for port in "rw":
+        address, banks = f"{port}_addr", max(1, low - inner)
         lines += [
-            f"  wire [{inner - 1}:0] {way}_low = {_inner(address, low, inner)};",
-            f"  wire [{banks - 1}:0] {way}_bank = {_bank(address, low, inner)};",
+            f"  wire [{inner - 1}:0] {port}_low = {_inner(address, low, inner)};",
+            f"  wire [{banks - 1}:0] {port}_bank = {_bank(address, low, inner)};",
         ]
     lines += _groups(made, bits)
     for group in range(made.groups):
@@ -127,12 +127,12 @@ def _bank_of(made: Composition, memories: Memories, group: int, bank: int) -> li
     """Return the macros of a bank."""
     name = f"{group}_{bank}"
     lines = []
-    for signal, way in (("read", "r"), ("write", "w")):
-        conditions = [f"{way}_en"]
+    for signal, port in (("read", "r"), ("write", "w")):
+        conditions = [f"{port}_en"]
         if made.groups > 1:
-            conditions.append(f"{way}_group == 1'd{group}")
+            conditions.append(f"{port}_group == 1'd{group}")
         if made.deep > 1:
-            conditions.append(f"{way}_bank == {bank}")
+            conditions.append(f"{port}_bank == {bank}")
         lines.append(f"  wire {signal}_{name} = {' & '.join(f'({c})' for c in conditions)};")
     macro, width = made.macro, made.macro.width
     padded = made.wide * width

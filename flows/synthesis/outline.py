@@ -88,13 +88,13 @@ def outline(yosys: Found, top: str, work: Path, timeout: float) -> Outline:
     for name, module in modules.items():
         children: Counter[str] = Counter()
         memories = module.get("memories", {}).values()
-        own = sum(5.0 * memory["width"] * memory["size"] for memory in memories)
+        local = sum(5.0 * memory["width"] * memory["size"] for memory in memories)
         for cell in module["cells"].values():
             if cell["type"] in modules:
                 children[cell["type"]] += 1
             else:
-                own += _gates(cell)
-        gates[name], inside[name] = own, dict(children)
+                local += _gates(cell)
+        gates[name], inside[name] = local, dict(children)
     ports = {
         name: (str(port["direction"]), len(port["bits"]))
         for name, port in modules[top]["ports"].items()

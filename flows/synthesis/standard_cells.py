@@ -316,6 +316,6 @@ def _parts(modules: Mapping[str, Mapping[str, int]], top: str, library: Library)
         for cell, count in inside.items():
             counts[cell] += count * counts[name]
             waiting.append(cell)
-        own = {cell: count for cell, count in modules[name].items() if cell not in modules}
-        parts[name] = Part(counts[name], *_areas(own, library))
+        local = {cell: count for cell, count in modules[name].items() if cell not in modules}
+        parts[name] = Part(counts[name], *_areas(local, library))
     return {name: Part(counts[name], part.area, part.sequential) for name, part in parts.items()}

@@ -94,8 +94,8 @@ exit
     start = re.search(r"^Startpoint: (\S+)", text, re.MULTILINE)
     end = re.search(r"^Endpoint: (\S+)", text, re.MULTILINE)
     if not (slack and start and end):
-        told = [line for line in text.splitlines() if line.strip()][:10]
-        raise CheckFailed("\n".join(["opensta found no path:", *told]))
+        reported = [line for line in text.splitlines() if line.strip()][:10]
+        raise CheckFailed("\n".join(["opensta found no path:", *reported]))
     netlist = (work / "netlist.v").read_text(encoding="utf-8")
     names = (_signal(netlist, place[1].replace("\\", "")) for place in (start, end))
     return Timing(period_ns - float(slack[1]), *names), ""

@@ -193,7 +193,7 @@ class Blocks(Stores):
 
     def _register(self, cell: Cell) -> None:
         owner, low = self.gates.owner, cell.low
-        given = {
+        inputs = {
             pin: [bit ^ (pin in low) for bit in self.literals(cell.pins.get(pin, ()))[:1]]
             for pin in ("en", "srst")
         }
@@ -201,12 +201,12 @@ class Blocks(Stores):
         for net, data in zip(cell.pins["q"], cell.pins["d"], strict=True):
             if net < 0:
                 continue
-            data, enables, resets, to_one = self._controls(net, data, given["srst"])
+            data, enables, resets, to_one = self._controls(net, data, inputs["srst"])
             d = self._literal(data)
-            enable = self.gates.all([*given["en"], *enables])
-            reset = self.gates.any([*given["srst"], *resets])
+            enable = self.gates.all([*inputs["en"], *enables])
+            reset = self.gates.any([*inputs["srst"], *resets])
             if enable != TRUE and reset != FALSE:
-                inside = bool(given["en"] and resets) or cell.type == "sdffce"
+                inside = bool(inputs["en"] and resets) or cell.type == "sdffce"
                 where_enabled = self.fabric.reset_enables or not self.fabric.resets
                 if where_enabled and not inside:
                     enable = self.gates.either(enable, reset)
@@ -333,14 +333,17 @@ class Blocks(Stores):
 
     def _count_shifts(self, reads: Counter[int], live: set[int]) -> None:
         """Count shift registers instead of registers one behind the other."""
-        held = {node: self.held[node] for node in self.held if node in live}
+        latched = {node: self.held[node] for node in self.held if node in live}
         before = {
             node: d >> 1
-            for node, (d, enable) in held.items()
-            if not d & 1 and d >> 1 in held and held[d >> 1][1] == enable and reads[d >> 1] == 1
+            for node, (d, enable) in latched.items()
+            if not d & 1
+            and d >> 1 in latched
+            and latched[d >> 1][1] == enable
+            and reads[d >> 1] == 1
         }
         inner = set(before.values())
-        for node in held:
+        for node in latched:
             if node in inner or node not in before:
                 continue
             row = [node]

@@ -100,9 +100,9 @@ class _Packer:
                 self._in_front(cell, cell.pins[pin])
             nets = [cell.pins["y"][index] for index in used]
             stages = 0
-            while stages < 2 and (held := self._behind(nets)):
-                self.found.registers.update(held)
-                nets, stages = held, stages + 1
+            while stages < 2 and (registers := self._behind(nets)):
+                self.found.registers.update(registers)
+                nets, stages = registers, stages + 1
             if stages == 2:  # behind the multiplier, and behind the adder, which adds nothing
                 continue
             reader = self._only_reader(nets)
@@ -119,8 +119,8 @@ class _Packer:
         if len(drivers) != 1 or not live <= set(next(iter(drivers))):
             return
         reader = self._only_reader(live)
-        held = next(iter(drivers.values())).kind == "register"
-        if held and 0 <= reader < self.first_sum and self.cells[reader] is product:
+        registers = next(iter(drivers.values())).kind == "register"
+        if registers and 0 <= reader < self.first_sum and self.cells[reader] is product:
             self.found.registers |= live
 
     def _add(self, total: Sum, products: int) -> None:
@@ -129,15 +129,15 @@ class _Packer:
         self.found.adders[total.result] = min(products, adders)
         if products < adders:
             return
-        held = self._behind(total.result)
-        self.found.registers.update(held)
+        registers = self._behind(total.result)
+        self.found.registers.update(registers)
         if not adders:
-            self.found.registers.update(self._behind(held))
-        if not held or adders != 1:
+            self.found.registers.update(self._behind(registers))
+        if not registers or adders != 1:
             return
         for row in rows:
             mux = self.driver.get(row[0])
             if mux is not None and mux.kind == "mux":
                 for pin in ("a", "b"):
-                    if mux.pins[pin][0] == held[0]:
+                    if mux.pins[pin][0] == registers[0]:
                         self.found.muxes[mux.result] = mux.pins[pin]

@@ -75,12 +75,12 @@ def powered(
     clock_mhz : float
         The clock that the metrics are at.
     """
-    known = {name: math.nan if value is None else value for name, value in metrics.items()}
-    used = {name: known.get(name, math.nan) for name in RESOURCES}
+    numbers = {name: math.nan if value is None else value for name, value in metrics.items()}
+    used = {name: numbers.get(name, math.nan) for name in RESOURCES}
     power = cycle_pj(fpga_family(technology), used) * clock_mhz * 1e-6
-    result = {"power_w": power, "tops_per_w": known["tops"] / power}
+    result = {"power_w": power, "tops_per_w": numbers["tops"] / power}
     for name in networks:
-        result[f"energy_mj({name})"] = known[f"latency_ms({name})"] * power
+        result[f"energy_mj({name})"] = numbers[f"latency_ms({name})"] * power
     return result
 
 

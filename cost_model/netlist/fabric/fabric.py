@@ -101,8 +101,8 @@ class Fabric(FabricRules):
         tree = full + ceil_div(np.maximum(inputs - 1, 0), self.lut_inputs - 1)
         if not self.drain:
             return tree
-        known = np.array(self.drain)
-        return np.where(rows < len(known), known[np.minimum(rows, len(known) - 1)], tree)
+        listed = np.array(self.drain)
+        return np.where(rows < len(listed), listed[np.minimum(rows, len(listed) - 1)], tree)
 
     def brams(self, width: Number, depth: Number) -> Number:
         """Return the block memories that a memory takes."""
@@ -134,23 +134,23 @@ class Fabric(FabricRules):
             block = bits > self.held_memory.per_block * brams + more
         block = block & deep
         spread = deep & ~block
-        held = spread if self.lut_memory is None else np.zeros_like(spread)
-        bill: dict[str, Number] = {
+        in_registers = spread if self.lut_memory is None else np.zeros_like(spread)
+        counts: dict[str, Number] = {
             "bram": block * brams,
-            "lutram": (spread & ~held) * small,
-            "memory_bit": held * bits,
-            "memory_word": held * depth,
-            "memory_select": (spread & ~held) * width * chosen,
+            "lutram": (spread & ~in_registers) * small,
+            "memory_bit": in_registers * bits,
+            "memory_word": in_registers * depth,
+            "memory_select": (spread & ~in_registers) * width * chosen,
         }
         emulated = block & (not self.brams_read_first)
-        bill["memory_emulation"] = emulated * width
+        counts["memory_emulation"] = emulated * width
         if clocked:
-            bill["flip_flop"] = (
-                held * bits + spread * width + emulated * (2 * width + bits_of(depth) + 2)
+            counts["flip_flop"] = (
+                in_registers * bits + spread * width + emulated * (2 * width + bits_of(depth) + 2)
             )
         else:  # the block holds the address to read, which is a register anyway
-            bill["flip_flop"] = held * bits + block * (width + 1 - bits_of(depth))
-        return bill
+            counts["flip_flop"] = in_registers * bits + block * (width + 1 - bits_of(depth))
+        return counts
 
 
 def delays(
@@ -214,13 +214,13 @@ def product_counts(
     if fabric.multiplies(a + w, min(a, w)):
         return {"dsp": 1.0}
     unused = 0 if width is None else a + w - width
-    bill: dict[str, float] = {"row_bit": 0.0, "row_adder_bit": 0.0, "carry": 0.0}
+    counts: dict[str, float] = {"row_bit": 0.0, "row_adder_bit": 0.0, "carry": 0.0}
 
     def walk(a: int, w: int, last_signed: bool, top: int) -> None:
         if a < w:
             a, w = w, a
         if w == 1 or top < 1:
-            bill["row_bit"] += max(0, min(a, top))
+            counts["row_bit"] += max(0, min(a, top))
             return
         low, high = w // 2, w - w // 2
         walk(a, low, False, top)
@@ -228,16 +228,16 @@ def product_counts(
         if high == 1 and ends:
             return
         if high == 1 and last_signed:
-            bill["row_bit"] += max(0, min(a, top - low))
+            counts["row_bit"] += max(0, min(a, top - low))
         else:
             walk(a, high, last_signed, top - low)
         free = fabric.signed_rows_free and signed[0] and high == 1 and not last_signed
         bits = max(0, min(a + high - ends, top - low))
-        bill["row_adder_bit"] += bits
-        bill["carry"] += float(fabric.carries(max(0, bits - free - unused)))
+        counts["row_adder_bit"] += bits
+        counts["carry"] += float(fabric.carries(max(0, bits - free - unused)))
 
     walk(a, w, all(signed), a + w if top is None else top)
-    return bill
+    return counts
 
 
 def fetch_counts(fabric: Fabric, entries: int, width: int) -> dict[str, float]:
@@ -278,18 +278,18 @@ def fabric(technology: str) -> Fabric | None:
     """Return what is known of an FPGA family; None of standard cells, and where it is nothing."""
     if technology not in technologies():
         return None
-    known = technologies()[technology]
-    if not isinstance(known, Fpga) or known.rules is None:
+    listed = technologies()[technology]
+    if not isinstance(listed, Fpga) or listed.rules is None:
         return None
-    return Fabric(**dict(known.rules))
+    return Fabric(**dict(listed.rules))
 
 
 def has_rules(technology: str) -> bool:
     """Return whether it is known what components become: not of an FPGA family without rules."""
     if technology not in technologies():
         return True
-    known = technologies()[technology]
-    return not isinstance(known, Fpga) or known.rules is not None
+    listed = technologies()[technology]
+    return not isinstance(listed, Fpga) or listed.rules is not None
 
 
 def fabric_of(config: FamilyConfig) -> Fabric | None:

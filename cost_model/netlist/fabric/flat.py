@@ -55,13 +55,15 @@ def units(design: Netlist, is_output: Callable[[str, str], bool]) -> list[Unit]:
     """
     modules = folded_modules(design.modules, is_output, repeated=False)
     sizes = gate_counts(design.modules)
-    own = {TOP, *(name for name, module in modules.items() if module.kept)}
+    alone = {TOP, *(name for name, module in modules.items() if module.kept)}
     if sizes[TOP] > WHOLE:
-        own |= {n for n, count in design.counts.items() if count >= REPEATED and sizes[n] >= LARGE}
+        alone |= {
+            n for n, count in design.counts.items() if count >= REPEATED and sizes[n] >= LARGE
+        }
     return [
-        _Flat(modules, own).unit(name, count)
+        _Flat(modules, alone).unit(name, count)
         for name, count in design.counts.items()
-        if name in own
+        if name in alone
     ]
 
 
@@ -115,20 +117,20 @@ class _Flat:
 
         ports = {}
         for port in module.ports:
-            given = outside.get(port.name, ())
+            connected = outside.get(port.name, ())
             if not port.output:
-                for net, other in zip(port.bits, given, strict=False):
+                for net, other in zip(port.bits, connected, strict=False):
                     if net >= 0:
                         renamed.setdefault(net, other)
             ports[port.name] = tuple(map(new, port.bits))
             if port.output:
-                for net, other in zip(ports[port.name], given, strict=False):
+                for net, other in zip(ports[port.name], connected, strict=False):
                     if other >= 0 and self._root(net) != other:
                         self.same[other] = net
         for cell in module.cells:
             pins = {pin: tuple(map(new, bits)) for pin, bits in cell.pins.items()}
-            held = f"{path}{cell.name}" if cell.name else ""
-            self.cells.append((replace(cell, pins=pins, name=held), name))
+            prefix = f"{path}{cell.name}" if cell.name else ""
+            self.cells.append((replace(cell, pins=pins, name=prefix), name))
         for memory in module.memories:
             placed = replace(_memory(memory, new), name=f"{path}{memory.name}")
             self.memories.append((placed, name))

@@ -149,16 +149,16 @@ class Cover:
     def roots(self) -> list[int]:
         """Return the nodes that look-up tables make, and inputs of which one makes the inverse."""
         result = [node for node in self.order if self.reads[node]]
-        known = set(self.sinks)
+        marked = set(self.sinks)
         for literal in self.sinks:
             inverted = literal & 1 and literal > 1
-            if inverted and (self.gates.ands[literal >> 1] is None or literal ^ 1 in known):
+            if inverted and (self.gates.ands[literal >> 1] is None or literal ^ 1 in marked):
                 result.append(literal >> 1)
         return result
 
     def _enumerate(self) -> None:
         """Find the cuts of all nodes: the fastest first, or where time is known the smallest."""
-        ands, late, known = self.gates.ands, self.late, self.cuts
+        ands, late, cuts = self.gates.ands, self.late, self.cuts
         timed, cost = not self.needed, self.cost
         flow: dict[int, float] = {}
         for node in self.order:
@@ -177,26 +177,26 @@ class Cover:
                 first = time if timed else float(time > limit)
                 rated.append((first, area, time, len(cut), sorted(cut), cut))
             rated.sort()
-            kept: list[Cut] = []
+            selected: list[Cut] = []
             for rating in rated:
                 cut = rating[-1]
-                if not any(other <= cut for other in kept):
-                    kept.append(cut)
-                    if len(kept) == CUTS:
+                if not any(other <= cut for other in selected):
+                    selected.append(cut)
+                    if len(selected) == CUTS:
                         break
             best = rated[0]
             flow[node] = best[1] / max(1, self.fan_out[node])
             late[node] = best[2]
             self.best[node] = best[-1]
-            known[node] = [*kept, frozenset((node,))]
+            cuts[node] = [*selected, frozenset((node,))]
 
     def _candidates(self, node: int, a: int, b: int) -> set[Cut]:
         """Return the cuts of a node that is the and of two others, or of their inverses."""
-        known, size = self.cuts, self.size
+        cuts, size = self.cuts, self.size
         return {
             cut
-            for x in known.get(a) or (frozenset((a,)),)
-            for y in known.get(b) or (frozenset((b,)),)
+            for x in cuts.get(a) or (frozenset((a,)),)
+            for y in cuts.get(b) or (frozenset((b,)),)
             if len(cut := x | y) <= size
         }
 
@@ -205,8 +205,8 @@ class Cover:
         return self.costs[len(cut)]
 
     def _arrival(self, node: int) -> float:
-        behind = self.gates.behind.get(node, ())
-        return max([self.late[other >> 1] + time for other, time in behind], default=0.0)
+        following = self.gates.behind.get(node, ())
+        return max([self.late[other >> 1] + time for other, time in following], default=0.0)
 
     def _require(self) -> None:
         """Find when each node has to be there, for all to be there when the latest sink is."""

@@ -39,7 +39,7 @@ class Stores(Chains):
     def _memory(self, memory: Memory) -> None:
         owner = self.gates.owner
         nets = [net for port in memory.reads for net in port.data]
-        bills = [
+        port_counts = [
             self.fabric.memory(memory.width, memory.depth, clocked=port.clocked)
             for port in memory.reads
         ]
@@ -48,8 +48,8 @@ class Stores(Chains):
             if memory.depth < 2:
                 self.add(owner, "flip_flop", memory.width)
                 return
-            for bill in bills:
-                for kind, each in bill.items():
+            for counts in port_counts:
+                for kind, each in counts.items():
                     if kind != BYPASS:  # whose gates are below
                         self.add(owner, kind, float(each))
 
@@ -62,13 +62,13 @@ class Stores(Chains):
 
         block = Late(owner, needs, count)
         block.kind, block.name = "memory", memory.name
-        held = self._is_block(memory)
+        bram = self._is_block(memory)
         block.addresses = [
-            () if port.clocked or held else port.address for port in memory.reads for _ in port.data
+            () if port.clocked or bram else port.address for port in memory.reads for _ in port.data
         ]
         self._outputs(nets, block)
-        for port, bill in zip(memory.reads, bills, strict=True):
-            if bill[BYPASS]:
+        for port, counts in zip(memory.reads, port_counts, strict=True):
+            if counts[BYPASS]:
                 self._bypass(memory, port)
 
     def _bypass(self, memory: Memory, port: MemoryPort) -> None:
@@ -79,12 +79,12 @@ class Stores(Chains):
         """
         gates, owner = self.gates, self.gates.owner
         write = memory.writes[0]
-        held = Block(
+        register = Block(
             owner, [[FALSE]] * (len(write.address) + 1 + memory.width), False, lambda block: None,
             kind="register", name=memory.name,
         )  # fmt: skip
-        registers = [gates.input() for _ in held.needs]
-        self.blocks |= {bit >> 1: (held, index) for index, bit in enumerate(registers)}
+        registers = [gates.input() for _ in register.needs]
+        self.blocks |= {bit >> 1: (register, index) for index, bit in enumerate(registers)}
         enable, *rest = registers
         address, data = rest[: len(write.address)], rest[len(write.address) :]
 

@@ -69,16 +69,16 @@ def report_data(outcome: Outcome, chosen: Chosen) -> dict[str, Any]:
     """Return what the page shows, as plain JSON values."""
     plan, table = outcome.plan, chosen.table
     parameters = [FAMILY, *columns_of(plan)]
-    figures = figures_of(plan)
+    metrics = figures_of(plan)
     used = {name for spec in plan.specs for name in spec.names}
     columns = []
     breakdowns: dict[str, list[dict[str, str]]] = {}
     for name, values in table.items():
         part = _PART.fullmatch(name)
-        if part and name not in figures:
+        if part and name not in metrics:
             breakdowns.setdefault(part[1], []).append({"name": name, "part": part[2]})
         numeric = all(v is None or type(v) in (int, float) for v in values)
-        interesting = name in parameters or name in figures or name in used
+        interesting = name in parameters or name in metrics or name in used
         columns.append(
             {
                 "name": name,
@@ -86,7 +86,7 @@ def report_data(outcome: Outcome, chosen: Chosen) -> dict[str, Any]:
                 "part": bool(part),
                 "filter": interesting or name == PARETO,
                 "lane": interesting,
-                "listed": not part or name in figures,
+                "listed": not part or name in metrics,
             }
         )
     # Every n-th keeps the shape: the points are sorted by the first objective.
@@ -159,8 +159,8 @@ def write_figures(directory: Path, outcome: Outcome, chosen: Chosen) -> list[str
             points = [[table[name][r] for r in rows] for name in (across, str(objective))]
             axes.scatter(points[0], points[1], s=9, label=family, alpha=0.8, linewidths=0)
         for axis, name in ((axes.xaxis, across), (axes.yaxis, str(objective))):
-            known = [value for value in table[name] if value is not None]
-            if known and min(known) > 0 and max(known) / min(known) > 30:
+            values = [value for value in table[name] if value is not None]
+            if values and min(values) > 0 and max(values) / min(values) > 30:
                 getattr(axes, f"set_{axis.axis_name}scale")("log")
         axes.set_xlabel(across)
         axes.set_ylabel(str(objective))

@@ -74,8 +74,8 @@ def choose(outcome: Outcome, evaluate: Evaluate, metrics: Sequence[str]) -> Chos
     plan = outcome.plan
     refined = outcome.refined
     table = table_of(plan, refined.evaluate if refined else evaluate, metrics, outcome.chosen)
-    figures = np.array(table[str(plan.objectives[0])], np.float64) * plan.objectives[0].sign
-    order = np.lexsort((outcome.chosen.numbers, figures)).tolist()
+    objective = np.array(table[str(plan.objectives[0])], np.float64) * plan.objectives[0].sign
+    order = np.lexsort((outcome.chosen.numbers, objective)).tolist()
     table = {name: [column[row] for row in order] for name, column in table.items()}
     front = set(outcome.front.tolist())
     table[PARETO] = [number in front for number in table[INDEX]]
@@ -190,7 +190,7 @@ def write_parquet(
     kinds = dict(_kinds(plan, metrics))
     if outcome.refined:
         kinds[COSTS_OF] = str
-    kinds |= {name: float for figures in measured.values() for name in figures}
+    kinds |= {name: float for row_metrics in measured.values() for name in row_metrics}
     types = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string()}
     schema = pa.schema([(name, types[kind]) for name, kind in kinds.items()])
     front = outcome.front
@@ -215,12 +215,12 @@ def _kept(outcome: Outcome, evaluate: Evaluate, metrics: Sequence[str], points: 
         table = table_of(plan, refined.evaluate, metrics, points)
         return {**table, COSTS_OF: [STRUCTURE] * len(points.numbers)}
     table = table_of(plan, evaluate, metrics, points)
-    mine = np.intersect1d(points.numbers, refined.numbers)
-    own = table_of(plan, refined.evaluate, metrics, outcome.points_of(mine))
-    rows = np.searchsorted(points.numbers, mine).tolist()
+    numbers = np.intersect1d(points.numbers, refined.numbers)
+    refined_table = table_of(plan, refined.evaluate, metrics, outcome.points_of(numbers))
+    rows = np.searchsorted(points.numbers, numbers).tolist()
     table[COSTS_OF] = [CLOSED_FORMS] * len(points.numbers)
-    own[COSTS_OF] = [STRUCTURE] * len(mine)
-    for name, column in own.items():
+    refined_table[COSTS_OF] = [STRUCTURE] * len(numbers)
+    for name, column in refined_table.items():
         for row, value in zip(rows, column, strict=True):
             table[name][row] = value
     return table

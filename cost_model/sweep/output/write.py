@@ -90,12 +90,12 @@ def _verify(chosen: Chosen, verification: Verification) -> list[dict[str, Any]]:
     names = verification.names(chosen)
     results = verification.measure([chosen.loaded[name] for name in names])
     compared = []
-    for name, row, figures in zip(names, chosen.rows_of(names), results, strict=True):
+    for name, row, metrics in zip(names, chosen.rows_of(names), results, strict=True):
         entry: dict[str, Any] = {"config": name, "problem": None, "metrics": {}}
-        if isinstance(figures, str):
-            entry["problem"] = figures
-            figures = {}
-        for metric, value in figures.items():
+        if isinstance(metrics, str):
+            entry["problem"] = metrics
+            metrics = {}
+        for metric, value in metrics.items():
             column = chosen.table.setdefault(MEASURED + metric, [None] * chosen.count)
             column[row] = value
             estimated = chosen.table[metric][row] if metric in chosen.table else None
