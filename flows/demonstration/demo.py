@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
-from hwgen.families.gemm_stream.jobs import Plan
 
 from flows.build.design import Design
 from flows.demonstration import digits
@@ -46,6 +45,7 @@ from hwgen.core.operation import gemm_operands
 from hwgen.core.register_map import is_engine
 from hwgen.core.registry import core_of
 from hwgen.core.schedule.stream import StreamProduct
+from hwgen.families.gemm_stream.schedule import Plan
 from hwgen.reports.terminal import console, cycle_progress
 
 if TYPE_CHECKING:
