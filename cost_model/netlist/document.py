@@ -70,7 +70,8 @@ def document_of(module: Module) -> dict[str, Any]:
             for memory in module.memories
         ],
         "instances": [
-            [instance.name, instance.module, _pins(instance.connections)]
+            [instance.name, instance.module, _pins(instance.connections),
+             *([instance.role] if instance.role else [])]
             for instance in module.instances
         ],
     }  # fmt: skip
@@ -107,7 +108,8 @@ def module_of(document: Mapping[str, Any]) -> Module:
             for name, width, depth, reads, writes in document["memories"]
         ),
         tuple(
-            Instance(name, module, _bits_of(pins)) for name, module, pins in document["instances"]
+            Instance(name, module, _bits_of(pins), *role)
+            for name, module, pins, *role in document["instances"]
         ),
         document["kept"],
     )

@@ -175,11 +175,14 @@ class Instance:
         Its own name, and that of the module.
     connections : mapping
         Port of the module: bits of the module that it is in.
+    role : str
+        Role in the design (`rtl_templates.hdl.hierarchy.Block`), empty if it has none.
     """
 
     name: str
     module: str
     connections: Mapping[str, Bits]
+    role: str = ""
 
 
 @dataclass(frozen=True)

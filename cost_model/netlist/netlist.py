@@ -36,6 +36,24 @@ class Netlist:
         """Number of instances of each module in the whole design; parents before their children."""
         return instance_counts(self.modules)
 
+    def roles(self, instance: str) -> tuple[str, ...]:
+        """Return the roles of an instance and of those around it, from the top down.
+
+        Parameters
+        ----------
+        instance : str
+            Its hierarchical name, with dots between the levels.
+        """
+        roles, module = [], self.modules[TOP]
+        for name in instance.split("."):
+            inside = next((each for each in module.instances if each.name == name), None)
+            if inside is None:  # a name that a mapper has made
+                break
+            if inside.role:
+                roles.append(inside.role)
+            module = self.modules[inside.module]
+        return tuple(roles)
+
     @cached_property
     def surroundings(self) -> Surroundings:
         """Constants and used bits of each module, the same for every technology."""

@@ -24,6 +24,9 @@ from cost_model.netlist.model import (
 _KIND_OF = {name: kind for kind, names in KINDS.items() for name in names}
 _CONSTANTS = {"0": ZERO, "1": ONE, "x": UNDEFINED, "z": UNDEFINED}
 _POLARITY = {"en": "EN_POLARITY", "srst": "SRST_POLARITY", "arst": "ARST_POLARITY"}
+ROLE = "role"
+"""Attribute of an instance with a role."""
+
 _NOTHING = frozenset(("scopeinfo", "print", "assert", "assume", "cover", "check"))
 """Cells that are no hardware."""
 
@@ -55,7 +58,8 @@ def module_of(
         pins = {pin: _bits(bits) for pin, bits in cell["connections"].items()}
         kind = cell["type"]
         if not kind.startswith("$"):
-            instances.append(Instance(label, short(kind), pins))
+            role = cell.get("attributes", {}).get(ROLE, "")
+            instances.append(Instance(label, short(kind), pins, role))
         elif kind.startswith("$mem"):
             memories.append(_memory(label, cell["parameters"], pins))
         elif kind[1:] not in _NOTHING:

@@ -57,14 +57,19 @@ def clock_limit(design: Design, technology: str) -> Limit | None:
     if path is None:
         return None
     instances = frozenset(stage.instance for stage in path.stages)
-    computed = Limit(path.period_ns, path.start, path.end, instances)
+    roles = frozenset(role for name in instances for role in design.netlist.roles(name))
+    computed = Limit(path.period_ns, path.start, path.end, instances, roles)
     if floor_ns > path.period_ns:
         slowest = max(macros, key=lambda name: macros[name].macro.min_period_ns or 0.0)
         macro = f"a macro of {slowest}"
         computed = Limit(floor_ns, macro, macro, frozenset())
-    record.write({**asdict(computed), "instances": sorted(computed.instances)})
+    names = {name: sorted(getattr(computed, name)) for name in _SETS}
+    record.write({**asdict(computed), **names})
     return computed
 
 
 def _limit(document: Mapping[str, Any]) -> Limit:
-    return Limit(**{**document, "instances": frozenset(document["instances"])})
+    return Limit(**{**document, **{name: frozenset(document[name]) for name in _SETS}})
+
+
+_SETS = ("instances", "roles")

@@ -32,12 +32,16 @@ class Limit:
         The signals that hold the ends of the slowest path, by their hierarchical names.
     instances : frozenset of str
         Hierarchical names of the instances that it leads through.
+    roles : frozenset of str
+        Roles of these instances, and of the ones around them
+        (`rtl_templates.hdl.hierarchy.Block`).
     """
 
     period_ns: float
     start: str
     end: str
     instances: frozenset[str]
+    roles: frozenset[str] = frozenset()
 
     @property
     def clock_mhz(self) -> float:

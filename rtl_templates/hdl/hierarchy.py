@@ -5,6 +5,12 @@ Amaranth elaborates a submodule as often as it is instantiated, so an array of N
 elements costs N x N elaborations and as much text.  A `Block` is elaborated and emitted once;
 `place` instantiates it any number of times.  Time and text then grow with the number of
 *different* modules.
+
+An instance may have a *role*, e.g. ``reduce``: tools identify parts of a design by roles, not by
+the names of instances.  `place`, `in_role` and `Block.role` assign roles; they are attributes
+``role`` of the instances in the RTLIL.  `roles_of` reads them there,
+`cost_model.netlist.netlist.Netlist.roles` in a netlist, and `hwgen.core.clock_limit.Limit.roles`
+are those on the path that limits the clock.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A column of aligned activations: an exact sum of integers, then a floating-point total.
+"""Column of aligned activations: an exact sum of integers, then a floating-point total.
 
 The order and the roundings are those of `hwgen.core.golden.aligned`.
 """
@@ -17,11 +17,11 @@ from rtl_templates.arithmetic.float.from_scaled import ScaledToFloat
 from rtl_templates.arithmetic.integer.compressor import HeapOperand, sum_of
 from rtl_templates.arithmetic.integer.multiply import add, shape_of
 from rtl_templates.arithmetic.pipeline import Pipeline, named
-from rtl_templates.hdl.hierarchy import Block, place
+from rtl_templates.hdl.hierarchy import Block, in_role, place
 
 from .alignment import has_exponent
 from .column import column_members, old_total
-from .fetch import carry_weight, reader, value_width
+from .fetch import carry_weight, reader
 
 if TYPE_CHECKING:
     from hwgen.families.ternary_lut.params import TernaryLutConfig
@@ -60,24 +60,17 @@ class AlignedColumn(Block):
         pipe = Pipeline(m, config.column_cuts, self.run)
         (psum,) = pipe.cut("summed", psum=self._sum(m, pipe))
         converter = converter_of(config)
-        converted = Signal(result.width, name="converted")
-        place(
-            m,
-            "convert",
-            converter,
-            i=psum,
-            special=self.special,
-            o=converted,
-            **({"exponent": self.exponent} if has_exponent(config) else {}),
-            **({"run": self.run} if converter.enabled else {}),
-        )
+        exponent = {"exponent": self.exponent} if has_exponent(config) else {}
+        run = {"run": self.run} if converter.enabled else {}
+        converted = place(
+            m, "convert", converter, i=psum, special=self.special, **exponent, **run, role="reduce"
+        ).o
         (addend,) = pipe.cut("converted", addend=converted)
 
-        kept = named(m, "kept", Mux(self.starts, 0, old_total(self)))
-        total = Signal(result.width, name="sum")
+        previous = named(m, "previous", Mux(self.starts, 0, old_total(self)))
         adder = FloatAdder(result, config.pipeline.accumulate, enabled=True)
         run = {"run": self.run} if adder.enabled else {}
-        place(m, "accumulate", adder, a=kept, b=addend, o=total, **run)
+        total = place(m, "accumulate", adder, a=previous, b=addend, **run, role="accumulate").o
         with m.If(self.load):
             m.d.sync += self.total.eq(total)
         if config.array.accumulator_depth > 1:
@@ -89,31 +82,26 @@ class AlignedColumn(Block):
         block, table, key = reader(core), core.table_width, core.key_width
         values, carries = [], []
         for i in range(core.array.tables):
-            value = Signal(value_width(core), name=f"value_{i}")
-            carry = Signal(name=f"carry_{i}")
-            place(
-                m,
-                f"read_{i}",
-                block,
-                table=self.tables.word_select(i, table),
-                key=self.keys.word_select(i, key),
-                value=value,
-                carry=carry,
-            )
-            held, missing = pipe.cut("read", **{f"value_{i}_read": value, f"carry_{i}_read": carry})
-            values.append(held.as_signed())
-            carries.append(missing)
+            read = place(
+                m, f"read_{i}", block, table=self.tables.word_select(i, table),
+                key=self.keys.word_select(i, key), role="reduce",
+            )  # fmt: skip
+            reads = {f"value_{i}_read": read.value, f"carry_{i}_read": read.carry}
+            value, carry = pipe.cut("read", **reads)
+            values.append(value.as_signed())
+            carries.append(carry)
         psum = Signal(shape_of(core.result), name="psum")
         if core.array.reduction == "compressors":
             operands = [HeapOperand(value) for value in values]
             operands += [HeapOperand(carry, carry_weight(core)) for carry in carries]
-            m.d.comb += psum.eq(sum_of(m, "fa", operands, len(psum)))
+            with in_role("reduce"):
+                m.d.comb += psum.eq(sum_of(m, "fa", operands, len(psum)))
         else:
             m.d.comb += psum.eq(self._added(values, carries))
         return psum
 
     def _added(self, values: list[Value], carries: list[Value]) -> Value:
-        """Return the sum by a tree of adders, each with a carry; the last is added behind them."""
+        """Return the sum by a tree of adders, each with a carry, and the last carry."""
         pending = list(carries)
         while len(values) > 1:
             pairs = zip(values[::2], values[1::2], strict=False)
@@ -123,7 +111,7 @@ class AlignedColumn(Block):
 
 
 def converter_of(config: TernaryLutConfig) -> ScaledToFloat:
-    """Return what converts the sum of a beat to the accumulator's format."""
+    """Return the converter of the sum of a beat to the accumulator's format."""
     fmt = config.activation
     offset, exponents = -fmt.bias - config.fraction_bits, range(1, largest_exponent(fmt) + 1)
     if not has_exponent(config):

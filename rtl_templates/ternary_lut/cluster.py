@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Module, Value
 from amaranth.lib.wiring import In, Member
 
 from rtl_templates.arithmetic.pipeline import Pipeline
@@ -27,9 +27,9 @@ _EACH = ("keys", "stored", "next", "total")
 
 
 class Cluster(Block):
-    """Tables and columns; everything behind the tables is placed once for each column.
+    """Tables and the columns that read them.
 
-    A core has one, or several that are alike, each with a part of the columns.
+    A core has one cluster, or several equal ones, each with a part of the columns.
 
     Members
     -------
@@ -42,7 +42,7 @@ class Cluster(Block):
     last : In(1)
         As of `Correction`.
     keys : In
-        The keys of all columns, those of a column together.
+        The keys of all columns, column by column.
     stored, next, total : In, Out, Out
         As of `Column`, for all columns.
     """
@@ -69,34 +69,21 @@ class Cluster(Block):
         if config.aligned:
             x, shared = self._aligned(m)
         group = len(x) // config.array.tables
-        tables, table = [], _table(config)
-        for i in range(config.array.tables):
-            entries = Signal(config.table_width, name=f"entries_{i}")
+        block = _table(config)
+        tables = [
             place(
-                m,
-                f"table_{i}",
-                table,
-                step=self.step,
-                x=x.word_select(i, group),
-                entries=entries,
-            )
-            tables.append(entries)
+                m, f"table_{i}", block, step=self.step, x=x.word_select(i, group), role="table"
+            ).entries
+            for i in range(config.array.tables)
+        ]
 
         column = _column(config)
         shared["tables"] = Cat(*tables)
         if config.planes > 1:
-            shared["correction"] = correction = Signal(
-                column.width("correction"), name="correction"
-            )
-            place(
-                m,
-                "correction",
-                Correction(config),
-                run=self.run,
-                sums=Cat(table[: config.entry.width] for table in tables),
-                last=self.last,
-                correction=correction,
-            )
+            sums = Cat(table[: config.entry.width] for table in tables)
+            shared["correction"] = place(
+                m, "correction", Correction(config), run=self.run, sums=sums, last=self.last
+            ).correction
         for p in range(self.column_count):
             ports = dict(shared)
             for name in column.members:
@@ -104,19 +91,16 @@ class Cluster(Block):
                     ports[name] = getattr(self, name).word_select(p, column.width(name))
                 elif name not in shared:
                     ports[name] = getattr(self, name)
-            place(m, f"column_{p}", column, **ports)
+            place(m, f"column_{p}", column, **ports, role="column")
 
     def _aligned(self, m: Module) -> tuple[Value, dict[str, Value]]:
-        """Return the aligned activations, and what columns get of them, when they convert sums."""
+        """Return the aligned activations, and their exponents and flags for the columns."""
         config = self.config
         block = Alignment(config)
-        outputs = {
-            name: Signal(block.width(name), name=name)
-            for name in block.members
-            if name not in ("step", "x")
-        }
-        place(m, "alignment", block, step=self.step, x=self.x, **outputs)
-        x = outputs.pop("aligned")
+        placed = place(m, "alignment", block, step=self.step, x=self.x, role="table")
+        x = placed.aligned
+        names = [name for name in block.members if name not in ("step", "x", "aligned")]
+        outputs = {name: getattr(placed, name) for name in names}
         stages = [f"column_{stage}" for stage in range(config.sum_registers)]
         pipe = Pipeline(m, stages, self.run)
         for stage in stages:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A column: its reads of all tables, their sum, and the total that they are added to."""
+"""Column: its reads of all tables, their sum, and the total that accumulates it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hwgen.families.ternary_lut.choice import sum_groups
 from hwgen.formats import enclosing_format
 from rtl_templates.arithmetic.integer.compressor import HeapOperand, sum_of
 from rtl_templates.arithmetic.integer.multiply import accumulate, add, saturated, shape_of
-from rtl_templates.hdl.hierarchy import Block, place
+from rtl_templates.hdl.hierarchy import Block, in_role, place
 
-from .fetch import carry_weight, reader, value_width
+from .fetch import carry_weight, reader
 
 if TYPE_CHECKING:
     from hwgen.families.ternary_lut.params import TernaryLutConfig
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 READ_ARRIVAL = 30
 """Delay of a read, in tenths of a gate's."""
 
-KEPT_ARRIVAL = 60
-"""When the old total is there: `starts` has many gates to drive."""
+TOTAL_ARRIVAL = 60
+"""Arrival of the old total: `starts` drives many gates."""
 
 
 @dataclass(frozen=True)
 class Addend:
-    """An operand of the sum: a signed value, the carry that it is short of, its tables."""
+    """An operand of the sum: a signed value, its missing carry, and its number of tables."""
 
     value: Value
     carry: Value
@@ -59,7 +59,7 @@ def _plane_members(config: TernaryLutConfig) -> dict[str, Member]:
 
 
 def correction_format(config: TernaryLutConfig) -> IntegerFormat:
-    """Return the format of what the sum of the last bit plane is short of."""
+    """Return the format of the correction of the last bit plane's sum."""
     a = config.activation
     return enclosing_format(-config.terms * a.max, -config.terms * a.min)
 
@@ -72,10 +72,10 @@ def old_total(column: Any) -> Value:
 
 
 class Counts(Block):
-    """Which bits of a number flip when it counts up, and which when it counts down.
+    """Bits of a number that flip when it counts up, and when it counts down.
 
-    A module of its own, to be mapped on its own: the number is there long before it is known
-    whether it counts, but a mapper that is not told would wait for that first.
+    The module keeps its boundary in synthesis: the number arrives long before its enable, which a
+    mapper would otherwise put first.
 
     Members
     -------
@@ -99,30 +99,30 @@ class Counts(Block):
 class Column(Block):
     """Fetches, their sum and the accumulator of one column of C.
 
-    Bit planes come from the most significant to the least.  Before the first, the total gives its
-    lowest bits away, one for each further plane; before each other it is shifted to the left by
-    one, and gets the next of them back.
+    Bit planes arrive from the most significant to the least.  Before the first, the lowest bits of
+    the total, one for each further plane, move to a register; before each other plane the total is
+    shifted to the left by one, and the next of these bits enters.
 
     Members
     -------
     run : In(1)
         Advance the registers between the tables and the sum, ``pipeline.reduce`` of them.
     load : In(1)
-        Take the new total.
+        Load the new total.
     starts : In(1)
         The old total is zero; with several bit planes, high for the first only.
     tables : In
-        What every table holds.
+        Contents of every table.
     keys : In
         A key for every table.
     again : In(1)
         With several rows of totals: the old total is `total`, not `stored`.
     stored, next : In, Out
-        The old total, in a memory outside, and the new one.
+        The old total, from a memory outside, and the new one.
     first : In(1)
         With several bit planes: it is the first.
     correction : In
-        With several bit planes: to be added, too; see `Correction`.
+        With several bit planes: another addend; see `Correction`.
     total : Out
         The new total, in a register.
     """
@@ -136,30 +136,25 @@ class Column(Block):
         block, table, key = reader(config), config.table_width, config.key_width
         addends = []
         for i in range(config.array.tables):
-            value, carry = Signal(value_width(config), name=f"value_{i}"), Signal(name=f"carry_{i}")
-            place(
-                m,
-                f"read_{i}",
-                block,
-                table=self.tables.word_select(i, table),
-                key=self.keys.word_select(i, key),
-                value=value,
-                carry=carry,
-            )
-            short = config.array.method != "multiply"
-            addends.append(Addend(value.as_signed(), carry if short else Const(0, 1), 1))
+            read = place(
+                m, f"read_{i}", block, table=self.tables.word_select(i, table),
+                key=self.keys.word_select(i, key), role="reduce",
+            )  # fmt: skip
+            carry = Const(0, 1) if config.array.method == "multiply" else read.carry
+            addends.append(Addend(read.value.as_signed(), carry, 1))
 
         loaded = self._loaded
         clear = self.starts if loaded == config.total_width else self.starts & self.load
         old: Value = Mux(clear, 0, old_total(self))
         if config.planes > 1:
             old = self._aligned(m, old)
-        kept = Signal(Shape(config.total_width, config.result.signed))
-        m.d.comb += kept.eq(old)
+        previous = Signal(Shape(config.total_width, config.result.signed), name="previous")
+        m.d.comb += previous.eq(old)
 
         total = Signal(config.total_width, name="sum")
-        by = self._compressed if config.array.reduction == "compressors" else self._added
-        m.d.comb += total.eq(by(m, addends, kept))
+        reduction = self._compressed if config.array.reduction == "compressors" else self._added
+        with in_role("reduce"):
+            m.d.comb += total.eq(reduction(m, addends, previous))
         with m.If(self.load):
             m.d.sync += self.total[:loaded].eq(total[:loaded])
         m.d.sync += self.total[loaded:].eq(total[loaded:])
@@ -167,7 +162,7 @@ class Column(Block):
             m.d.comb += self.next.eq(total)
 
     def _aligned(self, m: Module, old: Value) -> Value:
-        """Return the old total with the bit in the lowest place that this bit plane is worth."""
+        """Return the old total, aligned with the lowest bit of this bit plane."""
         low = self.config.planes - 1
         waiting = Signal(low, reset_less=True)
         whole = Signal(len(old), name="whole")
@@ -175,12 +170,12 @@ class Column(Block):
         with m.If(self.load):
             m.d.sync += waiting.eq(Mux(self.first, whole[:low], waiting << 1))
         shifted = Cat(waiting[-1], self.total)[: len(whole)]
-        # What is above a shifted total is shifted out before the last plane.
+        # Bits above a shifted total are shifted out before the last plane.
         return Mux(self.first, whole[low:], shifted)
 
     @property
     def _loaded(self) -> int:
-        """How many bits of the total are loaded; those above are what they were if not counted."""
+        """Number of bits of the total that are loaded; those above only count."""
         config = self.config
         counted = config.array.reduction == "compressors" and not config.saturates
         if not counted or config.planes > 1 or config.array.accumulator_depth > 1:
@@ -189,11 +184,11 @@ class Column(Block):
 
     @property
     def _low(self) -> int:
-        """How many bits of the total are added; those above are counted up or down."""
+        """Number of bits of the total that are added; those above are counted up or down."""
         return self.config.addend.width - 1
 
-    def _compressed(self, m: Module, addends: list[Addend], kept: Signal) -> Value:
-        """Return the new total, a sum of bits to which the old total belongs like any operand.
+    def _compressed(self, m: Module, addends: list[Addend], previous: Signal) -> Value:
+        """Return the new total, a sum of bits with the old total as another operand.
 
         Registers divide the sum into sums of fewer addends.
         """
@@ -211,30 +206,31 @@ class Column(Block):
         if config.planes > 1:
             operands.append(HeapOperand(self.correction))
         if config.saturates:
-            wide = Signal(signed(1 + max(len(kept), self._low + 1)), name="kept_wide")
-            m.d.comb += wide.eq(kept)
+            wide = Signal(signed(1 + max(len(previous), self._low + 1)), name="previous_wide")
+            m.d.comb += wide.eq(previous)
             return saturated(m, self._accumulated(m, operands, wide).as_signed(), config.result)
-        return self._accumulated(m, operands, kept)
+        return self._accumulated(m, operands, previous)
 
-    def _accumulated(self, m: Module, operands: list[HeapOperand], kept: Signal) -> Value:
-        """Return ``sum(operands) + kept``; the sum of operands is signed and of ``low + 1`` bits.
+    def _accumulated(self, m: Module, operands: list[HeapOperand], previous: Signal) -> Value:
+        """Return ``sum(operands) + previous``; the operands' sum is signed, of ``low + 1`` bits.
 
         The low bits and the operands make a number of two bits more, whose top ones, worth -1, 0
         or 1, count the high bits up or down.
         """
         low = self._low
-        if low >= len(kept):
-            return sum_of(m, "fa", [HeapOperand(kept, arrival=KEPT_ARRIVAL), *operands], len(kept))
-        total = sum_of(m, "fa", [HeapOperand(kept[:low], arrival=KEPT_ARRIVAL), *operands], low + 2)
+        if low >= len(previous):
+            operands = [HeapOperand(previous, arrival=TOTAL_ARRIVAL), *operands]
+            return sum_of(m, "fa", operands, len(previous))
+        operands = [HeapOperand(previous[:low], arrival=TOTAL_ARRIVAL), *operands]
+        total = sum_of(m, "fa", operands, low + 2)
         up, down = Signal(name="count_up"), Signal(name="count_down")
         m.d.comb += [
             up.eq(total[low] & ~total[low + 1] & self.load),
             down.eq(total[low + 1] & self.load),
         ]
-        high = kept[low:]
-        ups, downs = Signal(len(high), name="ups"), Signal(len(high), name="downs")
-        place(m, "counts", Counts(len(high)), value=high, up=ups, down=downs)
-        flips = (ups & up.replicate(len(high))) | (downs & down.replicate(len(high)))
+        high = previous[low:]
+        counts = place(m, "counts", Counts(len(high)), value=high)
+        flips = (counts.up & up.replicate(len(high))) | (counts.down & down.replicate(len(high)))
         return Cat(total[:low], high ^ flips)
 
     def _sum(self, m: Module, name: str, addends: list[Addend]) -> Addend:
@@ -252,15 +248,15 @@ class Column(Block):
             operands.append(HeapOperand(addend.carry, carry_weight(self.config), READ_ARRIVAL))
         return operands
 
-    def _added(self, m: Module, addends: list[Addend], kept: Signal) -> Value:
-        """Return the new total, by a tree of carry-propagate adders and one behind it.
+    def _added(self, m: Module, addends: list[Addend], previous: Signal) -> Value:
+        """Return the new total, by a tree of carry-propagate adders and a last one.
 
-        An adder takes a carry below its least significant bit, so that L reads need L - 1 adders
-        and leave one carry to the accumulator's.
+        An adder has a carry input, so L reads need L - 1 adders and leave one carry for the adder
+        of the accumulator.
         """
         config = self.config
         levels = (len(addends) - 1).bit_length()
-        # The first register stands behind the fetch, the others at equal distances in the tree.
+        # The first register follows the fetch, the others are at equal distances in the tree.
         registers = Counter(
             stage * levels // config.pipeline.reduce for stage in range(config.pipeline.reduce)
         )
@@ -271,7 +267,7 @@ class Column(Block):
             for i in range(0, len(addends) - 1, 2):
                 a, b = addends[i : i + 2]
                 tables = a.tables + b.tables
-                # Room for the carry that is still missing below zero.
+                # One more bit, for the missing carry.
                 total = Signal(self._shape(tables), name=f"sum_{level}_{i // 2}")
                 m.d.comb += total.eq(add(a.value, b.value, a.carry))
                 merged.append(Addend(total, b.carry, tables))
@@ -280,22 +276,22 @@ class Column(Block):
         if config.planes > 1:
             total = Signal(shape_of(config.addend), name="corrected")
             m.d.comb += total.eq(add(psum.value, self.correction, psum.carry))
-            return accumulate(m, kept, total, config)
-        return accumulate(m, kept, psum.value, config, psum.carry)
+            return accumulate(m, previous, total, config)
+        return accumulate(m, previous, psum.value, config, psum.carry)
 
     def _shape(self, tables: int) -> Shape:
         """Return the shape of a sum of reads, signed."""
         return shape_of(self.config.digit_sum(tables * self.config.array.group_size))
 
     def _registered(self, m: Module, addends: list[Addend], name: int | str) -> list[Addend]:
-        held = []
+        registered = []
         for i, addend in enumerate(addends):
-            value = Signal(addend.value.shape(), name=f"held_{name}_{i}", reset_less=True)
+            value = Signal(addend.value.shape(), name=f"addend_{name}_{i}", reset_less=True)
             carry = addend.carry
             with m.If(self.run):
                 m.d.sync += value.eq(addend.value)
                 if not isinstance(carry, Const):
-                    carry = Signal(name=f"held_carry_{name}_{i}", reset_less=True)
+                    carry = Signal(name=f"addend_carry_{name}_{i}", reset_less=True)
                     m.d.sync += carry.eq(addend.carry)
-            held.append(Addend(value, carry, addend.tables))
-        return held
+            registered.append(Addend(value, carry, addend.tables))
+        return registered

@@ -54,9 +54,9 @@ class FloatFetch(Block):
 class FloatColumn(Block):
     """Fetches, their sum and the accumulator of one column of C; see `Column` for the members.
 
-    ``pipeline.reduce`` registers lie within each adder of the tree, and within the multipliers of
-    the method `multiply`; ``pipeline.accumulate`` within the adder of the totals.  `load` takes
-    the total that many cycles after `starts` and the old one were looked at.
+    ``pipeline.reduce`` registers are within each adder of the tree, and within the multipliers of
+    the method `multiply`; ``pipeline.accumulate`` within the adder of the totals.  `load` follows
+    `starts` and the old total by that many cycles.
     """
 
     def __init__(self, config: TernaryLutConfig) -> None:
@@ -69,36 +69,27 @@ class FloatColumn(Block):
         table, key = config.table_width, config.key_width
         values: list[Value] = []
         for i in range(config.array.tables):
-            value = Signal(fmt.width, name=f"value_{i}")
-            read(m, i, self.tables.word_select(i, table), self.keys.word_select(i, key), value)
-            values.append(value)
+            values.append(
+                read(m, i, self.tables.word_select(i, table), self.keys.word_select(i, key))
+            )
 
         psum = self._tree(m, values)
         if fmt != result:
-            wide = Signal(result.width, name="psum_wide")
-            place(m, "widen", FloatWiden(fmt, result), i=psum, o=wide)
-            psum = wide
-        kept = named(m, "kept", Mux(self.starts, 0, old_total(self)))
-        total = Signal(result.width, name="sum")
-        self._place(
-            m,
-            "accumulate",
-            FloatAdder(result, config.pipeline.accumulate, enabled=True),
-            a=kept,
-            b=psum,
-            o=total,
-        )
+            psum = place(m, "widen", FloatWiden(fmt, result), i=psum).o
+        previous = named(m, "previous", Mux(self.starts, 0, old_total(self)))
+        adder = FloatAdder(result, config.pipeline.accumulate, enabled=True)
+        total = self._place(m, "accumulate", adder, previous, psum, "accumulate")
         with m.If(self.load):
             m.d.sync += self.total.eq(total)
         if config.array.accumulator_depth > 1:
             m.d.comb += self.next.eq(total)
 
-    def _fetched(self, m: Module, i: int, table: Value, key: Value, value: Signal) -> None:
-        place(m, f"read_{i}", FloatFetch(self.config), table=table, key=key, value=value)
+    def _fetched(self, m: Module, i: int, table: Value, key: Value) -> Value:
+        return place(m, f"read_{i}", FloatFetch(self.config), table=table, key=key).value
 
-    def _multiplied(self, m: Module, i: int, table: Value, key: Value, value: Signal) -> None:
+    def _multiplied(self, m: Module, i: int, table: Value, key: Value) -> Value:
         block = FloatMultiplier(self.config.activation, self.config.pipeline.reduce, enabled=True)
-        self._place(m, f"read_{i}", block, a=table, b=key, o=value)
+        return self._place(m, f"read_{i}", block, table, key)
 
     def _tree(self, m: Module, values: list[Value]) -> Value:
         """Return the sum of neighbours, of neighbouring sums, and so on."""
@@ -108,11 +99,8 @@ class FloatColumn(Block):
         while len(values) > 1:
             merged: list[Value] = []
             for i in range(0, len(values) - 1, 2):
-                total = Signal(adder.fmt.width, name=f"sum_{level}_{i // 2}")
-                self._place(
-                    m, f"add_{level}_{i // 2}", adder, a=values[i], b=values[i + 1], o=total
-                )
-                merged.append(total)
+                name = f"add_{level}_{i // 2}"
+                merged.append(self._place(m, name, adder, values[i], values[i + 1], "reduce"))
             if len(values) % 2:
                 merged.append(self._delayed(m, f"odd_{level}", values[-1], stages))
             values, level = merged, level + 1
@@ -120,13 +108,15 @@ class FloatColumn(Block):
 
     def _delayed(self, m: Module, name: str, value: Value, stages: int) -> Value:
         for stage in range(stages):
-            held = Signal(len(value), name=f"{name}_{stage}", reset_less=True)
+            register = Signal(len(value), name=f"{name}_{stage}", reset_less=True)
             with m.If(self.run):
-                m.d.sync += held.eq(value)
-            value = held
+                m.d.sync += register.eq(value)
+            value = register
         return value
 
     def _place(
-        self, m: Module, name: str, block: FloatAdder | FloatMultiplier, **ports: Value
-    ) -> None:
-        place(m, name, block, **ports, **({"run": self.run} if block.enabled else {}))
+        self, m: Module, name: str, block: FloatAdder | FloatMultiplier, a: Value, b: Value,
+        role: str = "",
+    ) -> Value:  # fmt: skip
+        run = {"run": self.run} if block.enabled else {}
+        return place(m, name, block, a=a, b=b, **run, role=role).o

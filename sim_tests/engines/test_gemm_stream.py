@@ -545,8 +545,8 @@ QUICK_MUTATIONS = [
 MUTATIONS = [
     Mutation("a row of a block is not read", "engine_loader", "rows_left == 1'h1",
              "rows_left <= 2'h2", MUTANT),
-    Mutation("blocks are loaded in the other order", "engine_loader", r"job_data\[(\d+)\] \| n_last",
-             r"(~job_data[\1]) | n_last", MUTANT),
+    Mutation("blocks are loaded in the other order", "engine_loader",
+             r"job_data\[(\d+)\] \| n_last", r"(~job_data[\1]) | n_last", MUTANT),
     Mutation("a burst is a beat too long", r"burst_splitter_\w+",
              r"o_last \? remaining\[4:0\]", "o_last ? (remaining[4:0] + 5'd1)", MUTANT),
     Mutation("a block is loaded over the one at work", "engine_act_buffer",

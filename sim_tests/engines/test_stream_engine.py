@@ -237,8 +237,8 @@ def test_pages_of_a_cache_cost_few_cycles() -> None:
 MUTATIONS = (
     Mutation("a row's second beat begins it anew", "stream_drain", r"midway <= _\w+_;",
              "midway <= 1'h0;", VECTOR),
-    Mutation("blocks do not move", "row_walk_32_16", r"block_address \+ region_step", "block_address",
-             VECTOR),
+    Mutation("blocks do not move", "row_walk_32_16", r"block_address \+ region_step",
+             "block_address", VECTOR),
     Mutation("what follows a row goes to the row", "stream_drain",
              r"second <= _\w+_;", "second <= 1'h0;", VECTOR),
 )  # fmt: skip

@@ -357,7 +357,8 @@ MUTATIONS = [
     Mutation("a wrong product", "sequencer", r"factor\[0\] \?", "factor[1] ?", ONE),
     Mutation("no branches", "sequencer", r"assign branch_taken = .*;",
              "assign branch_taken = 1'h0;", ONE),
-    Mutation("reads of the unit are lost", r"share_2_32_40_4", r"_ & r_order_data;", "_ & 1'h0;", ONE),
+    Mutation("reads of the unit are lost", r"share_2_32_40_4", r"_ & r_order_data;",
+             "_ & 1'h0;", ONE),
 ]  # fmt: skip
 
 

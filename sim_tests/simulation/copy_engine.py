@@ -18,8 +18,8 @@ from rtl_templates.axi.bus import fixed_fields
 from rtl_templates.axi.channels import channels_of
 from rtl_templates.axi.reader import BurstReader
 from rtl_templates.hdl.hierarchy import place
-from rtl_templates.hdl.streams import Stream, fields, new_stream
 from rtl_templates.hdl.shell import bus_members
+from rtl_templates.hdl.streams import Stream, fields, new_stream
 
 DATA_WIDTH, ADDRESS_WIDTH, BURST = 64, 40, 8
 

@@ -77,20 +77,14 @@ def divider(config: TernaryLutConfig, limit: Limit) -> str | None:
     limit : Limit
         Of its hardware.
     """
-    inside = [name.split(".") for name in limit.instances]
-    columns = [names for names in inside if any(n.startswith("column_") for n in names)]
-    if not columns:
-        built = ("table_", "alignment")
-        tables = any(name.startswith(built) for names in inside for name in names)
-        return "table" if tables else None
-    if not config.is_float:
+    roles = limit.roles
+    if "column" not in roles:
+        return "table" if "table" in roles else None
+    if not config.is_float or "accumulate" not in roles:
         return "reduce"
     if config.aligned:
-        summed = any(name.startswith(("read_", "fa_", "convert")) for n in columns for name in n)
-        return "reduce" if summed or not any("accumulate" in n for n in columns) else "accumulate"
-    accumulates = any("accumulate" in names for names in columns)
-    tree = any(name.startswith("add_") for names in columns for name in names)
-    return "accumulate" if accumulates and (config.pipeline.reduce or not tree) else "reduce"
+        return "reduce" if "reduce" in roles else "accumulate"
+    return "accumulate" if config.pipeline.reduce or "reduce" not in roles else "reduce"
 
 
 def registers_for(config: Config, automatic: Sequence[str]) -> tuple[Config, list[str]]:
