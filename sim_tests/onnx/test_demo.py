@@ -476,7 +476,7 @@ def test_the_command_runs_engines(
     right = [line.split()[-3] for line in printed.splitlines() if line.startswith(("RTL", "gold"))]
     assert all(int(count) >= 0.97 * 360 for count in right), right
     if core == "unsigned":
-        monkeypatch.setattr(demo, "open_engine", lambda config, **_: GoldenHost(config, 3))
+        monkeypatch.setattr(demo, "open_engine", lambda design, **_: GoldenHost(design.config, 3))
         assert main(arguments, demo.command) == 1
         assert "layer 1: 1 of" in capsys.readouterr().err
     config.write_text(config.read_text().replace("half_up", "floor"))
