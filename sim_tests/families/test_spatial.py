@@ -172,7 +172,7 @@ def test_streams_carry_the_product(
     signed = (tiles & mask).astype(f"u{out.lane_width // 8}").view(config.result.dtype)
     c = plan.unpack_outputs(out.pack(signed))
     assert np.array_equal(c.astype(np.int64) & mask, a @ w & mask)
-    beat, _ = plan.locate(m - 1, n - 1)
+    beat, _ = plan.locate_element(m - 1, n - 1)
     assert tiles[beat, (n - 1) % config.cols] == (a @ w)[-1, -1]
     assert np.array_equal(plan.unpack_weights(plan.pack_weights(w)), w)
 

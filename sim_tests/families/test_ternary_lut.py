@@ -137,7 +137,7 @@ def test_streams_carry_the_product(
     c = plan.unpack_outputs(out.pack(np.array(results)))
     assert (c.astype(object) & mask).tolist() == (exact.astype(object) & mask).tolist()
     for column in range(n):
-        beat, (row_of, group) = plan.locate(m - 1, column)
+        beat, (row_of, group) = plan.locate_element(m - 1, column)
         assert (row_of, group) == (m - 1, column // array.fetch_ports)
         assert results[beat][column % array.fetch_ports] == exact[m - 1, column]
 
