@@ -10,8 +10,8 @@ from cost_model.closed_forms.numbers import Counts, Number, register
 from cost_model.closed_forms.products import PRODUCT_KINDS, product_counts, product_path
 from hwgen.core.post import RECORD, PostFeatures
 from hwgen.core.post.beats import WORD_BITS
+from hwgen.core.post.features import MULTIPLY_STAGES, Stages
 from hwgen.core.post.fields import field_bits, first_fields, later_fields, record_fields
-from hwgen.core.post.stages import MULTIPLY_STAGES, Stages
 from hwgen.core.post.words import SINGLE
 from hwgen.formats.scale import SHIFT_BITS
 

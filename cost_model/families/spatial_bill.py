@@ -19,8 +19,8 @@ from cost_model.closed_forms.numbers import Counts, Number, register
 from cost_model.closed_forms.space import View
 from cost_model.families import spatial_serial_bill
 from cost_model.netlist.fabric.fabric import fabric_of
-from hwgen.core.params.spatial_timing import block_lead, lead
 from hwgen.core.params.spatial import SERIAL
+from hwgen.core.params.spatial_timing import block_lead, lead
 from hwgen.formats import TERNARY
 
 if TYPE_CHECKING:

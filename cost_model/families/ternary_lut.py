@@ -37,7 +37,7 @@ from cost_model.families.ternary_lut_bill import (
 from cost_model.families.ternary_lut_delay import paths as core_paths
 from cost_model.families.ternary_lut_delay import stored_paths
 from cost_model.netlist.fabric.fabric import LISTED, fabric_of
-from hwgen.families.ternary_lut.cycles import count_cycles
+from hwgen.families.ternary_lut.core import count_cycles
 
 if TYPE_CHECKING:
     from hwgen.families.ternary_lut.params import TernaryLutConfig

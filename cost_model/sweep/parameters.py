@@ -21,7 +21,8 @@ from cost_model.sweep.space import (
     Values,
 )
 from hwgen.config.parameters import Parameter, parameters, yaml_value
-from hwgen.core.load import shown, value_problem
+from hwgen.config.validate import shown
+from hwgen.core.load import value_problem
 from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import did_you_mean
 from hwgen.technologies import technology_of

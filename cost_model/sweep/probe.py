@@ -28,7 +28,7 @@ from cost_model.sweep.plan import (
 )
 from cost_model.sweep.reader import Path, Reader
 from cost_model.sweep.space import Subspace, Values
-from hwgen.core.load import shown
+from hwgen.config.validate import shown
 from hwgen.errors import did_you_mean
 from hwgen.technologies.utilization import FITS, SHARES
 

@@ -9,7 +9,7 @@ from typing import Any
 from cost_model.sweep.expressions import Expression, ExpressionError, parse
 from hwgen.config.document import Document
 from hwgen.config.parameters import either
-from hwgen.core.load import in_order, problem_at, shown
+from hwgen.config.validate import in_order, problem_at, shown
 from hwgen.errors import ConfigError, Problem, did_you_mean
 
 Path = tuple[str | int, ...]

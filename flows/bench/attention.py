@@ -24,8 +24,7 @@ from flows.build.build import Build
 from flows.build.design import Design
 from hwgen.core.operation import Job
 from hwgen.core.registry import core_of
-from hwgen.families.attention.bound import bound_of
-from hwgen.families.attention.formats import SCALE, SUM_GUARD
+from hwgen.families.attention.formats import SCALE, SUM_GUARD, bound_of
 from hwgen.families.attention.golden import accumulated, attend, scale_scores
 from hwgen.families.attention.operands import quantised
 from hwgen.families.attention.params import AttentionConfig

@@ -13,7 +13,8 @@ import click
 
 from flows.bench.common import Document, hwgen, markdown, parser, run
 from flows.demonstration.written import energy_text
-from hwgen.reports.datasheet import number, share
+from hwgen.reports.datasheet import share
+from hwgen.reports.roofline import number
 
 HEADINGS = ("model", "core", "target", "area or resources", "tokens/s", "J/token", "limited by",
             "of the bandwidth's floor")  # fmt: skip

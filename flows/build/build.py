@@ -16,11 +16,11 @@ from flows.build.design import Design
 from flows.build.drivers import engine_drivers
 from flows.build.timing import clock_limit
 from hwgen.core.clock_limit import Limit
-from hwgen.core.lists.builder import executes_lists
 from hwgen.core.params.off_chip import OffChip
 from hwgen.core.params.target import Target
-from hwgen.core.register_map import is_engine
 from hwgen.errors import HwgenError
+from hwgen.families.gemm_stream.params import is_engine
+from hwgen.models.compile.list_builder import executes_lists
 
 if TYPE_CHECKING:
     from hwgen.core.operation import Job

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hwgen.core.lists import commands as command_lists
-from hwgen.core.lists import registers as list_registers
 from hwgen.core.post.beats import RECORD_WORDS, WORDS
-from hwgen.core.register_map import MAGIC, STATES, is_engine, job_window
+from hwgen.core.register_map import MAGIC, STATES, job_window
+from hwgen.families.gemm_stream.params import is_engine
+from hwgen.families.transformer import registers as list_registers
 
 if TYPE_CHECKING:
     from hwgen.core.params.base import FamilyConfig

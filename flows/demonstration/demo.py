@@ -42,10 +42,10 @@ from flows.simulation.runner import compile_design
 from flows.simulation.stream_program import check_cycles
 from hwgen.core.load import load_config
 from hwgen.core.operation import gemm_operands
-from hwgen.core.register_map import is_engine
 from hwgen.core.registry import core_of
 from hwgen.core.schedule.stream import StreamProduct
 from hwgen.families.gemm_stream.schedule import Plan
+from hwgen.families.gemm_stream.params import is_engine
 from hwgen.reports.terminal import console, cycle_progress
 
 if TYPE_CHECKING:

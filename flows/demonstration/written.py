@@ -19,7 +19,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from hwgen.reports.datasheet import number
+from hwgen.reports.roofline import number
 
 WIDTH, LEFT, BAR, LINE = 780, 20, 200, 20
 _WRAP = 84  # characters in a line of text

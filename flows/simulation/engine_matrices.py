@@ -15,14 +15,15 @@ from flows.simulation.engine_program import Model, compile_model
 from hwgen.core.cycles.figures import Cycles
 from hwgen.core.lists.commands import STATES as LIST_STATES
 from hwgen.core.lists.commands import Program
-from hwgen.core.lists.registers import start_writes
 from hwgen.core.post import Columns, PostSettings, output_format
 from hwgen.core.protocols import ListCore
-from hwgen.core.register_map import JOB_WINDOW, STATES, is_engine
+from hwgen.core.register_map import JOB_WINDOW, STATES
 from hwgen.core.registry import core_of
 from hwgen.errors import CheckFailed
 from hwgen.families.gemm_stream.cycles.job import job_cycles
+from hwgen.families.gemm_stream.params import is_engine
 from hwgen.families.gemm_stream.schedule import Job, Plan, plan_of
+from hwgen.families.transformer.registers import start_writes
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream.params import GemmStreamConfig

@@ -28,8 +28,8 @@ from flows.simulation.verilator.waves import fst_from_vcd, trace_format
 from flows.tools.parallel import run_all
 from flows.tools.toolchain import require
 from hwgen.core.params.base import FamilyConfig
-from hwgen.core.register_map import is_engine
 from hwgen.errors import CheckFailed
+from hwgen.families.gemm_stream.params import is_engine
 
 TIMEOUT_S = 3600
 """Limit of one simulator process; a hung simulation is ended, not waited for."""

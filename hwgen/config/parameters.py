@@ -11,10 +11,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
-if TYPE_CHECKING:
-    from hwgen.core.params.base import FamilyConfig, Model
+from hwgen.config.base import Model
 
 Path = tuple[str, ...]
 
@@ -148,8 +147,20 @@ def yaml_value(value: Any) -> str:
     return str(value)
 
 
+class Configuration(Model):
+    """A model of a configuration, which may hold cores in some of its fields."""
+
+    shared_fields: ClassVar[frozenset[str]] = frozenset()
+    """Names of the fields that every configuration has; they come last in templates."""
+
+    @classmethod
+    def cores_in(cls, data: Mapping[str, Any]) -> Mapping[str, type[Configuration]]:
+        """Return the models of the cores that a configuration holds, by field: none."""
+        return {}
+
+
 def inner_parameters(
-    model: type[FamilyConfig], data: Mapping[str, Any]
+    model: type[Configuration], data: Mapping[str, Any]
 ) -> Mapping[Path, Parameter]:
     """Return the parameters of a model and of the cores that a configuration holds."""
     by_path = dict(parameters(model))
@@ -164,16 +175,14 @@ def inner_parameters(
 
 
 @cache
-def parameters(model: type[FamilyConfig]) -> Mapping[Path, Parameter]:
+def parameters(model: type[Configuration]) -> Mapping[Path, Parameter]:
     """Return every parameter and group of a model by path, the root group included.
 
     Groups follow the plain parameters beside them, and what every family has (`target`) comes
     last: the order of templates and of the reference.
     """
-    from hwgen.core.params.base import FamilyConfig
-
     schema = model.model_json_schema()
-    shared = set(FamilyConfig.model_fields) - {"name", "family"}
+    shared = model.shared_fields
     # Not `resolved()`, which may leave out what the default of another parameter rules out.
     defaults = model.model_validate({"name": "core"}).model_dump(mode="json")
     by_path = {p.path: p for p in _walk(schema, schema.get("$defs", {}), (), defaults, False)}

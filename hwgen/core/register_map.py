@@ -7,13 +7,12 @@ The RTL, the C header, the manifest and the documentation are all made from `reg
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal
 
 from hwgen.core import post
 
 if TYPE_CHECKING:
-    from hwgen.core.params.base import FamilyConfig
-    from hwgen.families.gemm_stream.params import GemmStreamConfig
+    pass
 
 MAGIC = 0x68774753
 """Contents of ID: ``hwGS``."""
@@ -118,11 +117,6 @@ class JobInterface:
     counters: tuple[tuple[str, str], ...] = tuple(COUNTERS.items())
 
 
-def is_engine(config: FamilyConfig) -> TypeGuard[GemmStreamConfig]:
-    """Return whether an accelerator is an engine whose jobs are products of matrices."""
-    return config.takes_jobs and config.multiplies
-
-
 def register_map(config: Any) -> tuple[Register, ...]:
     """Return the registers of an engine that takes jobs in the order of their addresses."""
     interface: JobInterface = config.job_interface
@@ -181,63 +175,3 @@ def job_window(config: Any) -> tuple[Register, ...]:
     """Return the registers of an engine that describe its next job."""
     interface: JobInterface = config.job_interface
     return interface.window
-
-
-def gemm_interface(config: GemmStreamConfig) -> JobInterface:
-    """Return what the registers of an engine around cores that multiply have of their own."""
-    facts = (
-        ("M_LANES", 0x24, config.m_lanes, "Rows of a tile of the cores."),
-        ("K_LANES", 0x28, config.k_lanes, "Terms of a tile of the cores."),
-        ("N_LANES", 0x2C, config.n_lanes, "Columns of a tile of the cores."),
-    )
-    return JobInterface(MAGIC, _gemm_window(config), _gemm_flags(config), facts)
-
-
-def _gemm_flags(config: GemmStreamConfig) -> tuple[post.Field, ...]:
-    """Return the fields of JOB_FLAGS: `JOB_FLAGS`, and the format where there are several."""
-    formats = config.formats
-    if len(formats) == 1:
-        return JOB_FLAGS
-    names = ", ".join(f"{number} {each.activation}" for number, each in enumerate(formats))
-    bits = (len(formats) - 1).bit_length()
-    text = f"Number of the format of A and W: {names}."
-    return (*JOB_FLAGS, post.Field(FORMAT, len(JOB_FLAGS), bits, False, text))
-
-
-def _gemm_window(config: GemmStreamConfig) -> tuple[Register, ...]:
-    address = config.memory.address_width
-    wide = {
-        "A_ADDRESS": "Address of A",
-        "W_ADDRESS": "Address of W, or of its packed image",
-        "C_ADDRESS": "Address of C",
-        "P_ADDRESS": "Address of the column records",
-        "A_M_STEP": "Bytes from one block of rows of A to the next",
-        "W_K_STEP": "Bytes from one block of rows of W to the next"
-        + (", which are columns of W" if config.loop_nest.weight_columns else ""),
-        "C_M_STEP": "Bytes from one block of rows of C to the next",
-    }
-    narrow: dict[str, tuple[str, int]] = {
-        f"{name}_STRIDE": (f"Bytes from one row of {name} to the next.", 32) for name in "AWC"
-    }
-    for axis in "MKN":
-        narrow |= {
-            axis: (f"Size {axis}.", 24),
-            f"{axis}T": (f"{axis} in tiles of the cores, rounded up.", 24),
-            f"{axis}B": (f"{axis} of a block.", 24),
-            f"{axis}BT": ("The same in tiles of the cores.", 24),
-        }
-    registers: list[Register] = []
-
-    def add(name: str, text: str, bits: int, fields: tuple[post.Field, ...] = ()) -> None:
-        registers.append(Register(name, JOB_WINDOW + 4 * len(registers), "rw", text, fields, bits))
-
-    for name, text in wide.items():
-        add(f"{name}_LOW", f"{text}, lower 32 bits.", min(32, address))
-        add(f"{name}_HIGH", f"{text}, upper bits.", max(0, address - 32))
-    for name, (text, bits) in narrow.items():
-        add(name, text, bits)
-    flags = _gemm_flags(config)
-    add("JOB_FLAGS", "How the job runs.", sum(flag.bits for flag in flags), flags)
-    for register in post.REGISTERS:
-        add(register.name, register.text, 32, register.fields)
-    return tuple(registers)

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from hwgen.reports.roofline import SERVED, behind, number, summary
+
 METRICS = {
     "area_mm2": ("area", "mm²"), "luts": ("LUTs", ""), "flip_flops": ("flip-flops", ""),
     "carries": ("carry cells", ""), "dsps": ("DSP blocks", ""), "brams": ("block memories", ""),
@@ -45,15 +47,6 @@ code {{ font-size: 90%; }}
 {body}</body>
 </html>
 """
-
-
-def number(value: float | None) -> str:
-    """Return a figure for people, a dash if it is unknown."""
-    if value is None:
-        return "-"
-    if value == 0 or abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.4g}"
 
 
 def share(value: float | None) -> str:
@@ -272,8 +265,6 @@ def _model(model: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
 
 def _roofline(entry: Mapping[str, Any], pictures: Mapping[str, str]) -> str:
     """Return what the memory does to workloads, layer by layer."""
-    from hwgen.reports.roofline import SERVED, behind, summary
-
     if not entry["roofline"]:
         return SERVED if any(name.startswith("latency_ms(") for name in entry["metrics"]) else ""
     words = behind(entry["roofline"])

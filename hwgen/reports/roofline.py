@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hwgen.reports.datasheet import number
-
 SERVED = (
     "No memory is named: times assume that every port is always served. target.memory, or --memory,"
     " limits them by a bandwidth."
@@ -52,3 +50,12 @@ def summary(entry: Mapping[str, Any], name: str) -> str:
             f" {number(moved)} MB of weights, keys and values"
         )
     return "; ".join(words)
+
+
+def number(value: float | None) -> str:
+    """Return a figure for people, a dash if it is unknown."""
+    if value is None:
+        return "-"
+    if value == 0 or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"

@@ -133,7 +133,7 @@ def read(path: Path, name: str) -> Technology:
         With every problem of the file, and its place.
     """
     from hwgen.config.document import read_document
-    from hwgen.core.load import of_model, problem_at, shown
+    from hwgen.config.validate import of_model, problem_at, shown
     from hwgen.technologies.model import KINDS
 
     document = read_document(path, quickly=True)

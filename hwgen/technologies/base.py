@@ -7,7 +7,7 @@ from typing import Annotated, Self, TypeVar
 
 from pydantic import Field, model_validator
 
-from hwgen.core.params.base import Model, check_rules
+from hwgen.config.base import Model, check_rules
 
 T = TypeVar("T")
 

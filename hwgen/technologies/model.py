@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from hwgen.core.params.base import Model, check_rules
+from hwgen.config.base import Model, check_rules
 from hwgen.technologies.base import Count, Positive, Several, TechnologyModel
 from hwgen.technologies.fpga_model import Fpga
 

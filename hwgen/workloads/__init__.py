@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hwgen.config.document import Document, read_document
-from hwgen.core.load import in_order, problem_at
+from hwgen.config.validate import in_order, problem_at
 from hwgen.errors import ConfigError, InputError, Problem, did_you_mean
 from hwgen.workloads.network import Attention, Gemm, Layer, Network, network_of
 from hwgen.workloads.read import FORM, MAX_MACS, MAX_SIZE, RANGE, read_network, too_large

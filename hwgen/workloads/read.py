@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hwgen.core.load import shown
+from hwgen.config.validate import shown
 from hwgen.errors import did_you_mean
 from hwgen.workloads.network import Attention, Gemm, Layer, Network
 

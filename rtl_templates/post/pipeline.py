@@ -8,8 +8,8 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
 from hwgen.core.post import RECORD_BYTES, REGISTERS, SETTINGS_BITS, PostFeatures
+from hwgen.core.post.features import Stages
 from hwgen.core.post.fields import field_bits, first_fields, later_fields
-from hwgen.core.post.stages import Stages
 from rtl_templates.arithmetic.pipeline import Pipeline
 from rtl_templates.arithmetic.registry import arithmetic
 from rtl_templates.hdl.hierarchy import Block, place

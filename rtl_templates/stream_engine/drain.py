@@ -10,8 +10,8 @@ from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
+from hwgen.core.schedule.memory import SIZE_BITS
 from hwgen.families.stream_engine.params import ROWS_AHEAD
-from hwgen.families.stream_engine.registers import SIZE_BITS
 from rtl_templates.axi.bursts import request_stream
 from rtl_templates.hdl.hierarchy import Block, place
 from rtl_templates.hdl.streams import AnyStream, Stream, fields, new_stream, transfers

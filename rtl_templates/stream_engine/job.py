@@ -9,14 +9,8 @@ from amaranth.hdl import Const, Mux, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import Out
 
-from hwgen.families.stream_engine.registers import (
-    ACCESS,
-    FLAGS,
-    MOST_PAGES,
-    PAGES,
-    SIZE_BITS,
-    STRIDE_BITS,
-)
+from hwgen.core.schedule.memory import SIZE_BITS
+from hwgen.families.stream_engine.registers import ACCESS, FLAGS, MOST_PAGES, PAGES, STRIDE_BITS
 
 if TYPE_CHECKING:
     from hwgen.families.stream_engine.params import StreamEngineConfig

@@ -9,8 +9,9 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
+from hwgen.core.schedule.memory import SIZE_BITS
 from hwgen.families.stream_engine.params import TABLE_BEATS
-from hwgen.families.stream_engine.registers import ENTRY_BITS, ENTRY_BYTES, SIZE_BITS, STRIDE_BITS
+from hwgen.families.stream_engine.registers import ENTRY_BITS, ENTRY_BYTES, STRIDE_BITS
 from rtl_templates.hdl.hierarchy import Block, place
 from rtl_templates.hdl.streams import Fields, Stream, new_stream
 

@@ -9,7 +9,8 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
-from hwgen.families.stream_engine.registers import ENTRY_BITS, SIZE_BITS
+from hwgen.core.schedule.memory import SIZE_BITS
+from hwgen.families.stream_engine.registers import ENTRY_BITS
 from rtl_templates.hdl.hierarchy import Block
 
 from .job import RegionSignature

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Column of aligned activations: an exact sum of integers, then a floating-point total.
 
-The order and the roundings are those of `hwgen.core.golden.aligned`.
+The order and the roundings are those of `hwgen.arithmetic.alignment`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member
 
-from hwgen.families.ternary_lut.alignment import largest_exponent
+from hwgen.arithmetic.alignment import largest_exponent
 from rtl_templates.arithmetic.float.adder import FloatAdder
 from rtl_templates.arithmetic.float.from_scaled import ScaledToFloat
 from rtl_templates.arithmetic.integer.compressor import HeapOperand, sum_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.families.ternary_lut.alignment import largest_exponent
+from hwgen.arithmetic.alignment import largest_exponent
 from rtl_templates.arithmetic.float.align import Align, LargestExponent, special_of
 from rtl_templates.arithmetic.pipeline import Pipeline
 from rtl_templates.hdl.hierarchy import Block, place

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A column of floating-point numbers: reads of all tables, their sum, and the total.
 
-The order of the additions is that of `hwgen.core.golden.floating`.
+The order of the additions is that of `hwgen.families.ternary_lut.golden`.
 """
 
 from __future__ import annotations

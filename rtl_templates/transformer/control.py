@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Shape, Signal, Value, ValueLike
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from hwgen.core.lists.registers import LAYOUT, MAGIC, list_registers
 
 from hwgen.core.lists.commands import STATES
-from hwgen.core.lists.registers import LAYOUT, MAGIC, list_registers
+from hwgen.families.transformer.registers import LAYOUT, MAGIC, list_registers
 from rtl_templates.axi.bus import BusSignature
 from rtl_templates.axi.registers import SLVERR, Action, answer_reads, answer_writes, merged
 from rtl_templates.hdl.hierarchy import Block

@@ -88,7 +88,7 @@ class ListEngine(wiring.Component):
     Members
     -------
     control : AXI4-Lite subordinate
-        The registers; see `hwgen.core.lists.registers`.
+        The registers; see `hwgen.families.transformer.registers`.
     mem : AXI4 manager
         The memory.
     interrupt : Out(1)

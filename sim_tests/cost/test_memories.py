@@ -25,7 +25,7 @@ from hwgen.cli import main
 from hwgen.core.load import parse_config
 from hwgen.core.memories import HOLDS, Ram, Use, ram_of
 from hwgen.core.params.off_chip import OffChip
-from hwgen.families.gemm_stream.memory_use import buffers, use
+from hwgen.families.gemm_stream.core import buffers, use
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.families.gemm_stream.schedule import Plan
 from hwgen.technologies import technologies

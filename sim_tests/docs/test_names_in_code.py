@@ -22,7 +22,7 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "hwgen/cli/support/common.py",
         "hwgen/core/params/off_chip.py",
         # Operations that command lists are built of.
-        "hwgen/core/lists/builder.py",
+        "hwgen/models/compile/list_builder.py",
         "hwgen/models/",
         # And that the C of a host does.
         "flows/build/drivers/decoder_driver.py",
@@ -52,15 +52,15 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
     ),
     "ternary_lut": (
         "flows/calibration/points.py",
-        "hwgen/core/golden/floating.py",  # its sums of floating-point numbers
+        "hwgen/families/ternary_lut/golden.py",  # its sums of floating-point numbers
     ),
     "transformer": (
         # Registers, random lists and their harness.
         "flows/simulation/engine_matrices.py",
         "flows/simulation/list_regression.py",
         "flows/build/register_files.py",
-        "hwgen/core/lists/builder.py",
-        "hwgen/core/lists/registers.py",
+        "hwgen/models/compile/list_builder.py",
+        "hwgen/families/transformer/registers.py",
     ),
     "vector": (
         # Vectors of C++, of IP-XACT, and of Verilog.
@@ -68,7 +68,7 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "flows/simulation/verilator/runtime.py",
         "flows/build/files.py",
         "flows/build/ipxact.py",
-        "hwgen/core/lists/builder.py",  # codes of commands
+        "hwgen/models/compile/list_builder.py",  # codes of commands
         "hwgen/families/stream_engine/params.py",  # the core of an engine that names none
     ),
 }

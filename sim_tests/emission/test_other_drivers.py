@@ -16,10 +16,10 @@ from flows.build.drivers.engine_drivers import list_driver, stream_driver
 from flows.build.files import c_header
 from flows.tools.toolchain import require
 from hwgen.core.lists.commands import STATE_TEXTS, STATES
-from hwgen.core.lists.registers import LAYOUT, MAGIC, list_registers, start_writes
+from hwgen.core.schedule.memory import SIZE_BITS
 from hwgen.families.stream_engine.jobs import TAIL, Place, StreamJob
 from hwgen.families.stream_engine.params import StreamEngineConfig
-from hwgen.families.stream_engine.registers import SIZE_BITS
+from hwgen.families.transformer.registers import LAYOUT, MAGIC, list_registers, start_writes
 from sim_tests.emission.test_driver import READ, WRITE, Device
 from sim_tests.engines.decoder_engines import rows, small_engine
 

@@ -20,9 +20,9 @@ from flows.simulation.command_lists import (
     interpret,
 )
 from flows.simulation.engine_program import Model
-from hwgen.core.cycles.list_timing import ListTiming, timed_list
 from hwgen.core.lists.commands import BYTES, OPERATIONS, listing
-from hwgen.core.lists.trace import Event, trace
+from hwgen.families.transformer.list_timing import ListTiming, timed_list
+from hwgen.families.transformer.trace import Event, trace
 from sim_tests.engines.test_transformer import (
     ALL_UNITS,
     MIXED,

@@ -13,13 +13,13 @@ from flows.simulation.bus.list_host import ListHost
 from flows.simulation.command_lists import Image
 from flows.simulation.engine_program import Model, compile_model
 from hwgen.core.jobs import select_operation
-from hwgen.core.lists.builder import ListBuilder, Number, Pages, Rows
 from hwgen.core.lists.commands import BYTES
 from hwgen.core.lists.golden import Interpreter
 from hwgen.core.lists.units import units_of
 from hwgen.errors import InputError
 from hwgen.families.attention.golden import operate
 from hwgen.families.transformer.params import TransformerConfig
+from hwgen.models.compile.list_builder import ListBuilder, Number, Pages, Rows
 from sim_tests.support.designs import design_of
 
 CONFIG: dict[str, Any] = {

@@ -17,13 +17,13 @@ import pytest
 from flows.simulation.bus.list_host import ListHost
 from flows.simulation.command_lists import Image
 from flows.simulation.engine_program import Model, compile_model
-from hwgen.core.lists.builder import ListBuilder, Number, Rows
 from hwgen.core.lists.commands import BYTES
 from hwgen.core.lists.golden import Interpreter
 from hwgen.core.lists.units import units_of
 from hwgen.errors import InputError
 from hwgen.families.gemm_stream.schedule import plan_of
 from hwgen.families.transformer.params import TransformerConfig
+from hwgen.models.compile.list_builder import ListBuilder, Number, Rows
 from sim_tests.support.designs import design_of
 
 BF16 = ml_dtypes.bfloat16

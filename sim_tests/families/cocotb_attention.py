@@ -15,7 +15,7 @@ from flows.simulation.bench_jobs import BenchJob
 from flows.simulation.bus.stream_bench import Bench, start_clock
 from hwgen.core.operation import Job
 from hwgen.core.registry import family
-from hwgen.families.attention.cycles import cycles_of_blocks
+from hwgen.families.attention.core import cycles_of_blocks
 from hwgen.families.attention.golden import attend
 from hwgen.families.attention.schedule import Block, Mask, Plan, draw_operands
 

@@ -19,9 +19,8 @@ from flows.simulation.runner import compile_design, run_module
 from hwgen.core.jobs import select_operation
 from hwgen.core.registry import core_of
 from hwgen.errors import InputError
-from hwgen.families.attention.bound import bound_of
-from hwgen.families.attention.cycles import cycles_of_blocks
-from hwgen.families.attention.formats import SCALE
+from hwgen.families.attention.core import cycles_of_blocks
+from hwgen.families.attention.formats import SCALE, bound_of
 from hwgen.families.attention.golden import accumulated, attend, operate
 from hwgen.families.attention.operands import quantised
 from hwgen.families.attention.params import AttentionConfig

@@ -14,7 +14,7 @@ import pytest
 
 from hwgen.core.load import parse_config
 from hwgen.errors import ConfigError, InputError
-from hwgen.families.attention.bound import bound_of
+from hwgen.families.attention.formats import bound_of
 from hwgen.families.attention.golden import attend, vectors
 from hwgen.families.attention.operands import quantised
 from hwgen.families.attention.params import AttentionConfig

@@ -15,7 +15,7 @@ from amaranth.lib.wiring import In, Member
 
 from flows.simulation.matrices import run_matrices
 from flows.simulation.regression import OPERANDS, operands
-from hwgen.core.golden.aligned import aligned, exponents
+from hwgen.arithmetic.alignment import aligned, exponents
 from hwgen.families.ternary_lut.alignment import (
     exact_fraction_bits,
     largest_exponent,

@@ -21,7 +21,7 @@ from hwgen.models.files.store import DESCRIPTION, WEIGHTS, Model
 from hwgen.models.graph.decoder import neighbours
 from hwgen.models.graph.passes import kv_bits, passes_of, speeds
 from hwgen.models.graph.work import kv_elements, work_of
-from hwgen.reports.datasheet import number
+from hwgen.reports.roofline import number
 from sim_tests.models.fuzz_models import campaign
 from sim_tests.models.model_files import Ggml, Small, random_blocks, write_gguf
 

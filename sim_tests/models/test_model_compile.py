@@ -17,13 +17,13 @@ import pytest
 from flows.build.drivers.model_driver import model_driver
 from flows.simulation.models.program_run import run_compiled
 from hwgen.cli import main
-from hwgen.core.cycles.list_timing import timed_list
 from hwgen.core.lists.commands import STATES
-from hwgen.core.lists.registers import list_registers
-from hwgen.core.lists.trace import trace
 from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import InputError
+from hwgen.families.transformer.list_timing import timed_list
 from hwgen.families.transformer.params import TransformerConfig
+from hwgen.families.transformer.registers import list_registers
+from hwgen.families.transformer.trace import trace
 from hwgen.models.compile.compilation import Settings
 from hwgen.models.compile.decoder_list import register_values
 from hwgen.models.compile.list_compilation import ListCompilation

@@ -19,7 +19,7 @@ from flows.simulation.models.job_run import RtlJobs
 from flows.simulation.models.model_run import Record
 from hwgen.cli import main
 from hwgen.errors import CheckFailed, InputError
-from hwgen.families.gemm_stream.golden import execute
+from hwgen.families.gemm_stream.core import execute
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.models.compile.compilation import Settings
 from hwgen.models.compile.golden_jobs import GoldenJobs

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from flows.simulation.models.program_run import run_compiled
-from hwgen.core.cycles.list_timing import timed_list
-from hwgen.core.lists.trace import trace
 from hwgen.core.load import load_config
+from hwgen.families.transformer.list_timing import timed_list
+from hwgen.families.transformer.trace import trace
 from hwgen.models.compile.compilation import Settings
 from hwgen.models.compile.list_compilation import ListCompilation
 from hwgen.models.compile.list_program import CompiledList, ListProgram

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from hwgen.core.register_map import STATES, register_map
-from hwgen.families.gemm_stream.golden import execute
+from hwgen.families.gemm_stream.core import execute
 from hwgen.models.compile.compiled_files import JobFiles
 from hwgen.models.compile.golden_jobs import Bytes, GoldenJobs
 from sim_tests.emission.test_driver import Device

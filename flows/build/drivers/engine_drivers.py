@@ -11,20 +11,21 @@ from dataclasses import asdict, astuple
 from typing import TYPE_CHECKING
 
 from flows.build.drivers.c_templates import render
-from hwgen.core.lists import registers as list_registers
 from hwgen.core.lists.commands import STATE_TEXTS, STATES
 from hwgen.core.post import ACTIVATIONS, KINDS, RECORD_BYTES, ROUNDINGS
 from hwgen.core.register_map import LAYOUT, job_window
+from hwgen.core.schedule.memory import SIZE_BITS
 from hwgen.families.gemm_stream import blocks
 from hwgen.families.gemm_stream.blocks import limits_of
-from hwgen.families.stream_engine.registers import ENTRY_BYTES, MOST_PAGES, SIZE_BITS
+from hwgen.families.stream_engine.registers import ENTRY_BYTES, MOST_PAGES
+from hwgen.families.transformer import registers as list_registers
 
 if TYPE_CHECKING:
-    from hwgen.core.lists.builder import ListEngine
     from hwgen.core.post import Field
     from hwgen.core.register_map import Register
     from hwgen.families.gemm_stream.params import GemmStreamConfig
     from hwgen.families.stream_engine.params import StreamEngineConfig
+    from hwgen.models.compile.list_builder import ListEngine
 
 _ENDS = {"READ_ERROR": "READ", "WRITE_ERROR": "WRITE", "ABORTED": "ABORTED"}
 """States of failed jobs of a queue, and the driver's names of these errors."""

@@ -12,8 +12,8 @@ from flows.build.files import c_header
 from hwgen.core.register_map import JOB_WINDOW
 
 if TYPE_CHECKING:
-    from hwgen.core.lists.builder import ListEngine
     from hwgen.core.params.base import FamilyConfig
+    from hwgen.models.compile.list_builder import ListEngine
 
 _NOTHING = 0xFFFFFFFF
 """A number that is no token."""

@@ -10,7 +10,7 @@ from flows.simulation.command_lists import LIST
 from flows.simulation.engine_program import Model
 from hwgen.core.lists.commands import STATES
 from hwgen.core.lists.golden import Outcome
-from hwgen.core.lists.registers import list_registers, start_writes
+from hwgen.families.transformer.registers import list_registers, start_writes
 
 
 class ListHost:

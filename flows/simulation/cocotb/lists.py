@@ -17,8 +17,8 @@ from flows.simulation.command_lists import LIST, SIZE, UnsafeJob, World, draw, i
 from flows.simulation.list_regression import ListCase, list_cases
 from hwgen.core.lists.commands import BYTES, STATES, listing
 from hwgen.core.lists.golden import Outcome
-from hwgen.core.lists.registers import start_writes
 from hwgen.core.registry import family
+from hwgen.families.transformer.registers import start_writes
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
 CONFIG: Any = family(PLAN["config"]["family"]).params_class.model_validate(PLAN["config"])

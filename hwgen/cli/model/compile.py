@@ -15,9 +15,9 @@ from hwgen.cli.support.outputs import atomic_directory, check_directory
 from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
-    from hwgen.core.lists.builder import ListEngine
     from hwgen.families.gemm_stream.schedule import JobEngine
     from hwgen.models.compile.compilation import Compilation, Settings
+    from hwgen.models.compile.list_builder import ListEngine
     from hwgen.models.files.store import Model
 
     Compiled = tuple[Compilation, dict[str, Any], dict[str, str]]
@@ -97,11 +97,11 @@ def compile_command(
     generates tokens, or computes the outputs of a network.
     """
     from hwgen.cli.model.layers import LAYERS, print_passes
-    from hwgen.core.lists.builder import executes_lists
     from hwgen.core.load import load_config
-    from hwgen.core.register_map import is_engine
     from hwgen.errors import InputError
+    from hwgen.families.gemm_stream.params import is_engine
     from hwgen.models.compile.compilation import Settings
+    from hwgen.models.compile.list_builder import executes_lists
     from hwgen.models.files.store import Model
 
     check_directory(output)

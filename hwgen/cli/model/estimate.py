@@ -9,8 +9,7 @@ import click
 from rich.table import Table
 
 from hwgen.cli.estimate import print_roofline
-from hwgen.reports.datasheet import number, share
-from hwgen.reports.roofline import SERVED
+from hwgen.reports.roofline import SERVED, number, share
 from hwgen.reports.terminal import console
 
 _MOST_NAME = 32  # characters of a layer's name in a table

@@ -23,8 +23,9 @@ def passes_of(compilation: ListCompilation) -> dict[str, Any]:
 
     Notes
     -----
-    Modelled, for a memory that answers in the next cycle: see `hwgen.core.cycles.list_timing`.
-    Decode is of one token behind a full cache, prefill of as many tokens as are taken at once.
+    Modelled, for a memory that answers in the next cycle: see
+    `hwgen.families.transformer.list_timing`. Decode is of one token behind a full cache, prefill
+    of as many tokens as are taken at once.
     """
     return {
         "prefill": _pass(compilation, compilation.most, 0),
@@ -33,8 +34,8 @@ def passes_of(compilation: ListCompilation) -> dict[str, Any]:
 
 
 def _pass(compilation: ListCompilation, tokens: int, position: int) -> dict[str, Any]:
-    from hwgen.core.cycles.list_timing import Share, timed_list
-    from hwgen.core.lists.trace import trace
+    from hwgen.families.transformer.list_timing import Share, timed_list
+    from hwgen.families.transformer.trace import trace
 
     config, place = compilation.config, compilation.memory
     registers = compilation.registers(position, position + tokens, 1)

@@ -146,7 +146,7 @@ def given_memory(
     from pydantic import ValidationError
 
     from hwgen.config.parameters import either, plain_parameters
-    from hwgen.core.load import complaint
+    from hwgen.config.validate import complaint
     from hwgen.core.params.off_chip import OffChip
     from hwgen.errors import did_you_mean
     from hwgen.technologies.off_chip import memory_kinds

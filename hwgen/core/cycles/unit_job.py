@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 PORT_LATENCY = 2
@@ -32,3 +33,23 @@ class UnitJob(NamedTuple):
     reads: int
     writes: int
     bursts: int
+
+
+@lru_cache(maxsize=1 << 14)
+def bursts_of(start: int, size: int, bus: int, longest: int) -> tuple[int, ...]:
+    """Return the beats of each burst of a row.
+
+    Parameters
+    ----------
+    start, size : int
+        Bytes: where it begins behind a boundary of bursts, and of the row.
+    bus, longest : int
+        Bytes of a beat, of the longest burst.
+    """
+    end = start + size
+    bursts = []
+    while start < end:
+        stop = min(end, (start // longest + 1) * longest)
+        bursts.append(-(-stop // bus) - start // bus)
+        start = stop
+    return tuple(bursts)

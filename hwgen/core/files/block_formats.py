@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hwgen.core.load import load_model
+from hwgen.config.validate import load_model
 from hwgen.formats.block import BlockFormat
 from hwgen.formats.block.file import FormatFile
 from hwgen.formats.registry import block_format

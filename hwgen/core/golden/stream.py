@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hwgen.core.golden.blocks import block_matrix, block_products
-from hwgen.core.golden.floating import accumulated_sums
 from hwgen.core.golden.integer import accumulated_product
 from hwgen.core.golden.post import processed
 
@@ -21,8 +20,7 @@ def multiply(plan: StreamProduct, a: NDArray[Any], w: NDArray[np.integer]) -> ND
     """Return what the RTL computes for ``post(A . W)``, bit for bit.
 
     Of integers the result is the integer product; a saturating accumulator clamps after each
-    addition, of as many terms as the plan's ``exact_terms``.  Of floating-point numbers every sum
-    is rounded, in the order of `hwgen.core.golden.floating`.  Of blocks the sums of each are
+    addition, of as many terms as the plan's ``exact_terms``.  Of blocks the sums of each are
     exact, and added as the configuration's accumulator says, see `hwgen.formats.block.products`.
 
     Parameters
@@ -51,5 +49,4 @@ def multiply(plan: StreamProduct, a: NDArray[Any], w: NDArray[np.integer]) -> ND
         product = config.block_product
         sums = block_products(product, *(block_matrix(product, *each) for each in operands))
         return processed(plan, sums)
-    total = accumulated_sums(plan, a, w) if config.is_float else accumulated_product(plan, a, w)
-    return processed(plan, total)
+    return processed(plan, accumulated_product(plan, a, w))

@@ -21,7 +21,7 @@ from hwgen.config.base import M as M
 from hwgen.config.base import Model as Model
 from hwgen.config.base import check_rules as check_rules
 from hwgen.config.names import reserved
-from hwgen.config.parameters import either
+from hwgen.config.parameters import Configuration, either
 from hwgen.core.bus import BusPort
 from hwgen.core.operation import GEMM, Operation, gemm_operation
 from hwgen.core.params.off_chip import OffChip
@@ -178,12 +178,14 @@ def or_auto(unit: str) -> Callable[[dict[str, Any]], None]:
     return extend
 
 
-class FamilyConfig(Model):
+class FamilyConfig(Configuration):
     """What the configuration of every family has.
 
     A family's model adds its formats, its ``array`` and its ``pipeline``, and sets ``family`` to
     a literal of its own name.
     """
+
+    shared_fields: ClassVar[frozenset[str]] = frozenset({"target", "memories"})
 
     takes_jobs: ClassVar[bool] = False
     """Whether it is an engine whose jobs are described in registers and wait in a queue.

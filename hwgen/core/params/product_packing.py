@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 from pydantic import Field
 
 from hwgen.arithmetic.product_packing import Kind, PackedProducts, packed_products
 from hwgen.core.params.block_operands import is_plain
 from hwgen.errors import InputError
+from hwgen.formats import IntegerFormat
 from hwgen.technologies import of_kind, technology
 from hwgen.technologies.fpga_model import DspBlock, Fpga
-
-if TYPE_CHECKING:
-    from hwgen.core.params.spatial import SpatialConfig
 
 ProductPacking = Literal["none", "exact", "over"]
 
@@ -29,7 +27,62 @@ def packing_field() -> Any:
     )
 
 
-def dsp_block(config: SpatialConfig) -> DspBlock | None:
+class PackingArray(Protocol):
+    """Parameters of an array whose products may share DSP blocks."""
+
+    @property
+    def packing(self) -> str:
+        """Packing of products."""
+
+    @property
+    def pe(self) -> str:
+        """Processing element."""
+
+
+class PackingTarget(Protocol):
+    """Parameters of a target."""
+
+    @property
+    def technology(self) -> str:
+        """Name of the technology."""
+
+
+class PackingParams(Protocol):
+    """Parameters of a core whose products may share DSP blocks."""
+
+    activation: Any
+    weight: Any
+
+    @property
+    def array(self) -> PackingArray:
+        """The array."""
+
+    @property
+    def target(self) -> PackingTarget:
+        """The target."""
+
+    @property
+    def result(self) -> IntegerFormat:
+        """Format of the accumulators."""
+
+    @property
+    def saturates(self) -> bool:
+        """Whether accumulators clamp."""
+
+    @property
+    def packing(self) -> PackedProducts | None:
+        """The products of a DSP block."""
+
+    @property
+    def depth(self) -> int:
+        """Products that a PE adds at a time."""
+
+    @property
+    def cols(self) -> int:
+        """Columns of PEs."""
+
+
+def dsp_block(config: PackingParams) -> DspBlock | None:
     """Return the DSP block of a configuration's target, None if it has none."""
     try:
         known = technology(config.target.technology)
@@ -38,7 +91,7 @@ def dsp_block(config: SpatialConfig) -> DspBlock | None:
     return known.dsp_block if isinstance(known, Fpga) else None
 
 
-def packing_of(config: SpatialConfig) -> PackedProducts | None:
+def packing_of(config: PackingParams) -> PackedProducts | None:
     """Return how products are packed, None if they are not, or cannot be."""
     kind, block = config.array.packing, dsp_block(config)
     plain = is_plain(config.activation, config.weight)
@@ -47,7 +100,7 @@ def packing_of(config: SpatialConfig) -> PackedProducts | None:
     return packed_products(config.activation, config.weight, config.cols, block.factors, kind)
 
 
-def packed_sum_width(config: SpatialConfig) -> int | None:
+def packed_sum_width(config: PackingParams) -> int | None:
     """Return the bits of sums that a DSP block adds up while they are packed, None if it does not.
 
     It has one accumulator, for one product a cycle, which cannot clamp; the topmost sum must be
@@ -64,7 +117,7 @@ def packed_sum_width(config: SpatialConfig) -> int | None:
     return width if width <= block.accumulator else None
 
 
-def block_packing_errors(config: SpatialConfig) -> list[str]:
+def block_packing_errors(config: PackingParams) -> list[str]:
     """Return the rules of packed products that operands in blocks break."""
     if config.array.packing == "none":
         return []
@@ -75,7 +128,7 @@ def block_packing_errors(config: SpatialConfig) -> list[str]:
     return [text]
 
 
-def broken_by_packing(config: SpatialConfig) -> list[str]:
+def broken_by_packing(config: PackingParams) -> list[str]:
     """Return the rules of packed products that are broken, of integer operands."""
     kind, block = config.array.packing, dsp_block(config)
     if kind == "none":
@@ -95,7 +148,7 @@ def broken_by_packing(config: SpatialConfig) -> list[str]:
     return [f"array.packing: must be none with {why}"]
 
 
-def _why_not(config: SpatialConfig, block: DspBlock) -> str:
+def _why_not(config: PackingParams, block: DspBlock) -> str:
     """Return the end of the message that says why products cannot be packed."""
     kind, target = config.array.packing, config.target.technology
     operands = f"{config.activation} x {config.weight}"
@@ -119,7 +172,7 @@ def _why_not(config: SpatialConfig, block: DspBlock) -> str:
     return text + ("; exact is possible" if kind == "over" and exact else "")
 
 
-def _widest(config: SpatialConfig, block: DspBlock, kind: Kind) -> PackedProducts | None:
+def _widest(config: PackingParams, block: DspBlock, kind: Kind) -> PackedProducts | None:
     """Return how products of as many columns as can be are packed."""
     return packed_products(config.activation, config.weight, 64, block.factors, kind)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hwgen.core.post.stages import Stages
+from hwgen.core.post.features import Stages
 from hwgen.core.post.words import REGISTERS
 
 if TYPE_CHECKING:

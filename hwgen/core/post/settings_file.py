@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from hwgen.config.validate import load_model, placed
 from hwgen.core.files.arrays import read_npy
-from hwgen.core.load import load_model, placed
 from hwgen.core.params.base import Model
 from hwgen.core.post import (
     ACTIVATIONS,

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     Bytes = NDArray[np.uint8]
 
 
+SIZE_BITS = 24
+"""Bits of the bytes of a row, of the rows of a block, and of the blocks of an access."""
+
+
 @dataclass(frozen=True)
 class Access:
     """Rows of bytes of an array, block by block.

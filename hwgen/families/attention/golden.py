@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hwgen.core.golden.aligned import aligned, exponents
+from hwgen.arithmetic.alignment import aligned, exponents
 from hwgen.families.attention.formats import SCALE, SUM_GUARD
 from hwgen.families.attention.params import FIRST_MOVES, LAST_MOVES
 from hwgen.families.attention.schedule import Mask, words_of

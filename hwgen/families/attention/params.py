@@ -14,8 +14,7 @@ from pydantic import model_validator
 
 from hwgen.core.params.base import AUTO, check_rules
 from hwgen.core.port import StreamPort
-from hwgen.families.attention.bound import bound_of
-from hwgen.families.attention.formats import QUERY_SCALE, SCALE, AttentionFormats
+from hwgen.families.attention.formats import QUERY_SCALE, SCALE, AttentionFormats, bound_of
 from hwgen.formats import IntegerFormat
 
 if TYPE_CHECKING:

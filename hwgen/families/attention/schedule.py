@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hwgen.core.operation import lengths_of
-from hwgen.core.schedule.memory import Access, CoreJob
+from hwgen.core.schedule.memory import SIZE_BITS, Access, CoreJob
 from hwgen.families.attention.formats import SCALE
 from hwgen.families.attention.params import COMMAND, FIRST_MOVES, LAST_MOVES
-from hwgen.families.stream_engine.registers import SIZE_BITS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -4,23 +4,192 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from hwgen.core.core import CONTRACT, Core
 from hwgen.core.cycles.figures import Cycles
 from hwgen.core.cycles.unit_job import UnitJob
+from hwgen.core.golden.integer import accumulated_product
+from hwgen.core.golden.post import apply
 from hwgen.core.lists.golden import Memory
 from hwgen.core.memories import Buffer, Use
 from hwgen.core.operation import RECORDS, Array, Arrays, Job
 from hwgen.core.post.records import Columns
-from hwgen.families.gemm_stream import golden, memory_use
+from hwgen.core.registry import core_of
+from hwgen.core.schedule.stream import RAW_RESULTS
 from hwgen.families.gemm_stream.cycles.job import job_cycles
 from hwgen.families.gemm_stream.cycles.registers import register_cycles
 from hwgen.families.gemm_stream.params import GemmStreamConfig
-from hwgen.families.gemm_stream.schedule import RAW_RESULTS, Plan, plan_of
+from hwgen.families.gemm_stream.schedule import Block, Plan, plan_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hwgen.core.post import PostSettings
+
+
+def multiply(
+    config: GemmStreamConfig,
+    a: NDArray[Any],
+    w: NDArray[Any],
+    settings: PostSettings | None = None,
+    columns: Columns | None = None,
+) -> NDArray[Any]:
+    """Return ``C = post(A . W)`` as the engine computes it.
+
+    Parameters
+    ----------
+    config : GemmStreamConfig
+    a : ndarray, shape (m, k)
+        Activations, within ``config.activation``.
+    w : ndarray, shape (k, n)
+        Weights, within ``config.weight``.
+    settings : PostSettings, optional
+        Post-processing; without it the accumulators.
+    columns : Columns, optional
+        Records of the columns, if ``settings.columns``.
+
+    Returns
+    -------
+    ndarray, shape (m, n)
+        In the dtype of the output's format.
+
+    Raises
+    ------
+    InputError
+        If shapes do not match, `k` exceeds ``config.max_k``, a value is outside its format, or
+        the engine has no such post-processing.
+    """
+    plan = Plan(config, a.shape[0], a.shape[1], w.shape[1])
+    total = _totals(plan, a, w)
+    if settings is None:
+        return total
+    settings.check(config.post_features)
+    return apply(settings, config.result, total, columns)
+
+
+def _totals(plan: Plan, a: NDArray[Any], w: NDArray[Any]) -> NDArray[Any]:
+    """Return the product, shape (m, n), as the accumulators have it."""
+    if not plan.config.in_blocks:
+        return accumulated_product(plan, a, w)
+    core = core_of(plan.config.compute)
+    job = core.gemm(plan.m, plan.k, plan.n)
+    return core.golden(job, {"activations": a, "weights": w})["result"]
+
+
+def execute_job(config: GemmStreamConfig, held: Mapping[str, int], memory: Memory) -> None:
+    """Do the job that the registers of the job window describe.
+
+    Parameters
+    ----------
+    config : GemmStreamConfig
+    held : mapping of int
+        Contents by register name.
+    memory : Memory
+        Read and written.
+
+    Raises
+    ------
+    MemoryFault
+        By the memory, if something is read or written that is not there.
+    ValueError
+        If results are post-processed: of a job's registers, only accumulators are computed here.
+    InputError
+        If the sizes are none of a product.
+    """
+    raw = RAW_RESULTS.registers(config.result)
+    if any(held[name] != value for name, value in raw.items()):
+        raise ValueError("results of this job are post-processed")
+    plan = Plan(config.of_job(held), held["M"], held["K"], held["N"])
+
+    def rows(name: str, count: int, size: int) -> NDArray[np.uint8]:
+        address = held[f"{name}_ADDRESS_LOW"] | held[f"{name}_ADDRESS_HIGH"] << 32
+        stride = held[f"{name}_STRIDE"]
+        parts = [memory.read(address + row * stride, size) for row in range(count)]
+        return np.frombuffer(b"".join(parts), np.uint8).reshape(count, size)
+
+    lanes = rows("A", plan.m, plan.activation_row_bytes)
+    a = plan.unpack_activations(lanes)
+    w = plan.unpack_weights(rows("W", plan.weight_image_rows, plan.weight_row_bytes))
+    total = _totals(plan, a, w)
+    image = np.ascontiguousarray(total.astype(total.dtype.newbyteorder("<")))
+    address = held["C_ADDRESS_LOW"] | held["C_ADDRESS_HIGH"] << 32
+    for row, values in enumerate(image):
+        memory.write(address + row * held["C_STRIDE"], values.tobytes())
+
 
 Size = tuple[int, int, int]
 """M, K and N of one product."""
+
+
+def buffers(config: GemmStreamConfig) -> tuple[Buffer, ...]:
+    """Return the buffers of an engine, each as the memories of its RTL."""
+    return tuple(
+        Buffer(shape.name, shape.memories, shape.words, shape.width)
+        for shape in config.buffer_shapes.values()
+    )
+
+
+def use(config: GemmStreamConfig, sizes: Iterable[Size]) -> Use:
+    """Return what products do with the memories of an engine, by their plans.
+
+    They leave as accumulators: no parameters of columns are read.
+    """
+    moved, accesses, writes = 0, Counter[str](), Counter[str]()
+    for size, times in Counter(sizes).items():
+        plan = Plan(config, *size)
+        moved += times * plan.traffic.total
+        for name, (read, written) in _accesses(plan).items():
+            accesses[name] += times * (read + written)
+            writes[name] += times * written
+    return Use(moved, accesses, writes)
+
+
+def weight_bytes(config: GemmStreamConfig, size: Size) -> int:
+    """Return the bytes of the weights of a product in memory, each read once."""
+    return Plan(config, *size).extent.w
+
+
+def _accesses(plan: Plan) -> dict[str, tuple[int, int]]:
+    """Return the words that are read, and written, by buffer, of all its memories."""
+    config, walk, traffic = plan.config, plan.config.loop_nest, plan.traffic
+    found = Counter[str]()
+    results = 0
+    for block, steps in _steps(plan):
+        found["activations"] += steps * plan.beats(walk.act, block) * config.act_banks
+        found["weights"] += steps * plan.beats(walk.wgt, block) * config.wgt_banks
+        results += steps * plan.beats(walk.out, block)
+    if config.in_blocks:  # once for all parts of a reduction
+        results //= plan.blocks[1]
+    # All beats are written; those of all steps of a reduction but the first are added to what was
+    # there; what the last one leaves is read once more.
+    written = {"results": results}
+    found["results"] = results
+    for name, moved, rows in (
+        ("activations", traffic.activations, config.act_rows),
+        ("weights", traffic.weights, config.wgt_rows),
+    ):
+        written[name] = -(-moved // rows.word_bytes)
+    return {name: (count, written[name]) for name, count in found.items()}
+
+
+def _steps(plan: Plan) -> Iterator[tuple[Block, int]]:
+    """Yield a step of each shape, with how many there are of it."""
+    axes = []
+    for tiles, each, whole, size in zip(
+        plan.tiles, plan.block_tiles, plan.block, (plan.m, plan.k, plan.n), strict=True
+    ):
+        full, rest = divmod(tiles, each)
+        if rest == 0:
+            full, rest = full - 1, each  # the last block may be ragged within its last tile
+        axes.append([(whole, each, full), (size - full * whole, rest, 1)])
+    for (m, mt, ms), (k, kt, ks), (n, nt, ns) in product(*axes):
+        if steps := ms * ks * ns:
+            yield Block(0, 0, 0, m, k, n, mt, kt, nt, True, True, True, True), steps
 
 
 class GemmStreamCore(Core[GemmStreamConfig]):
@@ -39,7 +208,7 @@ class GemmStreamCore(Core[GemmStreamConfig]):
         """Return the product as the engine computes it."""
         columns = Columns.decode(operands[RECORDS]) if RECORDS in operands else None
         a, w = operands["activations"], operands["weights"]
-        return {"result": golden.golden(self.params, a, w, job.post, columns)}
+        return {"result": multiply(self.params, a, w, job.post, columns)}
 
     def cycles(self, jobs: Sequence[Job], operands: Sequence[Arrays] | None = None) -> Cycles:
         """Return the cycles of jobs that run one after the other, each on an idle engine.
@@ -58,16 +227,16 @@ class GemmStreamCore(Core[GemmStreamConfig]):
 
     def execute(self, registers: Mapping[str, int], memory: Memory) -> None:
         """Compute the job that the contents of a job window describe, in a memory."""
-        golden.execute(self.params, registers, memory)
+        execute_job(self.params, registers, memory)
 
     def buffers(self) -> tuple[Buffer, ...]:
         """Return the buffers, each as the memories of its RTL."""
-        return memory_use.buffers(self.params)
+        return buffers(self.params)
 
     def memory_use(self, sizes: Sequence[Size]) -> Use:
         """Return the accesses of products to the buffers and to the memory port."""
-        return memory_use.use(self.params, sizes)
+        return use(self.params, sizes)
 
     def weight_bytes(self, size: Size) -> int:
         """Return the bytes of the weights of a product in memory, each read once."""
-        return memory_use.weight_bytes(self.params, size)
+        return weight_bytes(self.params, size)

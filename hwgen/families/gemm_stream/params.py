@@ -7,15 +7,13 @@ The configuration and the geometry that follows from it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeGuard
 
 from pydantic import (
-    BeforeValidator,
     Field,
     ModelWrapValidatorHandler,
-    PlainSerializer,
-    WithJsonSchema,
     model_validator,
 )
 
@@ -23,96 +21,48 @@ from hwgen.arithmetic.product_packing import PackedProducts
 from hwgen.core.bus import writer_beats
 from hwgen.core.clock_limit import limit_of
 from hwgen.core.loop_nest import ACT_OF_BLOCKS, LoopNest
-from hwgen.core.params.base import AUTO, FamilyConfig, Model, check_rules
-from hwgen.core.params.child_core import InnerCore
+from hwgen.core.params.base import AUTO, FamilyConfig, check_rules
 from hwgen.core.params.memory_port import Memory, OnMemory
-from hwgen.core.params.memory_rows import OperandRows, fill
-from hwgen.core.params.post import FORMATS, PostProcessing
-from hwgen.core.post import OUTPUTS, PostFeatures
+from hwgen.core.params.memory_rows import OperandRows, fill, rows_of_formats, rows_of_lanes
+from hwgen.core.params.module_limits import ENGINE_DATA_BITS
+from hwgen.core.post import PostFeatures
 from hwgen.core.post.records import RECORD_BYTES
-from hwgen.core.protocols import TileCore
-from hwgen.core.register_map import FORMAT, JobInterface, Register, gemm_interface, register_map
-from hwgen.families.gemm_stream.buffers import BufferShape, broken_rules, rows_of, too_wide
-
-OUTER = ("name", "target", "memories", "post")
-"""Fields of a core that are those of the engine."""
-
-DEFAULT_COMPUTE = {"family": "systolic", "array": {"dataflow": "weight_stationary"}}
-
-
-CORE = InnerCore(lambda core: issubclass(core, TileCore), OUTER, "an engine")
-
-Compute = Annotated[
-    Any,
-    BeforeValidator(CORE.validate),
-    PlainSerializer(CORE.given, return_type=dict),
-    WithJsonSchema({"type": "object"}),
-]
-
-
-class Array(Model):
-    """Cores that work on one block together."""
-
-    blocks: int = Field(
-        1,
-        ge=1,
-        le=16,
-        description="Cores side by side: they share the activations, each has columns of its own.",
-        json_schema_extra={"unit": "cores"},
-    )
-    cascade: int = Field(
-        1,
-        ge=1,
-        le=16,
-        description="Cores in a row: each has terms of the reduction of its own, and their partial"
-        " sums are added.",
-        json_schema_extra={"unit": "cores"},
-    )
-
-
-class Buffers(Model):
-    """Memories on the chip; each is two halves, one that is filled and one that is used."""
-
-    activation_kib: int = Field(
-        64, ge=1, le=16384, description="Blocks of A.", json_schema_extra={"unit": "KiB"}
-    )
-    weight_kib: int = Field(
-        64, ge=1, le=16384, description="Blocks of W.", json_schema_extra={"unit": "KiB"}
-    )
-    output_kib: int = Field(
-        64,
-        ge=1,
-        le=16384,
-        description="Blocks of C, as wide as the accumulators.",
-        json_schema_extra={"unit": "KiB"},
-    )
-    column_kib: int = Field(
-        16,
-        ge=1,
-        le=1024,
-        description="Records of columns, 16 bytes each, with `post.columns`.",
-        json_schema_extra={"unit": "KiB"},
-    )
-
-
-class EnginePost(PostProcessing):
-    """What can be done with accumulators on their way to memory; a job chooses."""
-
-    outputs: list[Literal[OUTPUTS]] = Field(  # type: ignore[valid-type]
-        ["raw", "int8"], min_length=1, description=f"Formats of C: {FORMATS}"
-    )
-    max_lanes: int = Field(
-        4,
-        ge=1,
-        le=64,
-        description="Accumulators processed in a cycle, at most: as many as divide the columns of"
-        " the cores.",
-        json_schema_extra={"unit": "lanes"},
-    )
-
+from hwgen.core.register_map import FORMAT, JobInterface, Register, register_map
+from hwgen.families.gemm_stream.fields import (
+    CORE,
+    DEFAULT_COMPUTE,
+    OUTER,
+    Array,
+    Buffers,
+    Compute,
+    EnginePost,
+)
+from hwgen.families.gemm_stream.registers import gemm_interface
 
 ROWS_AHEAD = 16
 """Rows of results that are announced before their data has come."""
+
+
+@dataclass(frozen=True)
+class BufferShape:
+    """A buffer: memories of one shape that are accessed together.
+
+    Parameters
+    ----------
+    name : str
+        What it holds.
+    module : str
+        The module that its memories are in.
+    memories : int
+    words, width : int
+        Of one memory: both halves, but of results, which have a memory for each; bits of a word.
+    """
+
+    name: str
+    module: str
+    memories: int
+    words: int
+    width: int
 
 
 class GemmStreamConfig(OnMemory, FamilyConfig):
@@ -328,7 +278,12 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
     @cached_property
     def job_interface(self) -> JobInterface:
         """What its registers have of their own."""
-        return gemm_interface(self)
+        return gemm_interface(
+            (self.m_lanes, self.k_lanes, self.n_lanes),
+            [str(each.activation) for each in self.formats],
+            address_width=self.memory.address_width,
+            weight_columns=self.loop_nest.weight_columns,
+        )
 
     # -- post-processing -------------------------------------------------------------------
 
@@ -478,3 +433,90 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
         if nest.weight_columns:
             return column_tiles * -(-k_tiles * nest.weight_rows // self.wgt_beats)
         return k_tiles * nest.weight_rows * -(-column_tiles * nest.weight_beats // self.wgt_beats)
+
+
+def is_engine(config: FamilyConfig) -> TypeGuard[GemmStreamConfig]:
+    """Return whether an accelerator is an engine whose jobs are products of matrices."""
+    return config.takes_jobs and config.multiplies
+
+
+def rows_of(config: GemmStreamConfig, operand: Literal["a", "w"]) -> OperandRows:
+    """Return how rows of an operand lie in memory and in the words of their buffer."""
+    if config.in_blocks:
+        return _rows_of_blocks(config, "aw".index(operand))
+    if operand == "a":
+        size, beat, width = (
+            config.activation.lane_width // 8,
+            config.k_lanes,
+            config.activation.width,
+        )
+    else:
+        size, beat, width = config.weight_bytes, config.weight_beat, config.weight_width
+    beats = fill(config.memory_bytes, beat * size)
+    return OperandRows(size, width, 1, beats * beat, beats, beat * width)
+
+
+def _rows_of_blocks(config: GemmStreamConfig, side: int) -> OperandRows:
+    """Return the rows of A (0) or of columns of W (1), of cores that multiply blocks."""
+    cores = config.compute.formats
+    each = [((core.activation, core.weight)[side], core.lanes[side]) for core in cores]
+    if len(cores) == 1:
+        return rows_of_lanes(*each[0], config.memory_bytes)
+    return rows_of_formats(each, config.memory_bytes)[config.format_number]
+
+
+def broken_rules(config: GemmStreamConfig) -> list[str]:
+    """Return the rules between fields that are broken, each ``dotted.field: text``."""
+    core, nest = config.compute, config.compute.block_loop_nest
+    if isinstance(nest, str):
+        return [f"compute.{nest}"]
+    broken = _broken_by_floats(config) + config.post.broken_rules(config.result)
+    if core.saturates:
+        broken.append(
+            "compute.overflow: must be wrap in an engine, not saturate: blocks of a reduction"
+            f" are added up in an order of the engine's own; use wrap, or accumulator exact"
+            f" ({core.partial_sum(core.max_k)})"
+        )
+    for name, words in (
+        ("column", config.column_groups * config.post_lanes // config.n_lanes),
+        ("activation", config.act_depth // config.row_words(1)),
+        ("weight", config.wgt_depth // config.weight_words(1, 1)),
+        ("output", config.out_depth // nest.m_lanes),
+    ):
+        if not words:
+            broken.append(
+                f"buffers.{name}_kib: must hold two blocks of at least one tile; raise it"
+            )
+    return broken
+
+
+def _broken_by_floats(config: GemmStreamConfig) -> list[str]:
+    """Return the rules of cores with results in floating point that are broken."""
+    if not config.result.is_float:
+        return []
+    operands = f"{config.activation} x {config.weight}"
+    if config.array.cascade == 1:
+        return []
+    text = (
+        f"array.cascade: must be 1 with {operands}, not {config.array.cascade}: sums of blocks are"
+        " rounded, and the order of their additions is the core's"
+    )
+    return [text]
+
+
+def too_wide(config: GemmStreamConfig) -> list[str]:
+    """Return what makes a module wider than can be emitted."""
+    activations = config.act_banks * config.act_rows.beat_bits
+    weights = config.wgt_banks * config.wgt_rows.beat_bits
+    results = config.n_lanes * config.result.width
+    broken = [f"compute.{line}" for line in config.compute.too_wide()]
+    for what, bits in (("operands", activations + weights), ("results", results)):
+        if bits > ENGINE_DATA_BITS:
+            field = "cascade" if what == "operands" and config.array.cascade > 1 else "blocks"
+            broken.append(
+                f"array.{field}: must be fewer, not {getattr(config.array, field)}: the cores of"
+                f" an engine have at most {ENGINE_DATA_BITS:,} bits of operands, and of"
+                f" results, in a cycle together, and these have {bits:,} of {what}; or make the"
+                " cores smaller"
+            )
+    return broken

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from hwgen.core.schedule.memory import SIZE_BITS
 from hwgen.errors import InputError
-from hwgen.families.stream_engine.registers import ENTRY_BYTES, MOST_PAGES, SIZE_BITS, STRIDE_BITS
+from hwgen.families.stream_engine.registers import ENTRY_BYTES, MOST_PAGES, STRIDE_BITS
 
 if TYPE_CHECKING:
     from hwgen.core.schedule.memory import Access, CoreJob

@@ -3,19 +3,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from hwgen.core.post import Field
 from hwgen.core.register_map import JOB_WINDOW, STATES, JobInterface, Register
+from hwgen.core.schedule.memory import SIZE_BITS
 
 if TYPE_CHECKING:
-    from hwgen.families.stream_engine.params import StreamEngineConfig
+    from collections.abc import Sequence
+
+    from hwgen.core.params.memory_port import Memory
+    from hwgen.core.port import StreamPort
 
 MAGIC = 0x68775345
 """Contents of ID: ``hwSE``."""
-
-SIZE_BITS = 24
-"""Bits of the bytes of a row, of rows and of blocks."""
 
 STRIDE_BITS = 32
 """Bits of the bytes from one row, and from one block, to the next."""
@@ -58,7 +59,35 @@ COUNTERS = {
 }
 
 
-def stream_interface(config: StreamEngineConfig) -> JobInterface:
+class EnginePorts(Protocol):
+    """The ports of an engine around a stream core."""
+
+    @property
+    def memory(self) -> Memory:
+        """The port to the memory."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of a beat of that port."""
+
+    @property
+    def commands(self) -> Sequence[StreamPort]:
+        """Ports of the core that take a beat for each job."""
+
+    @property
+    def operands(self) -> Sequence[StreamPort]:
+        """Other input ports of the core."""
+
+    @property
+    def results(self) -> Sequence[StreamPort]:
+        """Output ports of the core."""
+
+    @property
+    def tables(self) -> Sequence[StreamPort]:
+        """Input ports whose blocks may be pages."""
+
+
+def stream_interface(config: EnginePorts) -> JobInterface:
     """Return what the registers of an engine have of their own."""
     address = config.memory.address_width
     window: list[Register] = []

@@ -27,6 +27,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from hwgen.arithmetic.alignment import largest_exponent
 from hwgen.formats import TERNARY, IntegerFormat, enclosing_format, parent_pattern
 
 if TYPE_CHECKING:
@@ -91,11 +92,6 @@ that normalises it, its conversion."""
 def exact_fraction_bits(fmt: FloatFormat) -> int:
     """Return the fraction bits with which every number is aligned to the largest without loss."""
     return largest_exponent(fmt) - 1 + fmt.mantissa_bits
-
-
-def largest_exponent(fmt: FloatFormat) -> int:
-    """Return the largest biased exponent of a finite number."""
-    return (1 << fmt.exponent_bits) - 1 - fmt.infinities
 
 
 def rounded_additions(group_size: int, tables: int) -> int:

@@ -3,17 +3,134 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
 
 from hwgen.core.core import CONTRACT
 from hwgen.core.cycles.core_flow import CoreFlow
+from hwgen.core.cycles.counting import Number, ceil_div
 from hwgen.core.cycles.figures import Cycles
 from hwgen.core.gemm_core import GemmCore
-from hwgen.core.operation import Arrays, Job
+from hwgen.core.golden.post import processed
+from hwgen.core.operation import Array, Arrays, Job
 from hwgen.core.schedule.stream import StreamProduct
-from hwgen.families.ternary_lut import cycles
+from hwgen.families.ternary_lut.golden import accumulated_sums
 from hwgen.families.ternary_lut.params import TernaryLutConfig
-from hwgen.families.ternary_lut.schedule import schedule
+from hwgen.families.ternary_lut.schedule import Schedule, schedule
+
+
+def gemm_cycles(config: TernaryLutConfig, sizes: Iterable[tuple[int, int, int]]) -> int:
+    """Return the cycles of products that follow each other without a pause.
+
+    Notes
+    -----
+    Every beat of weights takes one cycle, and there is one for each beat of activations, group of
+    columns and bit plane.  The first waits for the first tables: one cycle in the buffer of the
+    port and ``pipeline.table`` cycles to build them.  A pass that is not the last of its reduction
+    takes at least the cycles after which the next one finds its totals.  Behind the last beat come
+    the path to the totals (``config.core_latency``, which counts the input buffer once more) and
+    post-processing.
+    """
+    array, pipeline = config.array, config.pipeline
+    plans = [Schedule(config, *size) for size in sizes]
+    found = count_cycles(
+        config, config.terms, array.fetch_ports, array.accumulator_depth, pipeline.table,
+        pipeline.accumulate, config.core_latency, [(plan.m, plan.k, plan.n) for plan in plans],
+    )  # fmt: skip
+    return int(found) + config.post_latency
+
+
+def count_cycles(
+    config: TernaryLutConfig,
+    terms: Number,
+    ports: Number,
+    depth: Number,
+    table: Number,
+    accumulate: Number,
+    latency: Number,
+    sizes: Sequence[tuple[int, int, int]],
+) -> Number:
+    """Return the cycles of cores of the configuration's kind."""
+    again, slots = 1 + accumulate, 0
+    for (m, k, n), repeats in Counter(sizes).items():
+        tiles, groups = ceil_div(k, terms), ceil_div(n, ports)
+        whole = groups // depth
+        for blocks, count in ((whole, depth), (1, groups - whole * depth)):
+            beats = count * config.planes
+            slots = slots + (
+                repeats
+                * m
+                * blocks
+                * ((tiles - 1) * np.maximum(beats, again) + beats)
+                * (count > np.int64(0))
+            )
+    return table + slots + latency
+
+
+def core_flow(config: TernaryLutConfig) -> CoreFlow:
+    """Return the flow through a core that has been reset."""
+    return TernaryLut(config)
+
+
+class TernaryLut:
+    """Tables that are built while the ones before are read.
+
+    Those of integers: totals are there in the next cycle.
+    """
+
+    def __init__(self, config: TernaryLutConfig) -> None:
+        self._act = self._act_last = self._wgt = self._wgt_last = False
+        # Tables on their way, the held ones in the lowest bit.
+        self._tables = config.pipeline.table
+        self._valids = self._lasts = 0
+        self._planes, self._plane = config.planes, 0
+        self._line, self._stages = 0, config.total_stages
+        self._spare = False
+
+    def cycle(
+        self, act: bool, act_last: bool, wgt: bool, wgt_last: bool, taken: bool
+    ) -> tuple[bool, bool, bool]:
+        """Pass a cycle; see `CoreFlow`."""
+        done = bool(self._line & 1)
+        gives = done or self._spare
+        run = not (done and self._spare)
+        held, closes, last = bool(self._valids & 1), bool(self._lasts & 1), self._wgt_last
+        fire = run and self._wgt and held
+        step = not held or (fire and last)
+        self._spare = gives and not taken
+        if run:
+            final = fire and closes and self._plane == self._planes - 1
+            self._line = self._line >> 1 | final << (self._stages - 1)
+        if fire:
+            self._plane = (self._plane + 1) % self._planes
+        if step:
+            top = self._tables - 1
+            self._valids = self._valids >> 1 | self._act << top
+            self._lasts = self._lasts >> 1 | (self._act_last) << top
+        act_room, wgt_room = step or not self._act, fire or not self._wgt
+        if act_room:
+            self._act, self._act_last = act, act_last
+        if wgt_room:
+            self._wgt, self._wgt_last = wgt, wgt_last
+        return act_room, wgt_room, gives
+
+    def state(self) -> tuple[int, ...]:
+        """Return all that the next cycles depend on."""
+        return (
+            self._act, self._act and self._act_last, self._wgt, self._wgt and self._wgt_last,
+            self._valids, self._lasts & self._valids, self._plane, self._line, self._spare,
+        )  # fmt: skip
+
+    def restore(self, state: tuple[int, ...]) -> None:
+        """Return to a state."""
+        (
+            act, act_last, wgt, wgt_last, self._valids, self._lasts, self._plane, self._line,
+            spare,
+        ) = state  # fmt: skip
+        self._act, self._act_last = bool(act), bool(act_last)
+        self._wgt, self._wgt_last, self._spare = bool(wgt), bool(wgt_last), bool(spare)
 
 
 class TernaryLutCore(GemmCore[TernaryLutConfig]):
@@ -27,10 +144,18 @@ class TernaryLutCore(GemmCore[TernaryLutConfig]):
         """Return the beats of a product."""
         return schedule(self.params, *job.gemm_size, job.post)
 
+    def golden(self, job: Job, operands: Arrays) -> dict[str, Array]:
+        """Return the product as the hardware computes it; sums of floats are rounded in order."""
+        if not self.params.is_float or self.params.block_product is not None:
+            return super().golden(job, operands)
+        plan = self.schedule(job).with_records(operands)
+        total = accumulated_sums(plan, operands["activations"], operands["weights"])
+        return {"result": processed(plan, total)}
+
     def cycles(self, jobs: Sequence[Job], operands: Sequence[Arrays] | None = None) -> Cycles:
         """Return the exact cycles of products."""
-        return Cycles(cycles.gemm_cycles(self.params, [job.gemm_size for job in jobs]))
+        return Cycles(gemm_cycles(self.params, [job.gemm_size for job in jobs]))
 
     def core_flow(self) -> CoreFlow:
         """Return the flow of beats through a core that has been reset."""
-        return cycles.core_flow(self.params)
+        return core_flow(self.params)

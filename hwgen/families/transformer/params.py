@@ -27,7 +27,6 @@ from hwgen.core.protocols import JobCore
 from hwgen.core.register_map import Register
 from hwgen.core.registry import families
 from hwgen.errors import did_you_mean
-from hwgen.families.gemm_stream.params import GemmStreamConfig
 
 OUTER = ("name", "target", "memories", "memory")
 """Fields of a unit that are those of the engine."""
@@ -198,7 +197,7 @@ class TransformerConfig(OnMemory, FamilyConfig):
         return str(next(name for name, unit in self.units.items() if unit.multiplies))
 
     @property
-    def job_unit(self) -> GemmStreamConfig:
+    def job_unit(self) -> FamilyConfig:
         """That unit."""
         return self.units[self.job_unit_name]  # type: ignore[no-any-return]
 
@@ -264,6 +263,6 @@ class TransformerConfig(OnMemory, FamilyConfig):
     @property
     def registers(self) -> tuple[Register, ...]:
         """The registers behind port ``control``."""
-        from hwgen.core.lists.registers import list_registers
+        from hwgen.families.transformer.registers import list_registers
 
         return list_registers(self)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from hwgen.arithmetic.functions.exponential import Scaling
     from hwgen.arithmetic.functions.unit import FunctionUnit
-    from hwgen.families.vector.params import VectorConfig
 
 _SHARES = (1.0, 0.85, 0.7, 0.55, 0.4)
 
@@ -176,7 +175,9 @@ class SoftmaxBound:
         }
 
 
-def online_bound(config: VectorConfig) -> SoftmaxBound:
+def online_bound(
+    length: int, lanes: int, partial: int, powers: Powers, reciprocal: FunctionUnit
+) -> SoftmaxBound:
     """Return the bound of softmax in one pass, against exact arithmetic on the elements.
 
     An exponential is off by a share ``e``; additions round once for each level that a term passes.
@@ -184,15 +185,26 @@ def online_bound(config: VectorConfig) -> SoftmaxBound:
     a sum of at least ``1 - e`` as the largest ``k`` has a power of at least 1.  The sum is
     multiplied by one over the scale, which is rounded, goes through the reciprocal's table, and is
     multiplied.  A product that becomes subnormal, or a weight that is left out, counts as absolute.
+
+    Parameters
+    ----------
+    length : int
+        Elements of the longest row.
+    lanes : int
+        Elements of a beat.
+    partial : int
+        Sums that the beats of a row are added to in turn.
+    powers : Powers
+        The powers of two.
+    reciprocal : FunctionUnit
+        The reciprocal of the scale.
     """
-    length, powers = config.array.longest_row, config.powers
-    beats = -(-length // config.array.lanes)
-    partial = config.partial_sums
-    additions = config.lane_bits + -(-beats // partial) + (partial - 1).bit_length()
+    beats = -(-length // lanes)
+    additions = (lanes - 1).bit_length() + -(-beats // partial) + (partial - 1).bit_length()
     unit, e = 2.0**-24, powers.relative
-    table = config.functions["reciprocal"].bound.max_relative
+    table = reciprocal.bound.max_relative
     assert table is not None, "reciprocals have a relative error"
-    lost = (length + config.partial_sums + beats) * _LEAST_NORMAL * (1 + e) / (1 - e)
+    lost = (length + partial + beats) * _LEAST_NORMAL * (1 + e) / (1 - e)
     sums_low = (1 - e) * (1 - unit) ** (additions + 2) * (1 - lost)
     sums_high = (1 + e) * (1 + unit) ** (additions + 2)
     relative = max(

@@ -296,7 +296,14 @@ class VectorConfig(FamilyConfig):
         """The function units with the bounds of their errors, for the manifest."""
         found = {name: unit.document() for name, unit in self.functions.items()}
         if self.online:
-            found["softmax"] = {"bound": online_bound(self).document()}
+            bound = online_bound(
+                self.array.longest_row,
+                self.array.lanes,
+                self.partial_sums,
+                self.powers,
+                self.functions["reciprocal"],
+            )
+            found["softmax"] = {"bound": bound.document()}
         return found
 
     # -- figures that hardware, golden model and cycles share ---------------------------------

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from hwgen.core.load import load_config
-from hwgen.core.register_map import JOB_WINDOW, is_engine, job_window
+from hwgen.core.register_map import JOB_WINDOW, job_window
 from hwgen.errors import InputError
+from hwgen.families.gemm_stream.params import is_engine
 from hwgen.models.compile.placement import Array
 from hwgen.models.files.store import read_json
 

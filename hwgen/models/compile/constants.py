@@ -18,7 +18,7 @@ from hwgen.models.run.token_scales import TokenScales
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hwgen.core.lists.builder import ListEngine
+    from hwgen.models.compile.list_builder import ListEngine
 
 NOTHING = np.uint32(0x80000000)
 """Minus zero: what is added to a number to leave it as it is."""

@@ -12,9 +12,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hwgen.core.lists.builder import ListBuilder, Number, Rows
 from hwgen.errors import InputError
 from hwgen.models.compile.constants import Constants
+from hwgen.models.compile.list_builder import ListBuilder, Number, Rows
 from hwgen.models.compile.placement import IMAGE, WORK, Placement
 from hwgen.models.graph.description import Node
 from hwgen.models.graph.layered import Layered, local_name, rope_table
@@ -24,7 +24,7 @@ from hwgen.models.run.engine import real, sizes_of
 from hwgen.models.run.token_scales import FORMAT
 
 if TYPE_CHECKING:
-    from hwgen.core.lists.builder import ListEngine
+    from hwgen.models.compile.list_builder import ListEngine
 
 REGISTERS = {
     "POSITION": (1, "tokens that were read; position of the next one"),

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hwgen.core.lists.builder import ListBuilder
 from hwgen.core.lists.commands import BYTES, listing
 from hwgen.errors import InputError
 from hwgen.models.compile.compilation import Compilation, Content, Settings
 from hwgen.models.compile.constants import Constants
 from hwgen.models.compile.decoder_list import REGISTERS, DecoderList, Job, register_values, units_of
+from hwgen.models.compile.list_builder import ListBuilder
 from hwgen.models.compile.placement import IMAGE, LIST, Placement
 from hwgen.models.files.store import Model
 from hwgen.models.graph.layered import Layered, layered, local_name
@@ -25,7 +25,7 @@ from hwgen.models.run.golden_engine import GoldenEngine
 from hwgen.models.run.token_scales import TokenScales
 
 if TYPE_CHECKING:
-    from hwgen.core.lists.builder import ListEngine
+    from hwgen.models.compile.list_builder import ListEngine
 
 LISTING = "program.txt"
 

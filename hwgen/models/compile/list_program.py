@@ -17,7 +17,7 @@ from hwgen.models.compile.decoder_list import REGISTERS, TOKENS, register_values
 from hwgen.models.compile.golden_jobs import Bytes
 
 if TYPE_CHECKING:
-    from hwgen.core.lists.builder import ListEngine
+    from hwgen.models.compile.list_builder import ListEngine
 
 
 class CompiledList(CompiledDecoder):

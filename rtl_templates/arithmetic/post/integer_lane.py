@@ -6,7 +6,7 @@ from __future__ import annotations
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from hwgen.core.post import BIAS, SINGLE
-from hwgen.core.post.stages import CONVERT_STAGES
+from hwgen.core.post.features import CONVERT_STAGES
 from hwgen.formats.scale import SHIFT_BITS
 from rtl_templates.arithmetic.float.from_integer import IntegerToFloat
 from rtl_templates.arithmetic.integer.multiply import saturated, shape_of

@@ -20,8 +20,8 @@ from hwgen.core.post import (
     SINGLE,
     PostFeatures,
 )
+from hwgen.core.post.features import MULTIPLY_STAGES, Stages
 from hwgen.core.post.fields import field_bits, first_fields, later_fields
-from hwgen.core.post.stages import MULTIPLY_STAGES, Stages
 from hwgen.formats.integer import IntegerFormat
 from rtl_templates.arithmetic.float.multiplier import FloatMultiplier
 from rtl_templates.arithmetic.float.narrow import FloatNarrow

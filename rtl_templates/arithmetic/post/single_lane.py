@@ -6,7 +6,7 @@ from __future__ import annotations
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from hwgen.core.post import SINGLE
-from hwgen.core.post.stages import ADD_STAGES
+from hwgen.core.post.features import ADD_STAGES
 from rtl_templates.arithmetic.float.adder import FloatAdder
 from rtl_templates.arithmetic.float.to_integer import integer_part
 from rtl_templates.arithmetic.pipeline import Pipeline, named

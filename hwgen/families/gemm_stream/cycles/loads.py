@@ -12,6 +12,7 @@ from collections import deque
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from hwgen.core.cycles.unit_job import bursts_of
 from hwgen.families.gemm_stream.cycles.steps import Load
 
 if TYPE_CHECKING:
@@ -19,26 +20,6 @@ if TYPE_CHECKING:
 
 LONG_AGO = -(1 << 62)
 """Before everything: what holds nothing up."""
-
-
-@lru_cache(maxsize=1 << 14)
-def bursts_of(start: int, size: int, bus: int, longest: int) -> tuple[int, ...]:
-    """Return the beats of each burst of a row.
-
-    Parameters
-    ----------
-    start, size : int
-        Bytes: where it begins behind a boundary of bursts, and of the row.
-    bus, longest : int
-        Bytes of a beat, of the longest burst.
-    """
-    end = start + size
-    bursts = []
-    while start < end:
-        stop = min(end, (start // longest + 1) * longest)
-        bursts.append(-(-stop // bus) - start // bus)
-        start = stop
-    return tuple(bursts)
 
 
 @lru_cache(maxsize=1 << 14)

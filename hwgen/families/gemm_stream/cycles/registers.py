@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from math import ceil, gcd
 from typing import TYPE_CHECKING
 
-from hwgen.core.cycles.unit_job import PORT_LATENCY, UnitJob
+from hwgen.core.cycles.unit_job import PORT_LATENCY, UnitJob, bursts_of
 from hwgen.core.post import REGISTERS
 from hwgen.core.post.records import RECORD_BYTES
 from hwgen.core.register_map import JOB_FLAGS
 from hwgen.families.gemm_stream.blocks import Blocks
 from hwgen.families.gemm_stream.cycles.job import job_cycles
-from hwgen.families.gemm_stream.cycles.loads import bursts_of
 from hwgen.families.gemm_stream.cycles.steps import Load, Places, Region, loads_of, stored_at
 from hwgen.families.gemm_stream.schedule import Plan
 

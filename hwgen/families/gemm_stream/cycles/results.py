@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from hwgen.families.gemm_stream.cycles.loads import bursts_of
+from hwgen.core.cycles.unit_job import bursts_of
 from hwgen.families.gemm_stream.cycles.steps import stored_at
 from hwgen.families.gemm_stream.params import ROWS_AHEAD
 

@@ -13,8 +13,8 @@ from hwgen.core.register_map import job_window
 from hwgen.errors import InputError
 
 if TYPE_CHECKING:
-    from hwgen.core.lists.builder import ListEngine
     from hwgen.core.params.base import FamilyConfig
+    from hwgen.families.transformer.params import TransformerConfig
 
 
 @dataclass(frozen=True)
@@ -142,12 +142,14 @@ class _Tracer(Interpreter):
         return super()._wait(index, d)
 
 
-def trace(config: ListEngine, address: int, data: bytes, registers: Sequence[int]) -> list[Event]:
+def trace(
+    config: TransformerConfig, address: int, data: bytes, registers: Sequence[int]
+) -> list[Event]:
     """Return what a list executes; what it loads is what it has stored, or else 0.
 
     Parameters
     ----------
-    config : ListEngine
+    config : TransformerConfig
     address : int
     data : bytes
         The list.

@@ -14,50 +14,15 @@ What is rounded, and when, is part of what a core promises:
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hwgen.families.ternary_lut.alignment import largest_exponent
-
 if TYPE_CHECKING:
-    from hwgen.families.ternary_lut.schedule import Schedule
     from hwgen.formats import FloatFormat
 
     Bits = NDArray[Any]
-
-
-def aligned_beats(
-    plan: Schedule, w: NDArray[np.integer]
-) -> Callable[[int, NDArray[Any]], NDArray[Any]]:
-    """Return what adds up beats, for `hwgen.core.golden.floating.accumulated_sums`.
-
-    Parameters
-    ----------
-    plan : Schedule
-        The schedule of the product, of a configuration with alignment.
-    w : ndarray of int, shape (k, n)
-        Values -1, 0 and 1.
-    """
-    config = plan.config
-    fmt, result, bits = config.activation, config.result, config.fraction_bits
-    weights = np.zeros((plan.k_tiles, config.terms, plan.n), np.int64)
-    weights.reshape(-1, plan.n)[: plan.k] = w
-
-    def add_up(number: int, beat: NDArray[Any]) -> NDArray[Any]:
-        exponent = exponents(fmt, beat).max(axis=1, keepdims=True)
-        if config.array.alignment == "exact":
-            exponent = np.full_like(exponent, largest_exponent(fmt))
-        psum = aligned(fmt, beat, exponent, bits) @ weights[number]
-        # Sums have at most 52 bits, so that float64 holds them.
-        scale = (exponent - fmt.bias - bits).astype(np.int32)
-        addend = result.round(np.ldexp(psum.astype(np.float64), scale))
-        special = ~np.isfinite(fmt.to_float64(beat)).all(axis=1, keepdims=True)
-        return np.asarray(np.where(special, result.bits_dtype.type(result.nan), addend))
-
-    return add_up
 
 
 def exponents(fmt: FloatFormat, bits: Bits) -> NDArray[np.int64]:
@@ -93,3 +58,8 @@ def aligned(
     shifted = doubled >> np.clip(exponent - own, 0, fraction_bits + 2)
     rounded = (shifted + 1) >> 1
     return np.asarray(np.where(bits.astype(np.int64) & fmt.sign_mask, -rounded, rounded))
+
+
+def largest_exponent(fmt: FloatFormat) -> int:
+    """Return the largest biased exponent of a finite number."""
+    return (1 << fmt.exponent_bits) - 1 - fmt.infinities

@@ -10,7 +10,7 @@ The order of the additions decides how they round, so it is part of what a core 
 - *accumulator*: the sum of a column, widened, is added to the total, which starts from +0.
 
 All but the last are rounded to the format of the activations.  Activations that are aligned are
-added up otherwise: `hwgen.core.golden.aligned`.
+added up otherwise: `hwgen.arithmetic.alignment`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hwgen.arithmetic.alignment import aligned, exponents, largest_exponent
 from hwgen.arithmetic.float_arithmetic import add, convert, multiply
-from hwgen.core.golden.aligned import aligned_beats
 from hwgen.formats import entries, index_width, parent_pattern, stored_patterns
 
 if TYPE_CHECKING:
@@ -123,3 +123,34 @@ def _tree(fmt: FloatFormat, values: Bits) -> Bits:
         sums = add(fmt, values[..., :pairs:2], values[..., 1:pairs:2])
         values = np.concatenate([sums, values[..., pairs:]], axis=-1)
     return np.asarray(values[..., 0])
+
+
+def aligned_beats(
+    plan: Schedule, w: NDArray[np.integer]
+) -> Callable[[int, NDArray[Any]], NDArray[Any]]:
+    """Return what adds up beats, for `hwgen.families.ternary_lut.golden.accumulated_sums`.
+
+    Parameters
+    ----------
+    plan : Schedule
+        The schedule of the product, of a configuration with alignment.
+    w : ndarray of int, shape (k, n)
+        Values -1, 0 and 1.
+    """
+    config = plan.config
+    fmt, result, bits = config.activation, config.result, config.fraction_bits
+    weights = np.zeros((plan.k_tiles, config.terms, plan.n), np.int64)
+    weights.reshape(-1, plan.n)[: plan.k] = w
+
+    def add_up(number: int, beat: NDArray[Any]) -> NDArray[Any]:
+        exponent = exponents(fmt, beat).max(axis=1, keepdims=True)
+        if config.array.alignment == "exact":
+            exponent = np.full_like(exponent, largest_exponent(fmt))
+        psum = aligned(fmt, beat, exponent, bits) @ weights[number]
+        # Sums have at most 52 bits, so that float64 holds them.
+        scale = (exponent - fmt.bias - bits).astype(np.int32)
+        addend = result.round(np.ldexp(psum.astype(np.float64), scale))
+        special = ~np.isfinite(fmt.to_float64(beat)).all(axis=1, keepdims=True)
+        return np.asarray(np.where(special, result.bits_dtype.type(result.nan), addend))
+
+    return add_up

@@ -19,17 +19,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from hwgen.core.cycles.unit_job import PORT_LATENCY, UnitJob
+from hwgen.core.cycles.unit_job import PORT_LATENCY, UnitJob, bursts_of
 from hwgen.core.lists.commands import LINE
 from hwgen.core.protocols import JobCore
 from hwgen.core.registry import core_of
-from hwgen.families.gemm_stream.cycles.loads import bursts_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hwgen.core.lists.builder import ListEngine
-    from hwgen.core.lists.trace import Event
+    from hwgen.families.transformer.params import TransformerConfig
+    from hwgen.families.transformer.trace import Event
 
 READS, WRITES = 4, 5
 """Cycles of an access to a register of a unit."""
@@ -104,7 +103,7 @@ class ListTiming:
 class _Port:
     """What may want the memory's port at the same time."""
 
-    def __init__(self, config: ListEngine) -> None:
+    def __init__(self, config: TransformerConfig) -> None:
         self.units = list(config.units.values())
         self.pending: list[list[int]] = [[] for _ in self.units]  # of jobs not known to have ended
         self.lost = 0
@@ -141,12 +140,14 @@ class _Engine:
 
     Parameters
     ----------
-    config : ListEngine
+    config : TransformerConfig
     figure : {"cycles", "least", "most"}
         What is counted.
     """
 
-    def __init__(self, config: ListEngine, figure: Literal["cycles", "least", "most"]) -> None:
+    def __init__(
+        self, config: TransformerConfig, figure: Literal["cycles", "least", "most"]
+    ) -> None:
         self.figure = figure
         self.units = list(config.units.values())
         self.now = BEGIN + len(self.units) * (2 * WRITES + READS)
@@ -224,14 +225,14 @@ class _Engine:
                 self.now += DATA
 
 
-def timed_list(config: ListEngine, events: Iterable[Event]) -> ListTiming:
+def timed_list(config: TransformerConfig, events: Iterable[Event]) -> ListTiming:
     """Return the cycles of what a list executes.
 
     Parameters
     ----------
-    config : ListEngine
+    config : TransformerConfig
     events : iterable of Event
-        See `hwgen.core.lists.trace.trace`.
+        See `hwgen.families.transformer.trace.trace`.
     """
     engines = [_Engine(config, figure) for figure in _FIGURES]
     units, port = engines[0].units, _Port(config)

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hwgen.core.lists.commands import BYTES, STATE_TEXTS, STATES
 from hwgen.core.post import Field
 from hwgen.core.register_map import Register
 
 if TYPE_CHECKING:
-    from hwgen.families.transformer.params import TransformerConfig
+    from hwgen.core.params.memory_port import Memory
 
 MAGIC = 0x6877434C
 """Contents of ID: ``hwCL``."""
@@ -36,7 +36,31 @@ _STATUS = (
 _ENDED = (Field("ended", 0, 1, False, "A list has ended in any way."),)
 
 
-def list_registers(config: TransformerConfig) -> tuple[Register, ...]:
+class ListSettings(Protocol):
+    """Parameters of the execution of lists."""
+
+    @property
+    def registers(self) -> int:
+        """Registers of lists."""
+
+
+class ListUnits(Protocol):
+    """Units that execute lists, and the port that they share."""
+
+    @property
+    def memory(self) -> Memory:
+        """The port to the memory."""
+
+    @property
+    def units(self) -> Mapping[str, Any]:
+        """Units by name."""
+
+    @property
+    def lists(self) -> ListSettings:
+        """Parameters of the execution of lists."""
+
+
+def list_registers(config: ListUnits) -> tuple[Register, ...]:
     """Return the registers in the order of their addresses."""
     high = max(0, config.memory.address_width - 32)
     registers = [
@@ -69,7 +93,7 @@ def list_registers(config: TransformerConfig) -> tuple[Register, ...]:
 
 
 def start_writes(
-    config: TransformerConfig,
+    config: ListUnits,
     address: int,
     data: bytes,
     *,
@@ -80,7 +104,7 @@ def start_writes(
 
     Parameters
     ----------
-    config : TransformerConfig
+    config : ListUnits
     address : int
         Of the list.
     data : bytes
