@@ -44,8 +44,8 @@ from hwgen.core.load import load_config
 from hwgen.core.operation import gemm_operands
 from hwgen.core.registry import core_of
 from hwgen.core.schedule.stream import StreamProduct
-from hwgen.families.gemm_stream.schedule import Plan
 from hwgen.families.gemm_stream.params import is_engine
+from hwgen.families.gemm_stream.schedule import Plan
 from hwgen.reports.terminal import console, cycle_progress
 
 if TYPE_CHECKING:

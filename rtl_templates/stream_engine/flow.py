@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 
+from hwgen.core.schedule.memory import SIZE_BITS
 from hwgen.families.stream_engine.params import ENTRY, TABLE_BEATS
-from hwgen.families.stream_engine.registers import ENTRY_BITS, MISMATCH, SIZE_BITS
+from hwgen.families.stream_engine.registers import ENTRY_BITS, MISMATCH
 from rtl_templates.axi.job_flow import JobFlow
 from rtl_templates.axi.reader import BurstReader
 from rtl_templates.axi.scatter import Scatter

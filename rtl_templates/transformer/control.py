@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Shape, Signal, Value, ValueLike
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-from hwgen.core.lists.registers import LAYOUT, MAGIC, list_registers
 
 from hwgen.core.lists.commands import STATES
 from hwgen.families.transformer.registers import LAYOUT, MAGIC, list_registers
