@@ -359,7 +359,7 @@ class Published(Block):
 
 def float_adder(m: Module, shape: Shape) -> Callable[[str, Value, Value], Value]:
     """Return a function that places a floating-point adder and returns its result."""
-    assert isinstance(shape.activation, FloatFormat)
+    assert shape.activation.is_float
     block = FloatAdder(shape.activation)
 
     def add(name: str, x: Value, y: Value) -> Value:

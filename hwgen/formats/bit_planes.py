@@ -19,13 +19,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from hwgen.formats.integer import IntegerFormat
 from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from hwgen.formats.arrays import Array
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class BinaryFormat(IntegerFormat):
         """Return the signs of weights."""
         return np.where(weights < 0, -1.0, 1.0)
 
-    def check(self, values: NDArray[Any]) -> None:
+    def check(self, values: Array) -> None:
         """Check that all values are -1 or 1.
 
         Raises

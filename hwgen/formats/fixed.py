@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from hwgen.formats.floating import FLOATS, FloatFormat
 from hwgen.formats.format import ScalarFormat
@@ -14,6 +14,8 @@ from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from hwgen.formats.arrays import Array, DType
 
 MAX_WIDTH = 32
 """Bits of a fixed-point format, at most."""
@@ -62,12 +64,12 @@ class FixedFormat(ScalarFormat):
         return IntegerFormat(self.width, self.signed)
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> DType:
         """NumPy's type of numbers."""
         return np.dtype(np.float64)
 
     @property
-    def bits_dtype(self) -> np.dtype[Any]:
+    def bits_dtype(self) -> DType:
         """NumPy's type of the integers."""
         return self.integer.dtype
 
@@ -115,11 +117,11 @@ class FixedFormat(ScalarFormat):
 
     # -- numbers -----------------------------------------------------------------------------
 
-    def encode(self, values: NDArray[Any]) -> NDArray[Any]:
+    def encode(self, values: Array) -> Array:
         """Return the nearest integers, ties to even; too large ones saturate."""
         return self.integer.nearest(np.asarray(values, np.float64) / self.last_place)
 
-    def decode(self, bits: NDArray[Any]) -> NDArray[np.float64]:
+    def decode(self, bits: Array) -> NDArray[np.float64]:
         """Return the values of bit patterns, whose higher bits are ignored."""
         return self.values_of(self.integer.decode(bits))
 
@@ -129,7 +131,7 @@ class FixedFormat(ScalarFormat):
         """Return all integers in increasing order."""
         return np.arange(self.integer.min, self.integer.max + 1, dtype=np.int64)
 
-    def values_of(self, raw: NDArray[Any]) -> NDArray[np.float64]:
+    def values_of(self, raw: Array) -> NDArray[np.float64]:
         """Return the values of integers."""
         return np.asarray(raw, np.float64) * self.last_place
 
@@ -141,7 +143,7 @@ class FixedFormat(ScalarFormat):
         """Return which integers are negative."""
         return np.asarray(raw < 0)
 
-    def is_nan(self, raw: NDArray[Any]) -> NDArray[np.bool_]:
+    def is_nan(self, raw: Array) -> NDArray[np.bool_]:
         """Return which integers are NaNs: none."""
         return np.zeros(raw.shape, bool)
 

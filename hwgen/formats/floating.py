@@ -10,13 +10,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from hwgen.formats.format import ScalarFormat
 from hwgen.lazy import ml_dtypes, np
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+
+    from hwgen.formats.arrays import Array, DType
 
 _ANYTHING = 0.3  # rows of random values that are random bit patterns
 _NUMPY_TYPES = ("float16", "float32")  # the other types are those of ml_dtypes
@@ -189,28 +191,28 @@ class FloatFormat(ScalarFormat):
         return (*ends, *(-end for end in ends), math.nan)
 
     @cached_property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> DType:
         """NumPy's type of the values."""
         if self.dtype_name in _NUMPY_TYPES:
             return np.dtype(self.dtype_name)
-        dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, self.dtype_name))
+        dtype: DType = np.dtype(getattr(ml_dtypes, self.dtype_name))
         return dtype
 
     @property
-    def file_dtype(self) -> np.dtype[Any]:
+    def file_dtype(self) -> DType:
         """NumPy's type of the values in files."""
         return self.dtype if self.dtype.isbuiltin == 1 else np.dtype(np.float32)
 
-    def _patterns(self, values: NDArray[Any]) -> NDArray[Any]:
+    def _patterns(self, values: Array) -> Array:
         """Return the bit patterns of an array of `dtype`."""
         return np.ascontiguousarray(values).view(self.bits_dtype).reshape(values.shape)
 
     @cached_property
-    def bits_dtype(self) -> np.dtype[Any]:
+    def bits_dtype(self) -> DType:
         """NumPy's type of the bit patterns."""
         return np.dtype(f"u{self.width // 8}")
 
-    def check(self, values: NDArray[Any]) -> None:
+    def check(self, values: Array) -> None:
         """Check that all values are floating-point numbers that the format holds exactly.
 
         Raises
@@ -236,7 +238,7 @@ class FloatFormat(ScalarFormat):
                 f"{'' if self.file_dtype == self.dtype else ' of the package ml_dtypes'}"
             )
 
-    def cast(self, values: NDArray[Any]) -> NDArray[Any]:
+    def cast(self, values: Array) -> Array:
         """Return numbers in the type of the format if it holds all of them, else as they are."""
         if values.dtype.kind == "f" and values.dtype != self.dtype:
             fitting = values.astype(self.dtype)
@@ -245,14 +247,12 @@ class FloatFormat(ScalarFormat):
                 return fitting
         return values
 
-    def integers_of(
-        self, codes: NDArray[Any], chosen: NDArray[Any] | None = None
-    ) -> NDArray[np.float64]:
+    def integers_of(self, codes: Array, chosen: Array | None = None) -> NDArray[np.float64]:
         """Return numbers in units of ``2**unit``."""
         with np.errstate(invalid="ignore"):
             return np.asarray(np.ldexp(self.to_float64(codes), -self.unit))
 
-    def encode(self, values: ArrayLike) -> NDArray[Any]:
+    def encode(self, values: ArrayLike) -> Array:
         """Return the bit patterns of `values`, rounded to nearest, ties to even.
 
         Parameters
@@ -271,12 +271,12 @@ class FloatFormat(ScalarFormat):
         with np.errstate(invalid="ignore"):  # a signalling NaN
             return self.round(values.astype(np.float64))
 
-    def decode(self, bits: ArrayLike) -> NDArray[Any]:
+    def decode(self, bits: ArrayLike) -> Array:
         """Return the values of bit patterns as an array of `dtype`."""
         patterns = np.ascontiguousarray(bits, dtype=self.bits_dtype)
         return patterns.view(self.dtype).reshape(np.shape(bits))
 
-    def to_float64(self, bits: NDArray[Any]) -> NDArray[np.float64]:
+    def to_float64(self, bits: Array) -> NDArray[np.float64]:
         """Return the values of bit patterns as float64, which holds each of them."""
         if self.width <= _TABLE_WIDTH:
             values: NDArray[np.float64] = _values(self)[bits]
@@ -295,7 +295,7 @@ class FloatFormat(ScalarFormat):
         positive = np.arange(self.overflow, dtype=np.int64)
         return np.concatenate([positive[::-1] | self.sign_mask, positive])
 
-    def values_of(self, raw: NDArray[Any]) -> NDArray[np.float64]:
+    def values_of(self, raw: Array) -> NDArray[np.float64]:
         """Return the values of bit patterns of any integer type."""
         return self.to_float64(raw.astype(self.bits_dtype))
 
@@ -315,11 +315,11 @@ class FloatFormat(ScalarFormat):
         """Return bit patterns of magnitudes and signs."""
         return np.where(negative, magnitude | self.sign_mask, magnitude)
 
-    def nearest(self, values: NDArray[np.float64]) -> NDArray[Any]:
+    def nearest(self, values: NDArray[np.float64]) -> Array:
         """Return the nearest numbers, ties to even."""
         return self.decode(self.round(values))
 
-    def random(self, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
+    def random(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         """Return finite values: rows of moderate numbers, and rows of any bit patterns.
 
         Where magnitudes differ widely, the largest alone decides about a sum; where they do not,
@@ -335,16 +335,16 @@ class FloatFormat(ScalarFormat):
         """Return the format of sums of products with weights: rounded to this one."""
         return self
 
-    def is_nan(self, bits: NDArray[Any]) -> NDArray[np.bool_]:
+    def is_nan(self, bits: Array) -> NDArray[np.bool_]:
         """Return which bit patterns are NaNs."""
         magnitude = bits & bits.dtype.type(self.magnitude_mask)
         return np.asarray(magnitude > self.overflow if self.infinities else magnitude == self.nan)
 
-    def canonical(self, bits: NDArray[Any]) -> NDArray[Any]:
+    def canonical(self, bits: Array) -> Array:
         """Return bit patterns with every NaN replaced by the canonical one."""
         return np.where(self.is_nan(bits), self.bits_dtype.type(self.nan), bits)
 
-    def round(self, values: NDArray[np.float64]) -> NDArray[Any]:
+    def round(self, values: NDArray[np.float64]) -> Array:
         """Return the bit patterns nearest to `values`, ties to even.
 
         The significand is shifted to the place of the result's last bit, which for subnormals is
@@ -400,18 +400,18 @@ class FiniteFormat(FloatFormat):
         return (*ends, *(-end for end in ends))
 
     @cached_property
-    def bits_dtype(self) -> np.dtype[Any]:
+    def bits_dtype(self) -> DType:
         """NumPy's type of the bit patterns."""
         return np.dtype(np.uint8)
 
-    def check(self, values: NDArray[Any]) -> None:
+    def check(self, values: Array) -> None:
         """Check that all values are floating-point numbers that the format holds exactly."""
         if values.dtype != self.dtype and values.dtype.kind == "f" and np.isnan(values).any():
             first = tuple(int(i) for i in np.argwhere(np.isnan(values))[0])
             raise ValueError(f"must be {self} numbers, which have no NaN, found one at {first}")
         super().check(values)
 
-    def is_nan(self, bits: NDArray[Any]) -> NDArray[np.bool_]:
+    def is_nan(self, bits: Array) -> NDArray[np.bool_]:
         """Return which bit patterns are NaNs: none."""
         return np.zeros(np.shape(bits), np.bool_)
 
@@ -424,7 +424,7 @@ def _values(fmt: FloatFormat) -> NDArray[np.float64]:
     return table
 
 
-def _widened(fmt: FloatFormat, bits: NDArray[Any]) -> NDArray[np.float64]:
+def _widened(fmt: FloatFormat, bits: Array) -> NDArray[np.float64]:
     if fmt.dtype == np.float32:
         with np.errstate(invalid="ignore"):  # a signalling NaN
             return np.asarray(fmt.decode(bits).astype(np.float64))

@@ -16,6 +16,8 @@ from hwgen.lazy import np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hwgen.formats.arrays import Array, DType
+
 
 class Lines(NamedTuple):
     """Lines of an operand as hardware takes them, in whole blocks.
@@ -28,10 +30,10 @@ class Lines(NamedTuple):
         in formats without any.
     """
 
-    codes: NDArray[Any]
-    scales: NDArray[Any] | None = None
+    codes: Array
+    scales: Array | None = None
     chosen: NDArray[np.uint8] | None = None
-    minima: NDArray[Any] | None = None
+    minima: Array | None = None
 
 
 class SharedNumber(Protocol):
@@ -76,7 +78,7 @@ class Format(ABC):
             """Whether there are negative numbers."""
 
         @property
-        def dtype(self) -> np.dtype[Any]:
+        def dtype(self) -> DType:
             """NumPy's type of arrays of numbers."""
 
         @property
@@ -84,7 +86,7 @@ class Format(ABC):
             """Values that arithmetic treats differently from all others."""
 
     @property
-    def file_dtype(self) -> np.dtype[Any]:
+    def file_dtype(self) -> DType:
         """NumPy's type of the values in files."""
         return self.dtype
 
@@ -92,7 +94,7 @@ class Format(ABC):
         return self.name
 
     @abstractmethod
-    def check(self, values: NDArray[Any]) -> None:
+    def check(self, values: Array) -> None:
         """Check that all values are of the format.
 
         Raises
@@ -102,18 +104,18 @@ class Format(ABC):
         """
 
     @abstractmethod
-    def encode(self, values: NDArray[Any]) -> NDArray[Any]:
+    def encode(self, values: Array) -> Array:
         """Return the codes of values."""
 
     @abstractmethod
-    def decode(self, bits: NDArray[Any]) -> NDArray[Any]:
+    def decode(self, bits: Array) -> Array:
         """Return the values of codes."""
 
     @abstractmethod
-    def random(self, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
+    def random(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         """Return random values."""
 
-    def cast(self, values: NDArray[Any]) -> NDArray[Any]:
+    def cast(self, values: Array) -> Array:
         """Return values in the type of the format if it holds all of them, else as they are."""
         return values
 
@@ -192,9 +194,7 @@ class Format(ABC):
         """Whether a code is infinite."""
 
     @abstractmethod
-    def integers_of(
-        self, codes: NDArray[Any], chosen: NDArray[Any] | None = None
-    ) -> NDArray[np.float64]:
+    def integers_of(self, codes: Array, chosen: Array | None = None) -> NDArray[np.float64]:
         """Return the integers of codes; NaN and infinite where a number is.
 
         Parameters
@@ -205,11 +205,11 @@ class Format(ABC):
         """
 
     @abstractmethod
-    def lines(self, values: NDArray[Any], blocks: int, length: int) -> Lines:
+    def lines(self, values: Array, blocks: int, length: int) -> Lines:
         """Return lines of values, shape (lines, k), filled up with zeros to whole blocks."""
 
     @abstractmethod
-    def from_lines(self, lines: Lines, k: int) -> NDArray[Any]:
+    def from_lines(self, lines: Lines, k: int) -> Array:
         """Return values, shape (lines, k), the inverse of `lines`."""
 
     # -- memory ------------------------------------------------------------------------------
@@ -230,11 +230,11 @@ class Format(ABC):
         """Bytes of an item in memory."""
 
     @abstractmethod
-    def pack_lines(self, values: NDArray[Any], whole: int) -> NDArray[np.uint8]:
+    def pack_lines(self, values: Array, whole: int) -> NDArray[np.uint8]:
         """Return the bytes of lines in memory, filled up to `whole` elements, a row each."""
 
     @abstractmethod
-    def unpack_lines(self, rows: NDArray[np.uint8], k: int) -> NDArray[Any]:
+    def unpack_lines(self, rows: NDArray[np.uint8], k: int) -> Array:
         """Return values of lines, shape (lines, k), the inverse of `pack_lines`."""
 
 
@@ -279,7 +279,7 @@ class ScalarFormat(Format):
         """Bits of a lane of results in a stream, whose memory image is then a NumPy array."""
         return 8 * self.dtype.itemsize
 
-    def check(self, values: NDArray[Any]) -> None:
+    def check(self, values: Array) -> None:
         """Check that all values are of the format.
 
         Raises
@@ -292,18 +292,16 @@ class ScalarFormat(Format):
             first = values[wrong].flat[0]
             raise ValueError(f"must be {self} numbers of {self.min}..{self.max}, found {first!r}")
 
-    def random(self, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
+    def random(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         """Return the values of random codes."""
         return self.decode(rng.integers(0, 1 << self.width, size=shape))
 
-    def integers_of(
-        self, codes: NDArray[Any], chosen: NDArray[Any] | None = None
-    ) -> NDArray[np.float64]:
+    def integers_of(self, codes: Array, chosen: Array | None = None) -> NDArray[np.float64]:
         """Return the numbers of codes, in units of ``2**unit``."""
         return np.ldexp(self.decode(codes).astype(np.float64), -self.unit)
 
     @property
-    def bits_dtype(self) -> np.dtype[Any]:
+    def bits_dtype(self) -> DType:
         """NumPy's type of codes."""
         return self.dtype
 
@@ -342,14 +340,14 @@ class ScalarFormat(Format):
         """Whether a code is infinite: none."""
         return False
 
-    def lines(self, values: NDArray[Any], blocks: int, length: int) -> Lines:
+    def lines(self, values: Array, blocks: int, length: int) -> Lines:
         """Return the codes of lines, filled up with zeros."""
         count, k = values.shape
         codes = np.zeros((count, blocks * length), np.int64)
         codes[:, :k] = self.encode(values)
         return Lines(codes.reshape(count, blocks, length))
 
-    def from_lines(self, lines: Lines, k: int) -> NDArray[Any]:
+    def from_lines(self, lines: Lines, k: int) -> Array:
         """Return values, shape (lines, k), the inverse of `lines`."""
         codes = lines.codes.reshape(len(lines.codes), -1)[:, :k]
         return self.decode(codes.astype(self.bits_dtype))
@@ -369,19 +367,19 @@ class ScalarFormat(Format):
         """Bytes of a number in memory."""
         return self.bits_dtype.itemsize
 
-    def pack_lines(self, values: NDArray[Any], whole: int) -> NDArray[np.uint8]:
+    def pack_lines(self, values: Array, whole: int) -> NDArray[np.uint8]:
         """Return the codes of lines as bytes, the lowest first, a row each."""
         codes = np.zeros((len(values), whole), self.bits_dtype.newbyteorder("<"))
         codes[:, : values.shape[1]] = self.encode(values)
         return codes.view(np.uint8).reshape(len(values), -1)
 
-    def unpack_lines(self, rows: NDArray[np.uint8], k: int) -> NDArray[Any]:
+    def unpack_lines(self, rows: NDArray[np.uint8], k: int) -> Array:
         """Return values of lines, shape (lines, k), the inverse of `pack_lines`."""
         codes = np.ascontiguousarray(rows).view(self.bits_dtype.newbyteorder("<"))[:, :k]
         return self.decode(codes.astype(self.bits_dtype))
 
 
-def differences(actual: NDArray[Any], expected: NDArray[Any]) -> NDArray[np.intp]:
+def differences(actual: Array, expected: Array) -> NDArray[np.intp]:
     """Return the indices, a row each, at which two arrays of one dtype differ in any bit."""
     bits = np.dtype(f"u{expected.dtype.itemsize}")
     patterns = [np.ascontiguousarray(array).view(bits) for array in (actual, expected)]

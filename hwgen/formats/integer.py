@@ -6,13 +6,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from hwgen.formats.format import ScalarFormat
 from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from hwgen.formats.arrays import Array, DType
 
 MAX_WIDTH = 64
 _NAME = re.compile(r"(u?)int([1-9][0-9]?)")
@@ -77,7 +79,7 @@ class IntegerFormat(ScalarFormat):
         return IntegerFormat(32 if self.width <= 32 else MAX_WIDTH, self.signed)
 
     @property
-    def dtype(self) -> np.dtype[np.generic]:
+    def dtype(self) -> DType:
         """NumPy's type of a lane of results: the lane width with the format's signedness."""
         return np.dtype(f"{'i' if self.signed else 'u'}{self.lane_width // 8}")
 
@@ -86,7 +88,7 @@ class IntegerFormat(ScalarFormat):
         """Number that stands for nothing: zero, unless the format has none."""
         return 0
 
-    def check(self, values: NDArray[Any]) -> None:
+    def check(self, values: Array) -> None:
         """Check that all values are of the format.
 
         Raises
@@ -152,7 +154,7 @@ class IntegerFormat(ScalarFormat):
         """Return weights in units of their scales, rounded, ties to even."""
         return np.round(weights / np.where(scales > 0, scales, 1))
 
-    def nearest(self, values: NDArray[np.float64]) -> NDArray[Any]:
+    def nearest(self, values: NDArray[np.float64]) -> Array:
         """Return the nearest numbers, ties to even; large ones saturate, and a NaN gives 0."""
         finite = np.where(np.isnan(values), 0.0, values)
         return np.clip(np.rint(finite), self.min, self.max).astype(self.dtype)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """All number formats by name: scalars, shipped block formats, and groups of integers of any size.
 
-A block format is one YAML file (`hwgen.formats.block.file.FormatFile`).  The shipped ones lie
-beside this module.  Groups of integers need no file: ``int4_g128`` is 4-bit integers, 128 of which
+A block format is one YAML file (`hwgen.formats.block.file.FormatFile`).  The shipped ones
+are in ``block/shipped``.  Groups of integers need no file: ``int4_g128`` is 4-bit integers, 128 of which
 share an fp16 scale, ``int4_g128_min`` has a minimum as well, ``int4_g128_zero`` a zero point.
 """
 
@@ -40,6 +40,7 @@ EXACT = tuple(
 GROUPS = "int2..int8 or ternary, _g16.._g256, optionally _min or _zero: for example int4_g128_min"
 """Names of groups of integers, in words."""
 
+_SHIPPED = Path(__file__).parent / "block" / "shipped"
 _GROUP = re.compile(r"(int[2-8]|ternary)_g([1-9][0-9]{1,2})(?:_(min|zero))?")
 
 
@@ -83,7 +84,7 @@ def scalar_format(name: str) -> ScalarFormat:
 
 def shipped() -> tuple[str, ...]:
     """Return the names of the shipped formats that have a file, in alphabetical order."""
-    return tuple(sorted(path.stem for path in Path(__file__).parent.glob("*.yaml")))
+    return tuple(sorted(path.stem for path in _SHIPPED.glob("*.yaml")))
 
 
 @cache
@@ -96,7 +97,7 @@ def block_format(name: str) -> BlockFormat:
         If there is none.
     """
     if name in shipped():
-        text = Path(__file__).with_name(f"{name}.yaml").read_text(encoding="utf-8")
+        text = (_SHIPPED / f"{name}.yaml").read_text(encoding="utf-8")
         return FormatFile.model_validate(yaml.safe_load(text)).format()
     match = _GROUP.fullmatch(name)
     if match and 16 <= int(match[2]) <= 256 and not (match[1] == "ternary" and match[3]):

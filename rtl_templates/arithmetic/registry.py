@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from amaranth.hdl import Cat, Module, Signal, Value
 
 from hwgen.core.post import PostFeatures
 from hwgen.formats import FloatFormat, Format, IntegerFormat, TernaryFormat
+from hwgen.formats.block.products import BlockProduct
 from hwgen.formats.fixed import FixedFormat
+from rtl_templates.arithmetic.block.accumulators import AlignedTotal, ExactTotal
 from rtl_templates.arithmetic.float.real import (
     RealToInteger,
     float_to_real,
@@ -32,6 +34,8 @@ from rtl_templates.arithmetic.post.integer_lane import IntegerLane
 from rtl_templates.arithmetic.post.lane import PostLane
 from rtl_templates.arithmetic.post.single_lane import SingleLane
 from rtl_templates.hdl.hierarchy import Block
+
+Entry = TypeVar("Entry")
 
 
 def _missing(*args: object, **kwargs: object) -> NoReturn:
@@ -107,6 +111,23 @@ CODINGS: Mapping[str, Callable[[Module, Value], Value]] = {
 """Integers of the codes of elements, by coding; floating point has fields of its own."""
 
 
+TERM_TOTALS: Mapping[str, Callable[[BlockProduct], Block]] = {
+    "exact": ExactTotal,
+    "aligned": AlignedTotal,
+}
+"""Accumulation of the terms of blocks, by the accumulator; fp32 has an adder of that format."""
+
+
+def for_format(table: Mapping[type[Format], Entry], fmt: Format) -> Entry:
+    """Return the entry of a table for a format: that of its class, or of the nearest base."""
+    return next(table[base] for base in type(fmt).__mro__ if base in table)
+
+
 def arithmetic(fmt: Format) -> Arithmetic:
     """Return the arithmetic of a format."""
-    return next(ARITHMETIC[base] for base in type(fmt).__mro__ if base in ARITHMETIC)
+    return for_format(ARITHMETIC, fmt)
+
+
+def term_total(product: BlockProduct) -> Block:
+    """Return what adds terms to a total that is not in single precision."""
+    return TERM_TOTALS[product.accumulator.kind](product)

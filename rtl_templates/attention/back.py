@@ -7,11 +7,14 @@ value, and leave while the next job's values are added.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
+from hwgen.formats import FloatFormat, Format, IntegerFormat
 from rtl_templates.arithmetic.pipeline import delayed, named
+from rtl_templates.arithmetic.registry import for_format
 from rtl_templates.hdl.hierarchy import place
 from rtl_templates.stream.stream import StreamBuffer, StreamFifo
 
@@ -23,6 +26,11 @@ from .values import ValueRow
 
 if TYPE_CHECKING:
     from hwgen.families.attention.params import AttentionConfig
+
+_DIVIDERS: Mapping[type[Format], type[Divider]] = {
+    IntegerFormat: Divider,
+    FloatFormat: FloatDivider,
+}
 
 
 class Back:
@@ -238,7 +246,7 @@ class Back:
         m, config, gives = self.m, self.config, self.gives
         lanes = config.array.lanes
         results = Signal(lanes * config.output.width, name="results")
-        divider = FloatDivider(config) if config.floating else Divider(config)
+        divider = for_format(_DIVIDERS, config.query)(config)
         place(m, "divider", divider, totals=totals, weights=weights, o=results)
         put = delayed(m, "results_put", gives, config.divide_latency, token=True)
         ends = delayed(m, "results_end", last, config.divide_latency)

@@ -15,12 +15,15 @@ keys and values of another job go past.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 
+from hwgen.formats import FloatFormat, Format, IntegerFormat
 from rtl_templates.arithmetic.pipeline import delayed, named
+from rtl_templates.arithmetic.registry import for_format
 from rtl_templates.hdl.hierarchy import place
 from rtl_templates.hdl.shell import stream_members
 
@@ -32,6 +35,11 @@ from .unit import SoftmaxUnit
 
 if TYPE_CHECKING:
     from hwgen.families.attention.params import AttentionConfig
+
+_SOFTMAX_UNITS: Mapping[type[Format], type[SoftmaxUnit]] = {
+    IntegerFormat: SoftmaxUnit,
+    FloatFormat: FloatSoftmaxUnit,
+}
 
 
 class AttentionCore(wiring.Component):
@@ -86,7 +94,7 @@ class AttentionCore(wiring.Component):
         first, last, _ = held["flags"]
 
         until_sum = latency - config.scaled_keys
-        block = FloatSoftmaxUnit(config) if config.floating else SoftmaxUnit(config)
+        block = for_format(_SOFTMAX_UNITS, config.query)(config)
         lanes, sums = [], []
         extra = {}
         if config.floating:

@@ -15,8 +15,6 @@ from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
 from rtl_templates.arithmetic.block.accumulators import (
-    AlignedTotal,
-    ExactTotal,
     exponent_width,
     flagged,
     rounded_row,
@@ -30,6 +28,7 @@ from rtl_templates.arithmetic.integer.accumulators import Accumulators
 from rtl_templates.arithmetic.integer.compressor import HeapOperand, sum_of
 from rtl_templates.arithmetic.integer.multiply import shape_of
 from rtl_templates.arithmetic.pipeline import named
+from rtl_templates.arithmetic.registry import term_total
 from rtl_templates.hdl.hierarchy import Block, place
 from rtl_templates.stream.stream import DelayLines
 
@@ -328,7 +327,7 @@ class BlockAccumulators(Accumulators):
             place(m, f"add_{column}", FloatAdder(product.result), a=old, b=psum, o=after)
             return after
         bits, width = exponent_width(product), product.term.width
-        step = (ExactTotal if product.rounds_at_end else AlignedTotal)(product)
+        step = term_total(product)
         ports = {"exponents": psum[width : width + bits]} if bits else {}
         place(
             m, f"add_{column}", step, old=old, integers=psum[:width], flags=psum[width + bits :],

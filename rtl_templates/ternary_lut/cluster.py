@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from amaranth.hdl import Cat, Module, Value
 from amaranth.lib.wiring import In, Member
 
+from hwgen.formats import FloatFormat, Format, IntegerFormat
 from rtl_templates.arithmetic.pipeline import Pipeline
+from rtl_templates.arithmetic.registry import for_format
 from rtl_templates.hdl.hierarchy import Block, place
 
 from .aligned_column import AlignedColumn
@@ -108,13 +111,22 @@ class Cluster(Block):
         return x, dict(outputs)
 
 
+_TABLES: Mapping[type[Format], Callable[[TernaryLutConfig], Block]] = {
+    IntegerFormat: Table,
+    FloatFormat: FloatTable,
+}
+_COLUMNS: Mapping[type[Format], Callable[[TernaryLutConfig], Block]] = {
+    IntegerFormat: Column,
+    FloatFormat: FloatColumn,
+}
+
+
 def _table(config: TernaryLutConfig) -> Block:
-    if config.aligned:
-        return Table(config.integer_core)
-    return FloatTable(config) if config.is_float else Table(config)
+    core = config.integer_core if config.aligned else config
+    return for_format(_TABLES, core.activation)(core)
 
 
 def _column(config: TernaryLutConfig) -> Block:
     if config.aligned:
         return AlignedColumn(config)
-    return FloatColumn(config) if config.is_float else Column(config)
+    return for_format(_COLUMNS, config.activation)(config)

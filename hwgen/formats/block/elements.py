@@ -13,13 +13,15 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from hwgen.formats.floating import FLOATS, FloatFormat
 from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from hwgen.formats.arrays import Array, DType
 
 Rounding = Literal["even", "away", "up", "zero"]
 """To nearest, halves to the even code, away from zero or up; or towards zero."""
@@ -109,7 +111,7 @@ class Element:
         up &= values > known[0]
         return codes[np.where(up, above, above - 1)]
 
-    def decode(self, codes: NDArray[Any]) -> NDArray[np.float64]:
+    def decode(self, codes: Array) -> NDArray[np.float64]:
         """Return the numbers of codes, NaN where they are none."""
         return np.asarray(_table(self)[codes])
 
@@ -231,17 +233,17 @@ class Scale:
         return self.floating.max if self.floating else float((1 << self.width) - 1)
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> DType:
         """NumPy's type of bit patterns."""
         return self.floating.bits_dtype if self.floating else np.dtype(np.uint8)
 
-    def round(self, values: NDArray[np.float64]) -> NDArray[Any]:
+    def round(self, values: NDArray[np.float64]) -> Array:
         """Return the bit patterns nearest to values, ties to even; not of exponents."""
         if self.floating:
             return self.floating.round(values)
         return np.clip(np.round(values), 0, self.max).astype(np.uint8)
 
-    def decode(self, bits: NDArray[Any]) -> NDArray[np.float64]:
+    def decode(self, bits: Array) -> NDArray[np.float64]:
         """Return the values of bit patterns; the sign of an e4m3 scale is ignored."""
         if self.floating:
             values = self.floating.to_float64(bits)

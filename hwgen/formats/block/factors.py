@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hwgen.formats.block.elements import E8M0_BIAS, E8M0_NAN, SCALES, Scale
 from hwgen.formats.block.format import last_place
@@ -20,6 +20,8 @@ from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from hwgen.formats.arrays import Array
 
 
 @dataclass(frozen=True)
@@ -76,9 +78,7 @@ class ScaleNumber:
         """Whether there are scales that are no finite numbers."""
         return self.scale.name != "uint8"
 
-    def decode(
-        self, bits: NDArray[Any]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    def decode(self, bits: Array) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
         """Return significands, exponents, and where a scale is no finite number."""
         wide = bits.astype(np.int64)
         floating = self.scale.floating
@@ -221,9 +221,7 @@ class Factor:
         """Whether elements may be infinite."""
         return self.format.has_infinities
 
-    def decode(
-        self, codes: NDArray[Any], chosen: NDArray[Any] | None = None
-    ) -> NDArray[np.float64]:
+    def decode(self, codes: Array, chosen: Array | None = None) -> NDArray[np.float64]:
         """Return the integers of codes; see `Format.integers_of`."""
         return self.format.integers_of(codes, chosen)
 

@@ -30,7 +30,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeGuard
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeGuard
 
 from hwgen.errors import InputError
 from hwgen.formats.block.elements import SCALES, Element, Rounding, Scale, float_element
@@ -42,6 +42,8 @@ from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from hwgen.formats.arrays import Array, DType
 
 Rule = Literal["floor", "ceil", "even", "rceil", "absmax", "mean", "extreme", "range"]
 
@@ -241,9 +243,7 @@ class BlockFormat(Format):
         """Code that fills blocks up: that of zero."""
         return self.element.values.index(0.0)
 
-    def integers_of(
-        self, codes: NDArray[Any], chosen: NDArray[Any] | None = None
-    ) -> NDArray[np.float64]:
+    def integers_of(self, codes: Array, chosen: Array | None = None) -> NDArray[np.float64]:
         """Return the integers of codes; NaN and infinite where an element is."""
         return np.asarray(_integers(self)[0 if chosen is None else chosen, codes])
 
@@ -255,14 +255,14 @@ class BlockFormat(Format):
         return ("scale", "element")
 
     @cached_property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> DType:
         """NumPy's type of the records."""
         fields = [("code", "u1"), ("scale", self.scale.dtype), ("special", "u1")]
         if self.minimum:
             fields.append(("minimum", self.minimum.bits_dtype))
         return np.dtype(fields)
 
-    def check(self, values: NDArray[Any]) -> None:
+    def check(self, values: Array) -> None:
         """Check that all values are records with codes of the format.
 
         Raises
@@ -291,7 +291,7 @@ class BlockFormat(Format):
         """Return whether a code with this value is none: of elements that are integers."""
         return math.isnan(value) and self.fields is None
 
-    def encode(self, values: NDArray[Any]) -> NDArray[np.uint8]:
+    def encode(self, values: Array) -> NDArray[np.uint8]:
         """Return the codes of records."""
         return np.asarray(values["code"], np.uint8)
 
@@ -308,15 +308,13 @@ class BlockFormat(Format):
             values = values + self.minimum.to_float64(lines.minima)[..., None]
         return values
 
-    def decode(
-        self, bits: NDArray[Any], second: NDArray[np.float32] | None = None
-    ) -> NDArray[np.float64]:
+    def decode(self, bits: Array, second: NDArray[np.float32] | None = None) -> NDArray[np.float64]:
         """Return the numbers of records of lines, shape (lines, k), times second scales."""
         count, k = bits.shape
         values = self.numbers(self.lines(bits, -(-k // self.block))).reshape(count, -1)[:, :k]
         return values if second is None else values * second.astype(np.float64)[:, None]
 
-    def lines(self, values: NDArray[Any], blocks: int, length: int | None = None) -> Lines:
+    def lines(self, values: Array, blocks: int, length: int | None = None) -> Lines:
         """Return lines of records, the last blocks filled up with zeros.
 
         Raises
@@ -334,7 +332,7 @@ class BlockFormat(Format):
         minima = self._shared(values, blocks, "minimum") if self.minimum else None
         return Lines(codes.reshape(count, blocks, length), scales, chosen, minima)
 
-    def _shared(self, values: NDArray[Any], blocks: int, name: str) -> NDArray[Any]:
+    def _shared(self, values: Array, blocks: int, name: str) -> Array:
         """Return a bit pattern that the elements of each block share, shape (lines, blocks)."""
         length = self.block
         count, k = values.shape
@@ -350,7 +348,7 @@ class BlockFormat(Format):
         whole[:, : first.shape[1]] = first
         return whole
 
-    def from_lines(self, lines: Lines, k: int) -> NDArray[Any]:
+    def from_lines(self, lines: Lines, k: int) -> Array:
         """Return records of lines, shape (lines, k)."""
         shared = {"scale": lines.scales, "special": lines.chosen, "minimum": lines.minima}
         count = len(lines.codes)
@@ -378,12 +376,12 @@ class BlockFormat(Format):
         """Bytes of an item in memory."""
         return -(-self.item_bits // 8)
 
-    def pack_lines(self, values: NDArray[Any], whole: int) -> NDArray[np.uint8]:
+    def pack_lines(self, values: Array, whole: int) -> NDArray[np.uint8]:
         """Return the images of lines of records, filled up to `whole` elements, a row each."""
         image = self.image.pack(self.lines(values, whole // self.block))
         return np.frombuffer(image, np.uint8).reshape(len(values), -1)
 
-    def unpack_lines(self, rows: NDArray[np.uint8], k: int) -> NDArray[Any]:
+    def unpack_lines(self, rows: NDArray[np.uint8], k: int) -> Array:
         """Return records of lines, shape (lines, k), the inverse of `pack_lines`."""
         count, size = rows.shape
         whole = size // self.item_bytes * self.item_terms
@@ -403,11 +401,11 @@ class BlockFormat(Format):
 
     # -- random records ----------------------------------------------------------------------
 
-    def random(self, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
+    def random(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         """Return lines of finite numbers with scales of all magnitudes; see `sample`."""
         return self.sample(rng, shape, "random")
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> NDArray[Any]:
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> Array:
         """Return records of lines, shape (lines, k).
 
         Parameters
@@ -451,7 +449,7 @@ class BlockFormat(Format):
 
     def _scales(
         self, rng: np.random.Generator, shape: tuple[int, int], kind: str, scale: Scale
-    ) -> NDArray[Any]:
+    ) -> Array:
         """Return bit patterns of scales, or of minima."""
         patterns = np.arange(1 << min(scale.width, 16), dtype=np.int64)
         patterns = (patterns << (scale.width - 16) if scale.width > 16 else patterns).astype(

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from hwgen.formats.bits import from_bits, to_bits
+from hwgen.formats.arrays import from_bits, to_bits
 from hwgen.formats.format import Lines
 from hwgen.lazy import np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from hwgen.formats.arrays import Array
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class BlockImage:
         bits = self.arrange(head, to_bits(lines.codes, self.element_bits))
         return np.packbits(bits, axis=-1, bitorder="little").tobytes()
 
-    def arrange(self, head: NDArray[Any], elements: NDArray[Any]) -> NDArray[Any]:
+    def arrange(self, head: Array, elements: Array) -> Array:
         """Return what stands for the bits of blocks in the order of an image, without its filling.
 
         Parameters

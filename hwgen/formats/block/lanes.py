@@ -11,15 +11,17 @@ for each.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from hwgen.formats.bits import from_bits, to_bits
+from hwgen.formats.arrays import from_bits, to_bits
 from hwgen.formats.block.factors import Factor
 from hwgen.formats.format import Format, Lines
 from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from hwgen.formats.arrays import Array
 
     Bits = NDArray[np.uint8]
 
@@ -98,7 +100,7 @@ class BlockLanes:
 
     # -- packing ---------------------------------------------------------------------------
 
-    def pack(self, fmt: Format, lines: NDArray[Any]) -> Bits:
+    def pack(self, fmt: Format, lines: Array) -> Bits:
         """Return the bits of lanes.
 
         Parameters
@@ -125,10 +127,10 @@ class BlockLanes:
 
     def arrange(
         self,
-        elements: NDArray[Any],
-        shared: NDArray[Any] | None = None,
-        special: NDArray[Any] | None = None,
-    ) -> NDArray[Any]:
+        elements: Array,
+        shared: Array | None = None,
+        special: Array | None = None,
+    ) -> Array:
         """Return what stands for the bits of lines in the order of lanes, zeros where none is.
 
         Parameters
@@ -157,7 +159,7 @@ class BlockLanes:
             parts.append(filled)
         return np.concatenate(parts, axis=-1)
 
-    def unpack(self, fmt: Format, bits: Bits, k: int) -> NDArray[Any]:
+    def unpack(self, fmt: Format, bits: Bits, k: int) -> Array:
         """Return lines, shape (lines, k), from what `pack` made of them."""
         count, steps, _ = bits.shape
         places = np.cumsum([self.depth * self.factor.width, self.blocks * self.scale_part])

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hwgen.errors import InputError
 from hwgen.formats.block.elements import E8M0_BIAS, E8M0_NAN, Element
@@ -16,6 +16,8 @@ from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from hwgen.formats.arrays import Array
 
 
 def no_second_scale() -> NDArray[np.float32]:
@@ -46,8 +48,8 @@ class Blocks:
     format: BlockFormat
     shape: tuple[int, int]
     codes: NDArray[np.uint8]
-    scales: NDArray[Any]
-    minima: NDArray[Any] | None = None
+    scales: Array
+    minima: Array | None = None
     chosen: NDArray[np.uint8] | None = None
     second: NDArray[np.float32] = field(default_factory=no_second_scale)
 
@@ -130,7 +132,7 @@ def quantise_blocks(
 
 def quantise_lines(
     fmt: BlockFormat, lines: NDArray[np.floating]
-) -> tuple[NDArray[Any], NDArray[np.float32]]:
+) -> tuple[Array, NDArray[np.float32]]:
     """Return records of lines of numbers, shape (lines, k), and the second scales.
 
     Raises
@@ -175,7 +177,7 @@ def _second_scales(blocks: NDArray[np.float64], fmt: BlockFormat) -> NDArray[np.
 
 def _scales(
     blocks: NDArray[np.float64], fmt: BlockFormat, element: Element
-) -> tuple[NDArray[np.float64], NDArray[Any]]:
+) -> tuple[NDArray[np.float64], Array]:
     """Return the scales of blocks before rounding, and their bit patterns."""
     largest = np.abs(blocks).max(axis=-1)
     if fmt.rule in POWERS:
@@ -224,7 +226,7 @@ def _precision(element: Element) -> int:
 def _codes(
     blocks: NDArray[np.float64],
     exact: NDArray[np.float64],
-    scales: NDArray[Any],
+    scales: Array,
     fmt: BlockFormat,
     element: Element,
 ) -> NDArray[np.uint8]:
@@ -243,7 +245,7 @@ def _codes(
 
 def _best_special(
     blocks: NDArray[np.float64], fmt: BlockFormat
-) -> tuple[NDArray[np.uint8], NDArray[Any], NDArray[np.uint8]]:
+) -> tuple[NDArray[np.uint8], Array, NDArray[np.uint8]]:
     """Return codes, scales and choices: of the special numbers that with the least square error."""
     tried = []
     for number in range(len(fmt.special)):
@@ -260,7 +262,7 @@ def _best_special(
 
 def _with_zero_points(
     blocks: NDArray[np.float64], fmt: BlockFormat
-) -> tuple[NDArray[np.uint8], NDArray[Any], NDArray[np.uint8]]:
+) -> tuple[NDArray[np.uint8], Array, NDArray[np.uint8]]:
     """Return codes, scales and zero points of blocks, the number zero in the range of each."""
     element = fmt.element
     low, high = np.minimum(blocks.min(axis=-1), 0), np.maximum(blocks.max(axis=-1), 0)

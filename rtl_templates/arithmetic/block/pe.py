@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import In, Member, Out
 
 from rtl_templates.arithmetic.block.accumulators import (
-    AlignedTotal,
-    ExactTotal,
     flagged,
     term_converter,
 )
@@ -28,10 +26,8 @@ from rtl_templates.arithmetic.float.adder import FloatAdder
 from rtl_templates.arithmetic.integer.compressor import HeapOperand, sum_of
 from rtl_templates.arithmetic.integer.multiply import shape_of
 from rtl_templates.arithmetic.pipeline import named
+from rtl_templates.arithmetic.registry import term_total
 from rtl_templates.hdl.hierarchy import Block, place
-
-if TYPE_CHECKING:
-    pass
 
 
 class BlockPe(Block):
@@ -121,7 +117,7 @@ class BlockPe(Block):
         else:
             kept = [self._registered(m, f"term_{i}", term) for i, term in enumerate(terms)]
             integers, exponents, flags = (Cat(*part) for part in zip(*kept, strict=True))
-            step = (ExactTotal if product.rounds_at_end else AlignedTotal)(product)
+            step = term_total(product)
             ports = {"exponents": exponents} if len(exponents) else {}
             place(m, "accumulate", step, old=old, integers=integers, flags=flags, o=after, **ports)
         with m.If(self.valid):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers as arrays of bits, the least significant first."""
+"""Arrays of numbers, and numbers as arrays of bits, the least significant first."""
 
 from __future__ import annotations
 
@@ -10,8 +10,13 @@ from hwgen.lazy import np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Array = NDArray[Any]
+    """Numbers of a format, or codes: NumPy has no static types for those of ml_dtypes."""
 
-def to_bits(numbers: NDArray[Any], width: int) -> NDArray[np.uint8]:
+    DType = np.dtype[Any]
+
+
+def to_bits(numbers: Array, width: int) -> NDArray[np.uint8]:
     """Return the low bits of integers along a new last axis."""
     positions = np.arange(width, dtype=np.int64)
     return np.asarray((numbers[..., None].astype(np.int64) >> positions & 1).astype(np.uint8))
