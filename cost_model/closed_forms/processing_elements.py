@@ -167,7 +167,11 @@ def digit_sums(what: DigitAccumulation, registers: int) -> dict[str, float]:
         for i in range(len(part.sum.digits))
     )
     return total(
-        {"multiple": multiples, "and": what.held, "flip_flop": sum(heap.bits for heap in heaps)},
+        {
+            "multiple": multiples,
+            "and": what.register_bits,
+            "flip_flop": sum(heap.bits for heap in heaps),
+        },
         *(heap.adders for heap in heaps),
     )
 
@@ -276,7 +280,7 @@ def resolve_registers(config: FamilyConfig) -> tuple[float, float]:
     """Return the bits of the registers between the steps: of each column, and of all together."""
     how = resolution_of(config)
     steps = range(1, how.steps)
-    left = [how.accumulation.width - how.known(step) for step in steps]
+    left = [how.accumulation.width - how.finished_bits(step) for step in steps]
     return float(sum(map(how.width, steps))), float(sum(left) + len(left))
 
 

@@ -74,7 +74,7 @@ class SerialGeometry:
 
 def _sum_sizes(config: SpatialConfig) -> tuple[float, float, float]:
     what = serial_sum(config)
-    return float(what.lanes), float(what.width), float(what.held)
+    return float(what.lanes), float(what.width), float(what.register_bits)
 
 
 def serial_sum(config: SpatialConfig) -> SerialSum:
@@ -114,9 +114,9 @@ def pe(config: SpatialConfig) -> dict[str, float]:
     stages = (heaps[0].bits if len(heaps) > 1 else rows) * (registers > 0) + rows * (registers > 1)
     chosen = GROUP_TERMS * config.array.queue * what.lanes * what.factor.width
     return total(
-        register(what.held + stages),
+        register(what.register_bits + stages),
         # The factor; the sum as it is and shifted.
-        {"and_or": float(chosen + 2 * what.held), "multiple": float(rows)},
+        {"and_or": float(chosen + 2 * what.register_bits), "multiple": float(rows)},
         *(heap.adders for heap in heaps),
     )
 
@@ -197,7 +197,7 @@ def joined(what: SerialSum) -> elements.Heap:
 def resolve(config: SpatialConfig) -> Counts:
     """Return the bill of what puts a result together."""
     what = serial_sum(config)
-    ends = [what.known(steps) for steps in range(FINAL_STEPS + 1)]
+    ends = [what.finished_bits(steps) for steps in range(FINAL_STEPS + 1)]
     added = (adder(float(b - a)) for a, b in pairwise(ends) if b > a)
     return total(joined(what).adders, *added)
 
@@ -209,7 +209,7 @@ def _resolvers(v: View) -> Counts:
 
 def _steps(config: SpatialConfig) -> list[float]:
     what = serial_sum(config)
-    return [float(what.width_behind(steps)) for steps in range(1, FINAL_STEPS + 1)]
+    return [float(what.width_after(steps)) for steps in range(1, FINAL_STEPS + 1)]
 
 
 def _slice(bits: Number) -> Counts:

@@ -79,6 +79,6 @@ def _gates(config: SpatialConfig) -> tuple[float, float]:
 def _step_sizes(config: SpatialConfig) -> tuple[float, float, float]:
     """Return the bits of the first step's adder and of a later one, and the gates in front."""
     what = serial_sum(config)
-    first, second = (what.known(steps) for steps in (1, FINAL_STEPS - 1))
+    first, second = (what.finished_bits(steps) for steps in (1, FINAL_STEPS - 1))
     # One more for the carry that enters.
     return first + 1.0, second - first + 1.0, joined(what).gates

@@ -49,7 +49,7 @@ class Adder:
 
 @dataclass(frozen=True)
 class Plan:
-    """How the bits of a heap become one number.
+    """Adders that reduce the bits of a heap to one number.
 
     Parameters
     ----------

@@ -124,7 +124,7 @@ class Accumulator:
         return range(self.spacing, self.width, self.spacing)
 
     @property
-    def held(self) -> int:
+    def register_bits(self) -> int:
         """Bits of its registers."""
         return self.width + len(self.carries)
 
@@ -187,9 +187,9 @@ class DigitAccumulation:
         return sum(part.sum.sign_constant << part.place for part in self.parts) % (1 << self.width)
 
     @property
-    def held(self) -> int:
+    def register_bits(self) -> int:
         """Bits of all registers."""
-        return sum(part.held for part in self.parts)
+        return sum(part.register_bits for part in self.parts)
 
     @property
     def plus_ones_width(self) -> int:
@@ -219,13 +219,13 @@ class FinalAddition:
         """Number of steps."""
         return self.registers + 1
 
-    def known(self, step: int) -> int:
-        """Return the bits of the result that are known in front of a step."""
+    def finished_bits(self, step: int) -> int:
+        """Return the bits of the result that are final before a step."""
         return -(-self.accumulation.width * step // self.steps)
 
     def columns(self, step: int) -> range:
         """Return the columns of bits that a step adds."""
-        return range(self.known(step), self.known(step + 1))
+        return range(self.finished_bits(step), self.finished_bits(step + 1))
 
     def sums(self, part: Accumulator, first: int) -> range:
         """Return the bits of an accumulator from a column of the result on."""
@@ -257,7 +257,7 @@ class FinalAddition:
 
     def width(self, step: int) -> int:
         """Return the bits of everything in front of a step, but for the sign constant."""
-        known = self.known(step)
+        known = self.finished_bits(step)
         if step == self.steps:
             return known
         bits_left = (

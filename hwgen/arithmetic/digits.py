@@ -25,7 +25,7 @@ Encoding = Literal["booth4", "ent"]
 
 
 def digit_count(fmt: IntegerFormat) -> int:
-    """Return how many digits the integers of a format have, the same in either encoding."""
+    """Count the digits of the integers of a format, as many in either encoding."""
     # An unsigned number of an even width needs a digit for the carry out of its top bits; the
     # largest magnitude of a signed one is a power of two, which carries nothing.
     return (fmt.width + 1) // 2 if fmt.signed else fmt.width // 2 + 1
@@ -105,7 +105,7 @@ def normal(fmt: IntegerFormat, sigma: float, *, clipped: bool = True) -> NDArray
 
 @dataclass(frozen=True)
 class Statistics:
-    """How many digits of a random integer are not zero.
+    """Distribution of the number of nonzero digits of a random integer.
 
     Parameters
     ----------

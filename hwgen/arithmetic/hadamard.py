@@ -18,7 +18,7 @@ LARGEST = 64
 """Elements of the largest block."""
 
 
-def turned(x: Reals, size: int) -> Reals:
+def hadamard_transform(x: Reals, size: int) -> Reals:
     """Return blocks of elements times Sylvester's Hadamard matrix, whose elements are 1 and -1.
 
     The matrix is its own transpose, and `size` times its own inverse.  The first stage adds and
@@ -39,13 +39,13 @@ def in_stages(
     size: int,
     sums: Callable[[NDArray[Any], NDArray[Any]], tuple[NDArray[Any], NDArray[Any]]],
 ) -> NDArray[Any]:
-    """Return what `turned` does, of numbers of any arithmetic.
+    """Transform numbers of any arithmetic; see `hadamard_transform`.
 
     Parameters
     ----------
     x : ndarray, shape (..., length)
     size : int
-        See `turned`.
+        See `hadamard_transform`.
     sums : callable
         Takes two arrays, and returns their sum and their difference.
     """

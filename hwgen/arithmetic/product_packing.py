@@ -101,7 +101,7 @@ class PackedProducts:
         return low + least, high + most
 
     @cached_property
-    def known_bits(self) -> int:
+    def low_bits(self) -> int:
         """Low bits of products that are made apart, which tell what was borrowed."""
         return _enclosing(self.borrowed).width if any(map(any, self.borrowed)) else 0
 
@@ -197,7 +197,7 @@ def packed_products(
     factors: tuple[int, int],
     kind: Kind,
 ) -> PackedProducts | None:
-    """Return how most products are made by a multiplier, None if it makes one only.
+    """Return the packing of most products to a multiplier, None if it makes one only.
 
     Parameters
     ----------
@@ -229,5 +229,5 @@ def packed_products(
     for spacing in range(exact.spacing - 1, 0, -1):
         over = PackedProducts(activation, weight, columns, lanes, spacing, False)
         if fits(over):
-            return over if over.known_bits <= spacing else None
+            return over if over.low_bits <= spacing else None
     return None

@@ -74,12 +74,12 @@ class SerialSum:
         return range(self.spacing, self.width, self.spacing)
 
     @property
-    def held(self) -> int:
+    def register_bits(self) -> int:
         """Bits of sum and carries."""
         return self.width + len(self.carries)
 
-    def known(self, steps: int) -> int:
-        """Return the bits of the result that are known behind so many of `FINAL_STEPS`.
+    def finished_bits(self, steps: int) -> int:
+        """Return the bits of the result that are final after so many of `FINAL_STEPS`.
 
         The first step has three numbers to add, and less time for carries.
         """
@@ -87,9 +87,9 @@ class SerialSum:
         rest = -(-(self.width - first) // (FINAL_STEPS - 1))
         return min(self.width, first + (steps - 1) * rest) if steps else 0
 
-    def width_behind(self, steps: int) -> int:
-        """Return the bits of a result on its way behind so many of `FINAL_STEPS`."""
-        left = self.width - self.known(steps)
+    def width_after(self, steps: int) -> int:
+        """Return the bits of a result between steps, after so many of `FINAL_STEPS`."""
+        left = self.width - self.finished_bits(steps)
         return self.width + (left + 1 if steps < FINAL_STEPS else 0)
 
 

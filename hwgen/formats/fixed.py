@@ -140,11 +140,11 @@ class FixedFormat(ScalarFormat):
         return np.full(values.shape, self.last_place)
 
     def is_negative(self, raw: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which integers are negative."""
+        """Return a mask of negative integers."""
         return np.asarray(raw < 0)
 
     def is_nan(self, raw: Array) -> NDArray[np.bool_]:
-        """Return which integers are NaNs: none."""
+        """Return a mask of NaNs: none."""
         return np.zeros(raw.shape, bool)
 
     def with_sign(

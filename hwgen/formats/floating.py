@@ -306,7 +306,7 @@ class FloatFormat(ScalarFormat):
         return np.asarray(np.ldexp(1.0, last))
 
     def is_negative(self, raw: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which bit patterns have a sign."""
+        """Return a mask of bit patterns with a sign."""
         return np.asarray((raw & self.sign_mask) != 0)
 
     def with_sign(
@@ -336,7 +336,7 @@ class FloatFormat(ScalarFormat):
         return self
 
     def is_nan(self, bits: Array) -> NDArray[np.bool_]:
-        """Return which bit patterns are NaNs."""
+        """Return a mask of bit patterns that are NaNs."""
         magnitude = bits & bits.dtype.type(self.magnitude_mask)
         return np.asarray(magnitude > self.overflow if self.infinities else magnitude == self.nan)
 
@@ -412,7 +412,7 @@ class FiniteFormat(FloatFormat):
         super().check(values)
 
     def is_nan(self, bits: Array) -> NDArray[np.bool_]:
-        """Return which bit patterns are NaNs: none."""
+        """Return a mask of bit patterns that are NaNs: none."""
         return np.zeros(np.shape(bits), np.bool_)
 
 

@@ -129,7 +129,7 @@ class Format(ABC):
 
         @property
         def choices(self) -> int:
-            """What a block chooses among, special numbers or zero points; 1 without any."""
+            """Number of special numbers or zero points of which a block has one; 1 without any."""
 
         @property
         def special_code(self) -> int | None:
@@ -172,7 +172,7 @@ class Format(ABC):
     @property
     @abstractmethod
     def coding(self) -> str:
-        """How a code stands for its integer.
+        """Coding: the relation between a code and its integer.
 
         ``signed`` (two's complement), ``unsigned``, ``offset`` (excess code), ``float`` (sign,
         exponent, mantissa), or a name that the format shares with its decoder in hardware.

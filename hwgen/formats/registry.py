@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """All number formats by name: scalars, shipped block formats, and groups of integers of any size.
 
-A block format is one YAML file (`hwgen.formats.block.file.FormatFile`).  The shipped ones
-are in ``block/shipped``.  Groups of integers need no file: ``int4_g128`` is 4-bit integers, 128 of which
+A block format is one YAML file (`hwgen.formats.block.file.FormatFile`).  The shipped ones are in
+``block/shipped``.  Groups of integers need no file: ``int4_g128`` is 4-bit integers, 128 of which
 share an fp16 scale, ``int4_g128_min`` has a minimum as well, ``int4_g128_zero`` a zero point.
 """
 

@@ -129,5 +129,5 @@ def arithmetic(fmt: Format) -> Arithmetic:
 
 
 def term_total(product: BlockProduct) -> Block:
-    """Return what adds terms to a total that is not in single precision."""
+    """Return the adder of terms to a total that is not in single precision."""
     return TERM_TOTALS[product.accumulator.kind](product)

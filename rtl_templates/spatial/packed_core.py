@@ -13,7 +13,7 @@ from rtl_templates.hdl.hierarchy import Block, place
 from rtl_templates.hdl.streams import AnyStream, Stream, fields
 
 from .core import Array, SpatialCore
-from .packed_pe import PackedPE, WeightPacker, count_of, known_bits, packing_of
+from .packed_pe import PackedPE, WeightPacker, count_of, low_bits, packing_of
 from .pe import Edge
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def shared(config: SpatialConfig) -> tuple[str, ...]:
     """Return the ports of PEs that all rows share: packed weights, and low bits of them."""
-    return ("w", "low") if known_bits(config) else ("w",)
+    return ("w", "low") if low_bits(config) else ("w",)
 
 
 class PackedRow(Block):

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from hwgen.formats import IntegerFormat
 
 
-def known_bits(config: SpatialConfig) -> int:
+def low_bits(config: SpatialConfig) -> int:
     """Return the low bits of products that are made beside the DSP block."""
     packing = packing_of(config)
-    return packing.step.width if config.packed_sum else packing.known_bits
+    return packing.step.width if config.packed_sum else packing.low_bits
 
 
 def count_of(config: SpatialConfig) -> IntegerFormat:
@@ -72,13 +72,13 @@ class WeightPacker(Block):
             "w": In(packing.lanes * config.weight.width),
             "factor": Out(packing.factor.width),
         }
-        if low := (packing.lanes - 1) * known_bits(config):
+        if low := (packing.lanes - 1) * low_bits(config):
             members["low"] = Out(low)
         super().__init__("packer", members)
         self.config = config
 
     def build(self, m: Module) -> None:
-        config, packing, known = self.config, packing_of(self.config), known_bits(self.config)
+        config, packing, known = self.config, packing_of(self.config), low_bits(self.config)
         weights = []
         for lane in range(packing.lanes):
             w = Signal(shape_of(config.weight), name=f"w_{lane}")
@@ -131,7 +131,7 @@ class PackedPE(Block):
             "clear": In(1),
             "total": Out(width),
         }
-        if low := (packing.lanes - 1) * known_bits(config):
+        if low := (packing.lanes - 1) * low_bits(config):
             members["low"] = In(depth * low)
         super().__init__("pe", members)
         self.config = config
@@ -152,7 +152,7 @@ class PackedPE(Block):
 
     def _product(self, m: Module, term: int) -> tuple[Signal, list[Signal]]:
         """Return a packed product, and the low bits of those of the upper lanes."""
-        config, packing, known = self.config, packing_of(self.config), known_bits(self.config)
+        config, packing, known = self.config, packing_of(self.config), low_bits(self.config)
         registers = config.pipeline.pe
         # Packed sums have one register between multiplier and adder, others two.
         domain = m.d.sync if registers > (not config.packed_sum) else m.d.comb
@@ -204,7 +204,7 @@ class PackedPE(Block):
         The low bits of a lane's field before and after an addition, less those of its product, are
         what it has borrowed; this is known a cycle after the sum, and added at once.
         """
-        config, packing, known = self.config, packing_of(self.config), known_bits(self.config)
+        config, packing, known = self.config, packing_of(self.config), low_bits(self.config)
         total = Signal(signed(config.packed_sum), name="total_reg", reset_less=True)
         m.d.sync += total.eq(Mux(self.clear, 0, total) + product)
         counts: list[Value] = []

@@ -177,11 +177,11 @@ class SerialCore(StreamCore):
         m.d.comb += gone.eq(leaving[-1] & ready)
         with m.If(ready | ~leaving.any()):
             m.d.sync += leaving.eq(Cat(under_way[-1], leaving))
-        foot = ColumnDrain(serial_sum.held, config.rows)
-        row = Signal(config.cols * serial_sum.held, name="row")
+        foot = ColumnDrain(serial_sum.register_bits, config.rows)
+        row = Signal(config.cols * serial_sum.register_bits, name="row")
         for col in range(config.cols):
-            lanes = Cat(*(total.word_select(col, serial_sum.held) for total in totals))
-            out = row.word_select(col, serial_sum.held)
+            lanes = Cat(*(total.word_select(col, serial_sum.register_bits) for total in totals))
+            out = row.word_select(col, serial_sum.register_bits)
             place(m, f"drain_{col}", foot, totals=lanes, drain=leaving, out=out)
         sign_constant = place(
             m, "sign_constant", SerialSignConstant(config, serial_sum),
@@ -226,7 +226,7 @@ class SerialCore(StreamCore):
             drained = buffered(m, f"final_add_slice_{number}", rows, StreamSlice)
             words = drained.payload.data
             step = SerialFinalAdder(serial_sum, number)
-            constant = {} if number else {"excess": words[cols * serial_sum.held :]}
+            constant = {} if number else {"excess": words[cols * serial_sum.register_bits :]}
             sums = [
                 place(
                     m, f"final_add_{number}_{col}", step, **constant,

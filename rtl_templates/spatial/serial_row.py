@@ -150,7 +150,7 @@ class SerialRow(Block):
                 "w": In(config.cols * pe.width("w")),
                 "pass_starts": In(1),
                 "tile_starts": In(1),
-                "total": Out(config.cols * serial_sum.held),
+                "total": Out(config.cols * serial_sum.register_bits),
             },
         )
         self.config, self.serial_sum = config, serial_sum
@@ -183,7 +183,7 @@ class SerialRow(Block):
             place(
                 m, f"col_{col}", pe, hold=hold, shift=shift, **signals,
                 w=self.w.word_select(col, pe.width("w")),
-                total=self.total.word_select(col, serial_sum.held),
+                total=self.total.word_select(col, serial_sum.register_bits),
             )  # fmt: skip
 
 
@@ -251,7 +251,7 @@ class SerialSignConstant(Block):
             early = Signal(2, name=f"feedback_{stage}", reset_less=True)
             m.d.sync += early.eq(Cat(hold, shift))
             hold, shift = early
-        held = Signal(serial_sum.held)
+        held = Signal(serial_sum.register_bits)
         place(
             m, "idle", pe, hold=hold, shift=shift, total=held,
             **{name: Const(0, pe.width(name)) for name in ("w", *DIGIT, "short")},

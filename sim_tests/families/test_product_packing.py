@@ -61,7 +61,7 @@ def test_as_many_products_as_published(
 def unpack_products(layout: PackedProducts, x: np.ndarray, w: np.ndarray) -> np.ndarray:
     """Return what products are taken for, from the packed product and the low bits alone."""
     packed_weights = sum(w[:, lane] << at for lane, at in enumerate(layout.offsets))
-    product, known = x * packed_weights, layout.known_bits
+    product, known = x * packed_weights, layout.low_bits
     found, below = [], np.zeros_like(x)
     for lane, at in enumerate(layout.offsets):
         value, above = product >> at, np.zeros_like(x)

@@ -28,7 +28,7 @@ _FAR = {"gelu": 9.0, "gelu_tanh": 9.0, "silu": 44.0, "sigmoid": 44.0, "tanh": 22
 
 @dataclass(frozen=True)
 class Bound:
-    """What is proven of a unit.
+    """Proven bounds of the errors of a unit.
 
     Parameters
     ----------

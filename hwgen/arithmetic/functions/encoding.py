@@ -78,7 +78,7 @@ class Alignment:
 
 @dataclass(frozen=True)
 class Result:
-    """How a significand and an exponent become a number of a format.
+    """Rounding of a significand and an exponent to a number of a format.
 
     They stand for ``significand * 2**(exponent - precision)``, the significand is from
     ``2**precision`` to ``2**(precision + 1)``.

@@ -57,12 +57,12 @@ class Scaling:
 
     @property
     def factor_error(self) -> float:
-        """How far the constant is from the logarithm, at most."""
+        """Bound of the difference between the constant and the logarithm."""
         return 0.0 if self.function == "exp2" else 0.501 * 2.0**-self.factor_bits
 
     @property
     def alignment(self) -> Alignment:
-        """How a floating-point argument is brought to fixed point."""
+        """Alignment of a floating-point argument to fixed point."""
         assert self.source.is_float
         return Alignment(self.source, self.top, self.fraction, self.factor, self.factor_bits)
 
@@ -175,12 +175,12 @@ def limit(target: RealFormat, function: str) -> int:
 
 
 def domain(scaling: Scaling) -> Domain:
-    """Return what the table is about."""
+    """Return the domain of the table."""
     return Domain("exp2", scaling.fraction, ((0, 1),))
 
 
 def scaled(function: str, source: RealFormat, target: RealFormat, error: float) -> Scaling:
-    """Return how arguments are scaled so that a significand is off by about `error` at most."""
+    """Choose the scaling of arguments for a significand error of about `error` at most."""
     top = limit(target, function)
     # Of `error`, cutting off takes a half and the constant a quarter.
     bits = max(1, math.ceil(-math.log2(error / 4)))
@@ -195,6 +195,6 @@ def scaled(function: str, source: RealFormat, target: RealFormat, error: float) 
 
 
 def result_of(target: RealFormat, scaling: Scaling, precision: int) -> Result:
-    """Return how significands of so many bits become results."""
+    """Return the rounding of significands of so many bits to results."""
     low, high = scaling.exponents
     return Result(target, precision, low, high)

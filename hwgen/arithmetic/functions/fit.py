@@ -140,7 +140,7 @@ def proven(polynomial: Polynomial, tolerance: Tolerance) -> bool:
 
 
 def multiplier_bits(polynomial: Polynomial) -> int:
-    """Return how many bits all products of factors have, before they are added up."""
+    """Count the bits of all products of factors, before they are added up."""
     total, (low, high) = 0, polynomial.ranges[-1]
     for k in range(polynomial.degree - 1, -1, -1):
         bits = polynomial.offset_bits - polynomial.drops[k]

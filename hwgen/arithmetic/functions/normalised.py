@@ -147,13 +147,13 @@ class Normalised:
 
 
 def domain(normalisation: Normalisation) -> Domain:
-    """Return what the table is about."""
+    """Return the domain of the table."""
     pieces = ((1, 1),) if normalisation.function == "reciprocal" else ((1, 1), (2, 2))
     return Domain(normalisation.function, normalisation.width, pieces, 1)
 
 
 def normalised(function: str, source: RealFormat, error: float) -> Normalisation:
-    """Return how many bits are looked at so that a significand is off by about `error` at most."""
+    """Choose the bits of arguments for a significand error of about `error` at most."""
     full = Normalisation(function, source, 0).significand_bits - 1
     # Cutting off takes up to a quarter of the error.
     enough = max(1, math.ceil(-math.log2(error / 8)))
@@ -161,6 +161,6 @@ def normalised(function: str, source: RealFormat, error: float) -> Normalisation
 
 
 def result_of(target: RealFormat, normalisation: Normalisation, precision: int) -> Result:
-    """Return how significands of so many bits become results."""
+    """Return the rounding of significands of so many bits to results."""
     low, high = normalisation.result_exponents
     return Result(target, precision, low, high)

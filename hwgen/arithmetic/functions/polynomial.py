@@ -25,7 +25,7 @@ _LOOKS = 9  # arguments of a segment at which its error is looked at before it i
 
 @dataclass(frozen=True)
 class Domain:
-    """What an unsigned argument of a table stands for.
+    """Domain of a table: the numbers that unsigned arguments stand for.
 
     The argument's bits above `width` number the pieces; ``u`` in those below stands for
     ``start + (u * 2**-width) * length`` of its piece.
@@ -48,7 +48,7 @@ class Domain:
     gain: int = 0
 
     def points(self, arguments: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return what arguments stand for."""
+        """Return the numbers that arguments stand for."""
         starts = np.array([start for start, _ in self.pieces])
         steps = np.array([math.ldexp(length, -self.width) for _, length in self.pieces])
         piece = arguments >> self.width
@@ -201,7 +201,7 @@ class Polynomial:
         return {}
 
     def _proof(self, index: int) -> tuple[float, float]:
-        """Return what `_segment_errors` returns, found once."""
+        """Return the result of `_segment_errors`, computed once."""
         if index not in self._proofs:
             self._proofs[index] = self._segment_errors(index)
         return self._proofs[index]
@@ -228,7 +228,7 @@ class Polynomial:
         return low + min(end[0] for end in ends), high + max(end[1] for end in ends)
 
     def _place(self, index: int) -> tuple[Fraction, Fraction]:
-        """Return where a segment starts, and its length."""
+        """Return the start and the length of a segment."""
         piece = index >> self.segment_bits
         start, length = self.domain.pieces[piece]
         size = Fraction(length) / (1 << self.segment_bits)

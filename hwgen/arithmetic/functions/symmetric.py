@@ -49,7 +49,7 @@ class Magnitude:
 
     @property
     def alignment(self) -> Alignment:
-        """How a floating-point argument is brought to fixed point."""
+        """Alignment of a floating-point argument to fixed point."""
         assert self.source.is_float
         return Alignment(self.source, self.top, self.fraction)
 
@@ -107,7 +107,7 @@ class Symmetric:
 
     @property
     def far(self) -> int:
-        """What the table would say where it has ended, in units of its results."""
+        """Value of the curve beyond the end of the table, in units of its results."""
         return 1 << self.table.precision if self.function == "tanh" else 0
 
     @property
@@ -145,7 +145,7 @@ class Symmetric:
 
     @property
     def result(self) -> Result:
-        """How a normalised sum becomes floating point."""
+        """Rounding of a normalised sum to floating point."""
         bits = self.largest.bit_length()
         return Result(self.target, bits - 1, -self.fraction, bits - 1 - self.fraction)
 
@@ -213,7 +213,10 @@ def rest(function: str, end: float) -> float:
 
 
 def end_of_table(function: str, left: float) -> float:
-    """Return where the curve is nearer than `left` to its limit: a multiple of 1/16, at least 2."""
+    """Find the argument from which the curve is nearer than `left` to its limit.
+
+    It is a multiple of 1/16, at least 2.
+    """
     sixteenths = 32
     while rest(function, sixteenths / 16) > left:
         sixteenths += 1
@@ -223,7 +226,7 @@ def end_of_table(function: str, left: float) -> float:
 def magnitudes(
     function: str, source: RealFormat, target: RealFormat, error: float
 ) -> tuple[Magnitude, float]:
-    """Return how magnitudes are brought to fixed point, and where the table ends.
+    """Choose the alignment of magnitudes to fixed point, and the end of the table.
 
     Cutting off takes up to a quarter of `error`.
     """
@@ -240,5 +243,5 @@ def magnitudes(
 
 
 def domain(function: str, magnitude: Magnitude) -> Domain:
-    """Return what the table is about."""
+    """Return the domain of the table."""
     return Domain(function, magnitude.width, ((0, math.ldexp(1, magnitude.top)),))

@@ -80,7 +80,7 @@ class FunctionUnit:
 
     @property
     def name(self) -> str:
-        """What it is, as a name of modules: two of one name are the same."""
+        """Name for modules: two units of one name are the same."""
         parts = (self.function, self.source, self.target)
         return "_".join(str(part).replace(".", "_") for part in parts) + f"_{self.digest}"
 
@@ -91,7 +91,7 @@ class FunctionUnit:
 
     @cached_property
     def bound(self) -> Bound:
-        """What is proven of it."""
+        """Proven bound of its errors."""
         return prove(self.function, self.source, self.target, self.plan)
 
     @property
@@ -115,7 +115,7 @@ class FunctionUnit:
         return self.plan.evaluate(np.asarray(raw).astype(np.int64))
 
     def document(self) -> dict[str, Any]:
-        """Return what is known of it as plain values, for a manifest."""
+        """Return its properties as plain values, for a manifest."""
         table = self.table
         return {
             "function": self.function,

@@ -123,7 +123,7 @@ class BlockProductConfig(IntegerProductConfig):
 
     @cached_property
     def lanes(self) -> tuple[BlockLanes, BlockLanes]:
-        """How beats hold rows of A and columns of W, of products of blocks."""
+        """Lanes of rows of A and of columns of W in beats, of products of blocks."""
         product = self.block_product
         assert product is not None
         sizes = product.length, self.block_depth

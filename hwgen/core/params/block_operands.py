@@ -186,7 +186,7 @@ BlockOrIntegerAccumulator = Annotated[
 
 @lru_cache(maxsize=1024)
 def factor_of(fmt: Format) -> Factor:
-    """Return what products of blocks take of an operand's format.
+    """Return an operand's format as a factor of products of blocks.
 
     It is kept, as what follows from the values of a format's codes takes long to compute.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How an engine holds operands: rows of items in memory, words of beats in a buffer.
+"""Layout of operands in an engine: rows of items in memory, words of beats in a buffer.
 
 An *item* is what memory has together: an element, or, in a block format, a block as
 ``hwgen pack --format`` writes it, its scale and elements.  Of a block a core takes several beats,
@@ -64,7 +64,7 @@ class OperandRows:
 
 
 def fill(memory_bytes: int, beat_bytes: int) -> int:
-    """Return how many beats a beat of the memory fills, a power of two."""
+    """Return the number of beats that a beat of the memory fills, a power of two."""
     return 1 << (-(-memory_bytes // beat_bytes) - 1).bit_length()
 
 
@@ -124,7 +124,7 @@ def rows_of_lanes(fmt: Format, lanes: BlockLanes, memory_bytes: int) -> OperandR
 
 
 def _order(fmt: BlockFormat, lanes: BlockLanes, items: int) -> tuple[int | None, ...]:
-    """Return which bit of so many items each bit of their beats is."""
+    """Return the bit of the items for each bit of their beats."""
     import numpy as np
 
     factor = lanes.factor

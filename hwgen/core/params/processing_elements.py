@@ -387,7 +387,7 @@ def remove_missing_parameters(pe: ProcessingElement, values: dict[str, Any]) -> 
 def digit_accumulation(
     config: PEConfig, recoded: IntegerFormat, factor: IntegerFormat, terms: int
 ) -> DigitAccumulation | None:
-    """Return how products are accumulated by digits; None of a PE that takes none, or one."""
+    """Return the accumulation of products by digits; None of a PE that takes none, or one."""
     pe = config.processing_element
     if pe.digits not in ("together", "apart"):
         return None
@@ -399,5 +399,5 @@ def digit_accumulation(
 
 
 def final_addition(digits: DigitAccumulation | None, config: PEConfig) -> FinalAddition | None:
-    """Return how results are put together; None of a PE that takes no digits, or one."""
+    """Return the final addition of results; None of a PE that takes no digits, or one."""
     return FinalAddition(digits, config.pipeline.final_adder) if digits else None

@@ -383,8 +383,8 @@ class SpatialConfig(BlockProductConfig):
     def held_width(self) -> int:
         """Bits of the registers of a PE's accumulators."""
         if self.block_product is not None:
-            return self.block_product.held
-        return self.digits.held if self.digits else self.result.width
+            return self.block_product.accumulator_bits
+        return self.digits.register_bits if self.digits else self.result.width
 
     @property
     def drain_lanes(self) -> tuple[int, int]:

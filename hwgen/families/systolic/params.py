@@ -347,8 +347,8 @@ class SystolicConfig(BlockProductConfig):
     def held_width(self) -> int:
         """Bits of the registers of a PE's accumulator."""
         if self.block_product is not None:
-            return self.block_product.held
-        return self.digits.held if self.digits else self.result.width
+            return self.block_product.accumulator_bits
+        return self.digits.register_bits if self.digits else self.result.width
 
     @property
     def macs_per_cycle(self) -> int:

@@ -175,7 +175,7 @@ class Factor:
 
     @property
     def coding(self) -> str:
-        """How a code stands for its integer."""
+        """Coding: the relation between a code and its integer."""
         return self.format.coding
 
     @cached_property

@@ -52,7 +52,7 @@ class Special(Model):
 
 
 class Packing(Model):
-    """How blocks lie in images."""
+    """Layout of blocks in images."""
 
     halves: bool = Field(
         False,

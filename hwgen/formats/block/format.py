@@ -133,7 +133,7 @@ class BlockFormat(Format):
 
     @property
     def choices(self) -> int:
-        """What a block chooses among: special numbers or zero points; 1 without any."""
+        """Number of special numbers or zero points of which a block has one; 1 without any."""
         return 1 << self.zero_width if self.zero_width else max(1, len(self.special))
 
     @property
@@ -203,12 +203,12 @@ class BlockFormat(Format):
 
     @cached_property
     def coding(self) -> str:
-        """How a code stands for its integer."""
+        """Coding: the relation between a code and its integer."""
         return "float" if self.fields is not None else self._integer_coding or "signed"
 
     @cached_property
     def _integer_coding(self) -> str:
-        """How codes stand for integers, empty if no rule of integers applies."""
+        """Coding of integers, empty if none applies."""
         half, codes = 1 << (self.width - 1), range(1 << self.width)
         readings = {
             "unsigned": list(codes),

@@ -66,7 +66,7 @@ class BlockImage:
         return np.packbits(bits, axis=-1, bitorder="little").tobytes()
 
     def arrange(self, head: Array, elements: Array) -> Array:
-        """Return what stands for the bits of blocks in the order of an image, without its filling.
+        """Arrange what stands for the bits of blocks in the order of an image, without its filling.
 
         Parameters
         ----------

@@ -80,7 +80,7 @@ class BlockLanes:
 
     @property
     def words(self) -> str:
-        """What a lane holds, in words."""
+        """Description of the contents of a lane."""
         count = f"{self.blocks} x " if self.blocks > 1 else ""
         parts = [f"{self.depth} x {self.factor.width} bits of elements"]
         if self.scale_part:
@@ -131,7 +131,7 @@ class BlockLanes:
         shared: Array | None = None,
         special: Array | None = None,
     ) -> Array:
-        """Return what stands for the bits of lines in the order of lanes, zeros where none is.
+        """Arrange what stands for the bits of lines in the order of lanes, zeros where none is.
 
         Parameters
         ----------

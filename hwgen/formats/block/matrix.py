@@ -278,7 +278,7 @@ def _with_zero_points(
 
 
 def error_of(blocks: Blocks, weights: NDArray[np.floating]) -> dict[str, float]:
-    """Return how far a quantised matrix is from what it was made of.
+    """Compute the errors of a quantised matrix.
 
     Returns
     -------

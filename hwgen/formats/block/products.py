@@ -42,7 +42,7 @@ MOST_SHIFTED = 1
 
 @dataclass(frozen=True)
 class BlockAccumulator:
-    """How the terms of blocks are accumulated; see the module's description.
+    """Accumulation of the terms of blocks; see the module's description.
 
     Parameters
     ----------
@@ -260,7 +260,7 @@ class BlockProduct:
 
     @property
     def offset(self) -> MinimumSum | None:
-        """How the sum of products is aligned with that of a minimum, None without minima."""
+        """Alignment of the sum of products with that of a minimum, None without minima."""
         if self.w.minimum is not None:
             return MinimumSum(self.w, self.a, "a", self.length)
         return MinimumSum(self.a, self.w, "w", self.length) if self.a.minimum else None
@@ -351,7 +351,7 @@ class BlockProduct:
         return self.accumulator.kind == "exact"
 
     @property
-    def held(self) -> int:
+    def accumulator_bits(self) -> int:
         """Bits of the accumulator of a result."""
         return self.total.width + self.flags if self.rounds_at_end else self.result.width
 
@@ -391,7 +391,7 @@ DEPTHS = (4, 8)
 
 @dataclass(frozen=True)
 class ScalableProduct:
-    """What the datapath needs to know of its formats together; see `BlockProduct`.
+    """Arithmetic of a datapath of several formats; see `BlockProduct`.
 
     Parameters
     ----------
@@ -406,7 +406,7 @@ class ScalableProduct:
 
     @property
     def accumulator(self) -> BlockAccumulator:
-        """How terms are accumulated."""
+        """Accumulation of terms."""
         return self.products[0].accumulator
 
     @property
@@ -433,7 +433,7 @@ class ScalableProduct:
 
     @staticmethod
     def half_of(slot: int, side: str) -> int:
-        """Return which half of an integer's magnitude a slot multiplies: 1 is the upper one."""
+        """Return the half of an integer's magnitude that a slot multiplies: 1 is the upper one."""
         return slot & 1 if side == "a" else slot >> 1
 
     def shift_width(self, slot: int, side: str) -> int:
@@ -465,7 +465,7 @@ class ScalableProduct:
 
     @property
     def rises(self) -> tuple[int, ...]:
-        """How much is added to exponents, by number of the format."""
+        """Constants that are added to exponents, by number of the format."""
         return tuple(self.fraction - product.fraction for product in self.products)
 
     @property

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hwgen.arithmetic.hadamard import turned
+from hwgen.arithmetic.hadamard import hadamard_transform
 from hwgen.models.quantise.compensation import factor
 from hwgen.models.run.engine import Cache, Run
 from hwgen.models.run.float_engine import FloatEngine
@@ -71,9 +71,9 @@ class Inputs:
 
     def turn(self, block: int) -> None:
         """Turn blocks of channels, as hardware does before it quantises them."""
-        self.rows = turned(self.rows, block)
+        self.rows = hadamard_transform(self.rows, block)
         if self.moments is not None:
-            self.moments = turned(turned(self.moments, block).T, block)
+            self.moments = hadamard_transform(hadamard_transform(self.moments, block).T, block)
 
     @property
     def sizes(self) -> Reals:
@@ -128,7 +128,10 @@ class _Watching(FloatEngine):
         block = self._block
         seen = {"query": query, "key": key, "value": value}
         if block:
-            seen |= {"query": turned(query, block) / np.float32(block), "key": turned(key, block)}
+            seen |= {
+                "query": hadamard_transform(query, block) / np.float32(block),
+                "key": hadamard_transform(key, block),
+            }
         for operand, rows in seen.items():
             name = f"{node.name}.{operand}"
             result = np.abs(rows).max(0)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hwgen.arithmetic.hadamard import turned
+from hwgen.arithmetic.hadamard import hadamard_transform
 from hwgen.errors import InputError
 from hwgen.models.files.gguf_blocks import Groups
 from hwgen.models.files.store import TOKENIZER, WEIGHTS, Model, Writer, write_description
@@ -197,7 +197,9 @@ class _Work:
             for node in site.products:
                 name = self._names[node.name]
                 known = name if name in self._changed else node.inputs["weights"]
-                self._changed[name] = turned(self._weights(known), block) / np.float32(block)
+                self._changed[name] = hadamard_transform(self._weights(known), block) / np.float32(
+                    block
+                )
         for node in query_products(self.model.description).values():
             changed = [self._names[node.name]]
             if "bias" in node.inputs:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hwgen.arithmetic.hadamard import turned
+from hwgen.arithmetic.hadamard import hadamard_transform
 from hwgen.models.graph.description import Node
 from hwgen.models.run.engine import Cache, Engine, real, sizes_of
 
@@ -49,7 +49,7 @@ class FloatEngine(Engine):
         shape = (rows, kv_heads, elements)
         bits, block = int(real(node, "bits")), int(real(node, "hadamard"))
         if block:
-            query, key = turned(query, block), turned(key, block)
+            query, key = hadamard_transform(query, block), hadamard_transform(key, block)
         if bits:
             query, key, value = (
                 rounded(x.reshape(-1, elements), bits) for x in (query, key, value)
@@ -69,7 +69,7 @@ class FloatEngine(Engine):
 
     def quantise(self, node: Node, x: Reals) -> Reals:
         """Return rows quantised to integers and converted back."""
-        return rounded(turned(x, int(real(node, "hadamard"))), int(real(node, "bits")))
+        return rounded(hadamard_transform(x, int(real(node, "hadamard"))), int(real(node, "bits")))
 
     def gated(self, node: Node, x: Reals, y: Reals) -> Reals:
         """Return gate(x) times y."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hwgen.arithmetic.hadamard import turned
+from hwgen.arithmetic.hadamard import hadamard_transform
 from hwgen.models.run.host_functions import GATES, exponential, inverse_root, rounded
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def quantise(x: Reals, block: int = 0) -> tuple[NDArray[np.int8], Reals]:
     Blocks of so many elements are turned before, see `hwgen.arithmetic.hadamard`, in single
     precision.
     """
-    x = turned(x, block)
+    x = hadamard_transform(x, block)
     scales = np.abs(x).max(axis=-1) / np.float32(CODE_MOST)
     scales = np.where(scales > 0, scales, np.float32(1))
     codes = rounded(x.astype(np.float64) / scales.astype(np.float64)[..., None])

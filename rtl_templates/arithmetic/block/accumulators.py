@@ -20,7 +20,7 @@ def exponent_width(product: BlockProduct) -> int:
 
 
 def term_converter(product: BlockProduct) -> ScaledToFloat:
-    """Return what rounds a term to the format of results."""
+    """Return the converter of terms to the format of results."""
     low, high = product.exponents
     return ScaledToFloat(
         product.term, range(high - low + 1), low - product.fraction, product.result
@@ -28,7 +28,7 @@ def term_converter(product: BlockProduct) -> ScaledToFloat:
 
 
 def total_converter(product: BlockProduct) -> ScaledToFloat:
-    """Return what rounds an exact total."""
+    """Return the converter of exact totals."""
     return ScaledToFloat(product.total, range(1), product.last_place, product.result)
 
 
@@ -50,11 +50,11 @@ class ExactTotal(Block):
         super().__init__(
             "add_terms",
             {
-                "old": In(product.held),
+                "old": In(product.accumulator_bits),
                 "integers": In(step * product.term.width),
                 **({"exponents": In(step * bits)} if bits else {}),
                 "flags": In(3 * step),
-                "o": Out(product.held),
+                "o": Out(product.accumulator_bits),
             },
         )
         self.product, self.bits = product, bits
@@ -91,7 +91,9 @@ class ExactResult(Block):
     """
 
     def __init__(self, product: BlockProduct) -> None:
-        super().__init__("round_total", {"i": In(product.held), "o": Out(product.result.width)})
+        super().__init__(
+            "round_total", {"i": In(product.accumulator_bits), "o": Out(product.result.width)}
+        )
         self.product = product
 
     def build(self, m: Module) -> None:
@@ -111,7 +113,7 @@ def rounded_row(m: Module, product: BlockProduct, totals: Value, count: int) -> 
     rounded = Signal(count * width, name="rounded")
     for col in range(count):
         place(
-            m, f"round_{col}", rounding, i=totals.word_select(col, product.held),
+            m, f"round_{col}", rounding, i=totals.word_select(col, product.accumulator_bits),
             o=rounded.word_select(col, width),
         )  # fmt: skip
     return rounded

@@ -34,7 +34,7 @@ def registers_of(config: Any) -> tuple[int, int]:
 
 
 def operand_members(product: BlockProduct, lanes: BlockLanes, flow: type) -> dict[str, Member]:
-    """Return what an edge gives: decoded elements, and of each block what its elements share.
+    """Return the members of an edge's outputs: decoded elements, scales and minima of blocks.
 
     That is its scale, its minimum, and, if the other operand has minima, the sum of its elements.
     """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ElementForm:
-    """How elements are given to multipliers: their bits, the lowest first.
+    """Form of elements at the multipliers: their bits, the lowest first.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class ElementForm:
 
     @staticmethod
     def of(lanes: BlockLanes, product: BlockProduct) -> ElementForm:
-        """Return how elements of an operand of products are given."""
+        """Return the form of the elements of an operand."""
         return ElementForm(lanes.factor, product.splits, lanes.serial)
 
     @property

@@ -82,7 +82,7 @@ class FusedPe(BlockPe):
         return integer, whole, named(m, f"flags_of_term_{number}", Cat(nan, flags[1:]))
 
     def _nans(self, m: Module, side: str) -> Value:
-        """Return which blocks have a NaN among their elements, when their products are there."""
+        """Return flags of blocks with a NaN among their elements, in time with their products."""
         if side not in self._kept:
             value: Value = getattr(self, f"{side}_nans")
             for stage in range(1 + registers_of(self.config)[0]):

@@ -79,7 +79,7 @@ class BlockPe(Block):
 
     @staticmethod
     def members_of(config: Any) -> dict[str, dict[str, Member]]:
-        """Return what edges give, by operand."""
+        """Return the members of the edges' outputs, by operand."""
         return {
             side: operand_members(config.block_product, lanes, In)
             for side, lanes in zip("aw", config.lanes, strict=True)

@@ -47,7 +47,7 @@ def slot_widths(product: ScalableProduct, side: str) -> tuple[int, ...]:
 
 
 def scalable_members(product: ScalableProduct, side: str, flow: type) -> dict[str, Member]:
-    """Return what an edge gives, as `operand_members` does for one format.
+    """Return the members of an edge's outputs, as `operand_members` does for one format.
 
     The exponent of A is that of its scale and how much the format's unit is above the smallest.
     """
@@ -125,7 +125,7 @@ class ScalableEdge(Block):
     def _factor(
         self, m: Module, found: list[tuple[Value, Value, Value]], number: int, lane: int, slot: int
     ) -> Value:
-        """Return what a slot multiplies of the elements of a lane, of a format; nothing is 0."""
+        """Return the factor of a slot among the elements of a lane, of a format; 0 without any."""
         product, side = self.product, self.side
         if product.factors[number].fields is not None:
             if slot >= len(found):

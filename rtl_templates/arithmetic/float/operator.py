@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators on two floating-point numbers share: ports, and registers at chosen places."""
+"""Operators on two floating-point numbers: ports, and registers at chosen points."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class FloatOperator(Block):
         self._cuts = (*cuts[min(stages, len(cuts) - 1)], *self._behind)
 
     def pipeline(self, m: Module) -> Pipeline:
-        """Return what places the registers."""
+        """Return the pipeline that inserts the registers."""
         return Pipeline(m, self._cuts, self.run if self.enabled else None)
 
     def give(self, m: Module, pipe: Pipeline, value: Value) -> None:

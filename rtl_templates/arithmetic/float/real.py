@@ -65,15 +65,15 @@ class RealToInteger(Block):
 
 
 def float_to_real(fmt: FloatFormat) -> Block:
-    """Return what takes a floating-point number to single precision."""
+    """Return the converter of a floating-point format to single precision."""
     return Canonical() if fmt == REAL else FloatWiden(fmt, REAL)
 
 
 def real_to_float(fmt: FloatFormat) -> Block | None:
-    """Return what rounds single precision to another format; None if it is the same."""
+    """Return the converter of single precision to another format; None if it is the same."""
     return None if fmt == REAL else FloatNarrow(REAL, fmt)
 
 
 def integer_to_real(fmt: IntegerFormat) -> Block:
-    """Return what takes an integer to single precision."""
+    """Return the converter of integers to single precision."""
     return IntegerToFloat(fmt, REAL)

@@ -51,7 +51,7 @@ class FunctionResult(Protocol):
         """Return a result of a magnitude, with its sign and what is special."""
 
     def reciprocal_special(self, plan: Normalised, special: Special) -> Special:
-        """Return what is special of a reciprocal, or of one of a square root."""
+        """Return the special cases of a reciprocal, or of one of a square root."""
 
     def rounded(self, m: Module, plan: Symmetric, at: dict[str, Value]) -> Value:
         """Return the result of the sum of a symmetric function."""
@@ -98,7 +98,7 @@ class FixedResult:
         return Mux(special.nan, 0, Mux(special.sign, (-value)[: target.width], value))
 
     def reciprocal_special(self, plan: Normalised, special: Special) -> Special:
-        """Return what is special: without a sign negative results are 0."""
+        """Return the special cases: without a sign negative results are 0."""
         if not plan.result.target.signed:
             return special._replace(zero=special.zero | special.sign, sign=Const(0, 1))
         if plan.normalisation.function == "rsqrt":
@@ -157,7 +157,7 @@ class FloatResult:
         return Mux(special.nan, target.nan, signed_value)
 
     def reciprocal_special(self, plan: Normalised, special: Special) -> Special:
-        """Return what is special: as it is."""
+        """Return the special cases as they are."""
         return special
 
     def rounded(self, m: Module, plan: Symmetric, at: dict[str, Value]) -> Value:

@@ -76,9 +76,9 @@ def accumulate_digits(
             operands += [HeapOperand(bit, 2 * i) for i, bit in enumerate(missing)]
         else:
             operands.append(HeapOperand(missing))
-        total = Signal(part.held, name=f"total_{number}", reset_less=True)
-        kept = Signal(part.held, name=f"kept_{number}")
-        m.d.comb += kept.eq(total & (~clear).replicate(part.held))
+        total = Signal(part.register_bits, name=f"total_{number}", reset_less=True)
+        kept = Signal(part.register_bits, name=f"kept_{number}")
+        m.d.comb += kept.eq(total & (~clear).replicate(part.register_bits))
         operands += _read(kept, part.width, part.carries, KEPT_ARRIVAL)
         result, carries = compress(m, name, operands, part.width, 0, part.carries)
         m.d.sync += total.eq(_joined(result, carries, part.carries))
@@ -173,7 +173,7 @@ class SignConstant(Block):
 def final_add_row(
     m: Module, values: Value, sign_constant: Value, addition: FinalAddition, step: int = 0
 ) -> Value:
-    """Return what a step makes of a row of accumulators.
+    """Add the carries of a row of accumulators in one step.
 
     `sign_constant` is that of the columns from the step's first on.
     """
@@ -245,7 +245,7 @@ def _sparse(carries: dict[int, Value], width: int) -> Value:
 
 
 def _read(held: Value, width: int, columns: range, arrival: int) -> list[HeapOperand]:
-    """Return what `_joined` put together, as operands."""
+    """Return the operands that `_joined` concatenated."""
     return [
         HeapOperand(held[:width], 0, arrival),
         *(HeapOperand(held[width + i], column, arrival) for i, column in enumerate(columns)),

@@ -63,7 +63,7 @@ class SerialPe(Block):
                 "short": In(serial_sum.plus_ones_width),
                 "hold": In(1),
                 "shift": In(1),
-                "total": Out(serial_sum.held),
+                "total": Out(serial_sum.register_bits),
             },
         )
         self.serial_sum, self.queue, self.registers = serial_sum, queue, registers
@@ -75,7 +75,7 @@ class SerialPe(Block):
             operands = [self._register(m, f"row_{i}_reg", o) for i, o in enumerate(operands)]
         if self.registers:
             operands = self._summed(m, operands)
-        held = Signal(serial_sum.held, name="held", reset_less=True)
+        held = Signal(serial_sum.register_bits, name="held", reset_less=True)
         m.d.comb += self.total.eq(held)
         operands += [HeapOperand(self.short), HeapOperand(held[: serial_sum.width])]
         operands += [
@@ -85,8 +85,8 @@ class SerialPe(Block):
         total, carries = compress(m, "sum", operands, serial_sum.width, 0, serial_sum.carries)
         # What is shifted is the result, not an operand: so the path does not begin with a line that
         # has this many loads.
-        sums = self._kept(dict(enumerate(total)), range(serial_sum.width))
-        m.d.sync += held.eq(Cat(sums, self._kept(carries, serial_sum.carries)))
+        sums = self._fed_back(dict(enumerate(total)), range(serial_sum.width))
+        m.d.sync += held.eq(Cat(sums, self._fed_back(carries, serial_sum.carries)))
 
     def _register(self, m: Module, name: str, operand: HeapOperand) -> HeapOperand:
         register = Signal(len(operand.value), name=name, reset_less=True)
@@ -128,7 +128,7 @@ class SerialPe(Block):
             rows.append(row)
         return rows
 
-    def _kept(self, bits: dict[int, Value], columns: range) -> Value:
+    def _fed_back(self, bits: dict[int, Value], columns: range) -> Value:
         """Return bits of columns as they are, from two columns below, or zero."""
         zero = Const(0, 1)
         return Cat(
@@ -159,15 +159,15 @@ class SerialFinalAdder(Block):
     def __init__(self, serial_sum: SerialSum, number: int) -> None:
         self.serial_sum, self.number = serial_sum, number
         first = {"excess": In(serial_sum.width)} if number == 0 else {}
-        width = serial_sum.width_behind(number) if number else serial_sum.held
+        width = serial_sum.width_after(number) if number else serial_sum.register_bits
         super().__init__(
             f"resolve_{number}",
-            {"i": In(width), **first, "o": Out(serial_sum.width_behind(number + 1))},
+            {"i": In(width), **first, "o": Out(serial_sum.width_after(number + 1))},
         )
 
     def build(self, m: Module) -> None:
         width = self.serial_sum.width
-        start, end = (self.serial_sum.known(self.number + step) for step in range(2))
+        start, end = (self.serial_sum.finished_bits(self.number + step) for step in range(2))
         if self.number == 0:
             operands = [HeapOperand(self.excess), HeapOperand(self.i[:width])] + [
                 HeapOperand(bit, column)

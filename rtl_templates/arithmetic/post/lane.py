@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lanes of post-processing share: settings, zero point and limits, the choice of a result.
+"""Lanes of post-processing: settings, zero point and limits, the choice of a result.
 
 `hwgen.core.post` says what is computed.
 """
