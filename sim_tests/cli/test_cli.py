@@ -138,8 +138,8 @@ def test_the_matrix_of_features_is_found_by_trying(
     retarget = builds.retarget
     monkeypatch.setattr(builds, "retarget", lambda target, name: retarget(target, known[name]))
     assert main(["families", "--matrix", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    features = found["features"]
+    result = json.loads(capsys.readouterr().out)
+    features = result["features"]
     assert features["activation"]["systolic"] == features["weight"]["systolic"]
     assert {"mxfp4", "int4_g128", *features["weight"]["systolic"]} <= set(
         features["weight"]["cube"]
@@ -152,8 +152,8 @@ def test_the_matrix_of_features_is_found_by_trying(
     # Refused by the family whatever stands beside it.
     assert "serial_digit" not in features["array.pe"]["cube"]
     assert "weight" not in features["post.outputs"]
-    assert "gemm_stream" not in found["cores_of_engines"]["gemm_stream"]
-    assert all("cycles" in text for by in found["estimates"].values() for text in by.values())
+    assert "gemm_stream" not in result["cores_of_engines"]["gemm_stream"]
+    assert all("cycles" in text for by in result["estimates"].values() for text in by.values())
     assert main(["families", "systolic", "--matrix"]) == 2
 
 

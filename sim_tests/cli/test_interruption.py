@@ -192,11 +192,11 @@ def sessions() -> list[tuple[int, str]]:
         )
         rows = [line.split(None, 1) for line in listed.stdout.splitlines()]
         return [(int(row[0]), row[1]) for row in rows if len(row) == 2]
-    found = []
+    result = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # it has ended
-            found.append((int(path.parent.name), path.read_bytes().decode(errors="replace")))
-    return found  # that of a zombie is empty
+            result.append((int(path.parent.name), path.read_bytes().decode(errors="replace")))
+    return result  # that of a zombie is empty
 
 
 def test_a_directory_goes_also_when_its_name_is_unusual(folder: Path) -> None:

@@ -31,18 +31,18 @@ BASES = {"serial": "expected", "gemm_stream": "exact", "cube": "exact", "systoli
 def test_cycles_say_what_they_are(name: str) -> None:
     config = load_config(CONFIGS / f"{name}.yaml")
     core = core_of(config)
-    found = core.cycles([core.gemm(*size) for size in SIZES])
-    assert found.basis == found.document()["basis"] == BASES[name]
+    result = core.cycles([core.gemm(*size) for size in SIZES])
+    assert result.basis == result.document()["basis"] == BASES[name]
 
 
 def test_expected_cycles_have_a_bound_that_the_densest_values_reach() -> None:
     config = load_config(CONFIGS / "serial.yaml")
     core = core_of(config)
-    found = core.cycles([core.gemm(*size) for size in SIZES])
-    assert found.most is not None
-    assert found.number < found.most
+    result = core.cycles([core.gemm(*size) for size in SIZES])
+    assert result.most is not None
+    assert result.number < result.most
     operands = [(np.full((m, k), -86), np.ones((k, n), int)) for m, k, n in SIZES]
-    assert cycles_of_operands(config, operands) == found.most
+    assert cycles_of_operands(config, operands) == result.most
 
 
 def bases(entry: dict[str, Any]) -> dict[str, str]:
@@ -54,18 +54,18 @@ def bases(entry: dict[str, Any]) -> dict[str, str]:
 def test_each_figure_of_an_estimate_says_what_it_is() -> None:
     config = load_config(CONFIGS / "cube.yaml")
     entry = estimate(config, "nangate45", 500.0, {"w": SIZES})
-    found = bases(entry)
+    result = bases(entry)
     exact = {"tops", "bandwidth_gb_s", "cycles(w)", "latency_ms(w)"}
-    assert {name for name, basis in found.items() if basis == "exact"} == exact
-    assert set(found.values()) == {"exact", "modelled"}
+    assert {name for name, basis in result.items() if basis == "exact"} == exact
+    assert set(result.values()) == {"exact", "modelled"}
     for name in ("area_mm2", "power_w", "fmax_mhz"):
         assert entry["certainty"][name]["within"] == entry["uncertainty"][name]
 
 
 def test_what_fmax_limits_is_modelled() -> None:
     entry = estimate(load_config(CONFIGS / "cube.yaml"), "nangate45", 5000.0, {"w": SIZES})
-    found = bases(entry)
-    assert {name for name, basis in found.items() if basis == "exact"} == {"cycles(w)"}
+    result = bases(entry)
+    assert {name for name, basis in result.items() if basis == "exact"} == {"cycles(w)"}
     assert entry["certainty"]["tops"]["within"] == entry["uncertainty"]["fmax_mhz"]
 
 

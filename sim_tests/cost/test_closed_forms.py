@@ -35,8 +35,8 @@ def seed() -> int:
 
 @pytest.fixture(scope="module")
 def drawn(seed: int) -> list[tuple[Sample, Costs]]:
-    found = closed_forms.samples(seed, DESIGNS, jobs=1, sizes=closed_forms.SIZES[:1])
-    return [(sample, closed_forms.costs_of(sample, technology(TECH))) for sample in found]
+    result = closed_forms.samples(seed, DESIGNS, jobs=1, sizes=closed_forms.SIZES[:1])
+    return [(sample, closed_forms.costs_of(sample, technology(TECH))) for sample in result]
 
 
 def exceeded(drawn: Sequence[tuple[Sample, Costs]], tech: Technology) -> list[str]:
@@ -45,16 +45,16 @@ def exceeded(drawn: Sequence[tuple[Sample, Costs]], tech: Technology) -> list[st
     for sample, costs in drawn:
         for metric, error in closed_forms.errors_of(sample, costs, tech).items():
             errors[metric].append(error)
-    found = []
+    result = []
     for metric, some in errors.items():
         values = np.abs(some)
         if not np.isfinite(values).all():
-            found.append(f"{metric} unknown")
+            result.append(f"{metric} unknown")
             continue
         mean = np.minimum(values, CLIPPED).mean()
         if mean > MEAN[metric] or values.max() > WORST:
-            found.append(f"{metric}: {mean:.3f} on average, {values.max():.3f} at worst")
-    return found
+            result.append(f"{metric}: {mean:.3f} on average, {values.max():.3f} at worst")
+    return result
 
 
 @pytest.mark.slow
@@ -70,8 +70,8 @@ def test_closed_forms_are_near_the_structure(
 def test_a_wrong_closed_form_is_noticed(drawn: Sequence[tuple[Sample, Costs]]) -> None:
     right = technology(TECH)
     costs = {q: {**prices, "flip_flop": 0.0} for q, prices in right.costs.items()}
-    found = exceeded(drawn, replace(right, costs=costs))
-    assert [text.partition(":")[0] for text in found] == ["area", "power"]
+    result = exceeded(drawn, replace(right, costs=costs))
+    assert [text.partition(":")[0] for text in result] == ["area", "power"]
     delays = {kind: ns * (1.0 if kind == "register" else 0.7) for kind, ns in
               right.delays_ns.items()}  # fmt: skip
     assert "fmax" in [text.partition(":")[0] for text in exceeded(drawn, replace(
@@ -81,10 +81,10 @@ def test_a_wrong_closed_form_is_noticed(drawn: Sequence[tuple[Sample, Costs]]) -
 def test_a_fit_finds_what_made_the_structural_estimates() -> None:
     """Of two designs, by the costs that closed forms have of them."""
     tech = technology(TECH)
-    found = closed_forms.samples(3, 5, jobs=1, sizes=(2,))
-    costs = [closed_forms.costs_of(sample, tech) for sample in found]
-    fitted = closed_forms.fitted(list(zip(found, costs, strict=True)), tech)
-    for sample, each in zip(found, costs, strict=True):
+    result = closed_forms.samples(3, 5, jobs=1, sizes=(2,))
+    costs = [closed_forms.costs_of(sample, tech) for sample in result]
+    fitted = closed_forms.fitted(list(zip(result, costs, strict=True)), tech)
+    for sample, each in zip(result, costs, strict=True):
         errors = closed_forms.errors_of(sample, each, fitted)
         assert max(map(abs, errors.values())) < 0.05
 

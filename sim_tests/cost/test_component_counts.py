@@ -121,9 +121,9 @@ def test_estimates_of_an_fpga_are_what_is_mapped(family: str, values: dict[str, 
 
 
 def rules_of(family: str) -> Fabric:
-    found = fabric(family)
-    assert found is not None
-    return found
+    result = fabric(family)
+    assert result is not None
+    return result
 
 
 @pytest.mark.parametrize(
@@ -139,9 +139,9 @@ def rules_of(family: str) -> Fabric:
 def test_memories_of_an_fpga(
     width: int, depth: int, clocked: bool, component: str, count: int
 ) -> None:
-    found = rules_of("ecp5").memory(width, depth, clocked=clocked)
-    assert found[component] == count
-    assert found["bram" if component == "lutram" else "lutram"] == 0
+    result = rules_of("ecp5").memory(width, depth, clocked=clocked)
+    assert result[component] == count
+    assert result["bram" if component == "lutram" else "lutram"] == 0
 
 
 @pytest.mark.parametrize(
@@ -155,10 +155,10 @@ def test_memories_of_an_fpga(
     ],
 )
 def test_memories_of_xc7(width: int, depth: int, clocked: bool, component: str, count: int) -> None:
-    found = rules_of("xc7").memory(width, depth, clocked=clocked)
-    assert found[component] == count
-    assert found["bram" if component == "lutram" else "lutram"] == 0
-    assert found["flip_flop"] == width * (clocked and component == "lutram")
+    result = rules_of("xc7").memory(width, depth, clocked=clocked)
+    assert result[component] == count
+    assert result["bram" if component == "lutram" else "lutram"] == 0
+    assert result["flip_flop"] == width * (clocked and component == "lutram")
 
 
 @pytest.mark.parametrize(
@@ -167,8 +167,8 @@ def test_memories_of_xc7(width: int, depth: int, clocked: bool, component: str, 
      (33, 1, 1), (34, 0, 2), (40, 0, 2), (49, 1, 2)],
 )  # fmt: skip
 def test_delays_of_xc7_are_shift_registers(cycles: int, registers: int, shifts: int) -> None:
-    found = delays(rules_of("xc7"), cycles, 1)
-    assert (found["flip_flop"], found["shift"]) == (registers, shifts)
+    result = delays(rules_of("xc7"), cycles, 1)
+    assert (result["flip_flop"], result["shift"]) == (registers, shifts)
     assert delays(None, cycles, 1) == {"flip_flop": cycles}
 
 

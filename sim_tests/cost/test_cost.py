@@ -194,8 +194,8 @@ def test_blocks_and_lists_of_points_agree(
     listed = dict(zip(names, map(np.ravel, np.broadcast_arrays(*block.values())), strict=True))
     workloads = {"w": mkn}
     points = evaluate(values["family"], fixed, listed, technology, workloads)
-    for name, found in evaluate(values["family"], fixed, block, technology, workloads).items():
-        np.testing.assert_array_equal(found.ravel(), points[name], err_msg=name)
+    for name, result in evaluate(values["family"], fixed, block, technology, workloads).items():
+        np.testing.assert_array_equal(result.ravel(), points[name], err_msg=name)
 
 
 @settings(max_examples=60, deadline=None)
@@ -209,8 +209,8 @@ def test_what_is_not_legal_is_not_valid(values: dict[str, Any], data: st.DataObj
     name = data.draw(st.sampled_from([n for n, v in values.items() if type(v) is int]))
     given = np.array(data.draw(st.lists(st.integers(-2, 300), min_size=1, max_size=4)))
     del fixed[name]
-    found = evaluate(values["family"], fixed, {name: given}, TECH, {})
-    for value, valid in zip(given.tolist(), found["valid"], strict=True):
+    result = evaluate(values["family"], fixed, {name: given}, TECH, {})
+    for value, valid in zip(given.tolist(), result["valid"], strict=True):
         try:
             config_of({**values, name: value})
         except ValueError:
@@ -247,17 +247,17 @@ def test_more_hardware_never_takes_less(name: str, grows: str, technology: str) 
         if name == "systolic":
             fixed |= choice
         # A macro has the sizes that it is made in: more words may fit a smaller one.
-        found = evaluate(name, fixed, {grows: np.array(values)}, technology, {}, "registers")
-        assert found["valid"].all()
+        result = evaluate(name, fixed, {grows: np.array(values)}, technology, {}, "registers")
+        assert result["valid"].all()
         if fabric(technology) and name not in ("systolic", "ternary_lut"):
-            assert np.isnan(found["luts"]).all(), "nothing is known of them"
+            assert np.isnan(result["luts"]).all(), "nothing is known of them"
             continue
         # On an FPGA a FIFO or a deeper memory may take the place of dearer registers.
         swaps = grows in ("pipeline.pe", "array.accumulator_depth")
         # Yosys drains 14 rows by fewer look-up tables of six inputs than 13.
         swaps |= technology == "xc7" and name == "systolic"
         metric = ("dsps" if swaps else "luts") if fabric(technology) else "area_mm2"
-        assert (np.diff(found[metric]) >= -1e-12).all()
+        assert (np.diff(result[metric]) >= -1e-12).all()
 
 
 def test_bits_of_formats_take_area() -> None:
@@ -271,32 +271,32 @@ def test_bits_of_formats_take_area() -> None:
 def test_automatic_pipelines_are_those_of_the_configuration() -> None:
     fixed = {"pipeline.reduce": "auto", "array.accumulator_depth": 1, "target.clock_mhz": 450.0}
     tables = np.array([2, 8, 16])
-    found = evaluate("ternary_lut", fixed, {"array.tables": tables}, TECH, {})
-    for value, area in zip(tables.tolist(), found["area_mm2"], strict=True):
+    result = evaluate("ternary_lut", fixed, {"array.tables": tables}, TECH, {})
+    for value, area in zip(tables.tolist(), result["area_mm2"], strict=True):
         config = config_of({"family": "ternary_lut", **fixed, "array.tables": value})
         chosen = evaluate("ternary_lut", flattened(config.resolved()), {}, TECH, {})
         assert area == pytest.approx(chosen["area_mm2"][0])
 
 
 def test_without_costs_cycles_are_known_and_nothing_else() -> None:
-    found = evaluate("systolic", {}, {}, "no-such", {"w": [(4, 4, 4)]})
-    assert found["cycles(w)"][0] > 0
-    assert all(math.isnan(found[m][0]) for m in ("area_mm2", "power_w", "fmax_mhz", "luts"))
+    result = evaluate("systolic", {}, {}, "no-such", {"w": [(4, 4, 4)]})
+    assert result["cycles(w)"][0] > 0
+    assert all(math.isnan(result[m][0]) for m in ("area_mm2", "power_w", "fmax_mhz", "luts"))
 
 
 def test_parameters_may_be_lists() -> None:
     config: Any = parse_config(
         "name: e\nfamily: gemm_stream\npost: {roundings: [half_even, half_up], outputs: [int8]}\n"
     )
-    found = estimate(config, TECH, workloads={"w": [(20, 40, 30), (1, 3, 2)]})["metrics"]
-    assert found["area_mm2"] is None
-    assert found["cycles(w)"] == cycles(config, 20, 40, 30) + cycles(config, 1, 3, 2)
-    assert found["tops"] == pytest.approx(2e-6 * config.macs_per_cycle * config.target.clock_mhz)
+    result = estimate(config, TECH, workloads={"w": [(20, 40, 30), (1, 3, 2)]})["metrics"]
+    assert result["area_mm2"] is None
+    assert result["cycles(w)"] == cycles(config, 20, 40, 30) + cycles(config, 1, 3, 2)
+    assert result["tops"] == pytest.approx(2e-6 * config.macs_per_cycle * config.target.clock_mhz)
 
 
 def test_a_reduction_that_is_too_long_has_no_cycles() -> None:
-    found = evaluate("systolic", {}, {"max_k": np.array([10, 100])}, TECH, {"w": [(4, 50, 4)]})
-    assert np.isnan(found["cycles(w)"]).tolist() == [True, False]
+    result = evaluate("systolic", {}, {"max_k": np.array([10, 100])}, TECH, {"w": [(4, 50, 4)]})
+    assert np.isnan(result["cycles(w)"]).tolist() == [True, False]
 
 
 # -- tables ----------------------------------------------------------------------------------------
@@ -322,9 +322,9 @@ def test_tables_without_closed_forms_know_every_kind_of_a_structure(name: str) -
     assert tech.structure["costs"].keys() >= {*EXACT.values(), "luts"}
     assert tech.structure["costs"]["luts"].keys() == fabric_bill.KINDS.keys()
     assert tech.structure["provenance"]["designs"] > 30
-    found = evaluate("systolic", {}, {}, name, {})
-    assert found["valid"].all()
-    assert np.isnan(found["luts"]).all(), "nothing is known of them"
+    result = evaluate("systolic", {}, {}, name, {})
+    assert result["valid"].all()
+    assert np.isnan(result["luts"]).all(), "nothing is known of them"
 
 
 def test_unknown_kinds_cost_something_unknown() -> None:
@@ -358,14 +358,14 @@ def test_a_fit_finds_the_costs_that_made_the_measurements() -> None:
     for number in range(20):
         counts = {kind: float(rng.integers(1, 50)) for kind in costs}
         equations.append(Equation(str(number), counts, sum(counts[k] * costs[k] for k in costs)))
-    found, errors = fit(equations)
-    assert found == pytest.approx(costs, abs=1e-6)
+    result, errors = fit(equations)
+    assert result == pytest.approx(costs, abs=1e-6)
     assert max(map(abs, errors)) < 1e-6
 
 
 def test_costs_are_never_negative() -> None:
-    found, _ = fit([Equation("a", {"x": 1, "y": 3}, 1.0), Equation("b", {"x": 1, "y": 1}, 2.0)])
-    assert min(found.values()) >= 0
+    result, _ = fit([Equation("a", {"x": 1, "y": 3}, 1.0), Equation("b", {"x": 1, "y": 1}, 2.0)])
+    assert min(result.values()) >= 0
 
 
 def test_a_fit_of_delays_follows_the_longest_path() -> None:
@@ -374,8 +374,8 @@ def test_a_fit_of_delays_follows_the_longest_path() -> None:
         [{"gate": float(a)}, {"read": float(b)}] for a, b in rng.integers(1, 40, (40, 2)).tolist()
     ]
     delays = [max(0.5 * a["gate"], 0.8 * b["read"]) for a, b in paths]
-    found, errors = fit_longest(paths, delays)
-    assert found == pytest.approx({"gate": 0.5, "read": 0.8})
+    result, errors = fit_longest(paths, delays)
+    assert result == pytest.approx({"gate": 0.5, "read": 0.8})
     assert max(map(abs, errors)) < 1e-6
 
 
@@ -414,9 +414,9 @@ def test_errors_of_estimates_are_summed_up() -> None:
         Point(TECH, {}, 1.0, {"area": a * (1 + e)}, {"area": a})
         for a, e in ((1.0, 0.02), (2.0, -0.04), (3.0, 0.0))
     ]
-    found = cost.summarise(points, "area")
-    assert found is not None
-    errors = found.errors
+    result = cost.summarise(points, "area")
+    assert result is not None
+    errors = result.errors
     assert (errors.mape, errors.worst, errors.tau) == pytest.approx((0.02, -0.04, 1.0))
     assert cost.kendall([1, 2, 3], [3, 2, 1]) == -1.0
     assert cost.summarise([Point(TECH, {}, 1.0, {"area": None}, {"area": 1.0})], "area") is None
@@ -433,37 +433,37 @@ def yaml_file(tmp_path: Path) -> Path:
 
 
 def test_an_estimate_adds_up() -> None:
-    found = estimate(config_of(core("systolic")), TECH, 300.0, {"w": [(16, 16, 16)]})
-    parts = sum(part["area_um2"] for part in found["breakdown"])
-    metrics = found["metrics"]
+    result = estimate(config_of(core("systolic")), TECH, 300.0, {"w": [(16, 16, 16)]})
+    parts = sum(part["area_um2"] for part in result["breakdown"])
+    metrics = result["metrics"]
     assert parts == pytest.approx(metrics["area_mm2"] * 1e6)
     assert metrics["tops"] == pytest.approx(2 * 256 * 300e-6)
     assert metrics["latency_ms(w)"] == pytest.approx(metrics["cycles(w)"] / 300e3)
     assert metrics["energy_mj(w)"] == pytest.approx(metrics["power_w"] * metrics["latency_ms(w)"])
-    assert found["meets_clock"] is True
+    assert result["meets_clock"] is True
     assert metrics["luts"] is None
 
 
 def test_extrapolation_is_flagged() -> None:
-    found = estimate(config_of(core("systolic", array__rows=200)), TECH)
-    assert "array.rows" in [item["parameter"] for item in found["extrapolated"]]
+    result = estimate(config_of(core("systolic", array__rows=200)), TECH)
+    assert "array.rows" in [item["parameter"] for item in result["extrapolated"]]
 
 
 def test_parts_are_those_of_the_technology_asked_for() -> None:
-    found = estimate(config_of(core("systolic")), "ecp5")
-    assert sum(part["luts"] for part in found["breakdown"]) == pytest.approx(
-        found["metrics"]["luts"], abs=1
+    result = estimate(config_of(core("systolic")), "ecp5")
+    assert sum(part["luts"] for part in result["breakdown"]) == pytest.approx(
+        result["metrics"]["luts"], abs=1
     )
-    assert sum(part["dsps"] for part in found["breakdown"]) == found["metrics"]["dsps"]
+    assert sum(part["dsps"] for part in result["breakdown"]) == result["metrics"]["dsps"]
 
 
 def test_nothing_is_said_of_fpgas_without_rules(without_rules: str) -> None:
     config = config_of({**core("systolic"), "target.technology": without_rules})
-    found = estimate(config, workloads={"w": [(8, 8, 8)]})
-    assert (found["technology"], found["calibrated"]) == (without_rules, False)
-    assert found["breakdown"] == []
-    assert found["metrics"]["cycles(w)"]
-    assert found["metrics"]["luts"] is None
+    result = estimate(config, workloads={"w": [(8, 8, 8)]})
+    assert (result["technology"], result["calibrated"]) == (without_rules, False)
+    assert result["breakdown"] == []
+    assert result["metrics"]["cycles(w)"]
+    assert result["metrics"]["luts"] is None
 
 
 def test_estimate_prints(yaml_file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,9 +64,9 @@ def test_data_of_devices(name: str) -> None:
 
 
 def test_utilization() -> None:
-    found = utilization("ecp5-25f", {"luts": 1000, "carries": 100, "dsps": 28, "flip_flops": 0})
-    assert found["resources"]["luts"] == {"used": 1200, "available": 24288, "share": 1200 / 24288}
-    assert found["fits"] is True
+    result = utilization("ecp5-25f", {"luts": 1000, "carries": 100, "dsps": 28, "flip_flops": 0})
+    assert result["resources"]["luts"] == {"used": 1200, "available": 24288, "share": 1200 / 24288}
+    assert result["fits"] is True
     assert utilization("ecp5-25f", {"luts": 0, "dsps": 29})["fits"] is False
     assert utilization("ecp5-25f", {"luts": None, "dsps": 29})["fits"] is False
     assert utilization("ecp5-25f", {"luts": None, "dsps": 2})["fits"] is None

@@ -66,21 +66,21 @@ def test_energy_of_a_cycle_is_the_sum_of_its_events(target: str, bits: int, word
 
 @pytest.mark.parametrize("target", ["ecp5", "ice40", "xc7"])
 def test_power_of_fpgas_is_asked_for(target: str) -> None:
-    silent, found = of(target), of(target, fpga_energies=True)
+    silent, result = of(target), of(target, fpga_energies=True)
     for metric in FROM_POWER:
         assert silent["metrics"][metric] is None
         assert "--fpga-energies" in silent["unknown"][metric]
         assert f"factor of {fpga_energies().factor:g}" in silent["unknown"][metric]
-        assert found["metrics"][metric] > 0
-        assert found["certainty"][metric]["within"] == fpga_energies().factor - 1
-        assert standing(found["certainty"][metric]).endswith("to a factor of 3")
-    metrics = found["metrics"]
+        assert result["metrics"][metric] > 0
+        assert result["certainty"][metric]["within"] == fpga_energies().factor - 1
+        assert standing(result["certainty"][metric]).endswith("to a factor of 3")
+    metrics = result["metrics"]
     pj = fabric_energy.cycle_pj(fpga_family(target), metrics)
-    assert metrics["power_w"] == pytest.approx(pj * found["figures_at_mhz"] * 1e-6)
+    assert metrics["power_w"] == pytest.approx(pj * result["figures_at_mhz"] * 1e-6)
     assert metrics["tops_per_w"] == pytest.approx(metrics["tops"] / metrics["power_w"])
     joules = metrics["latency_ms(w)"] * metrics["power_w"]
     assert metrics["energy_mj(w)"] == pytest.approx(joules)
-    (note,) = found["notes"]
+    (note,) = result["notes"]
     assert "without the static power" in note
     assert fpga_energies().source in note
     changed = {name for name, value in metrics.items() if value != silent["metrics"][name]}
@@ -90,20 +90,20 @@ def test_power_of_fpgas_is_asked_for(target: str) -> None:
 @pytest.mark.parametrize("target", ["nangate45", "without_rules"])
 def test_other_estimates_do_not_change(target: str, request: pytest.FixtureRequest) -> None:
     target = request.getfixturevalue(target) if target == "without_rules" else target
-    silent, found = of(target), of(target, fpga_energies=True)
-    assert found["metrics"] == silent["metrics"]
-    assert found["uncertainty"] == silent["uncertainty"]
-    assert found["notes"] == silent["notes"]
-    null = {metric for metric, value in found["metrics"].items() if value is None}
-    assert null == set(found["unknown"])
+    silent, result = of(target), of(target, fpga_energies=True)
+    assert result["metrics"] == silent["metrics"]
+    assert result["uncertainty"] == silent["uncertainty"]
+    assert result["notes"] == silent["notes"]
+    null = {metric for metric, value in result["metrics"].items() if value is None}
+    assert null == set(result["unknown"])
 
 
 def test_closed_forms_have_no_power_of_fpgas() -> None:
     from cost_model.estimate.estimate import estimate
 
-    found = estimate(parse_config(CORE), "ecp5", workloads=WORK, fpga_energies=True)
-    assert found["metrics"]["power_w"] is None
-    assert "of a structure" in found["unknown"]["power_w"]
+    result = estimate(parse_config(CORE), "ecp5", workloads=WORK, fpga_energies=True)
+    assert result["metrics"]["power_w"] is None
+    assert "of a structure" in result["unknown"]["power_w"]
 
 
 def test_a_token_on_an_fpga(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

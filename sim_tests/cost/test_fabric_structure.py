@@ -157,10 +157,10 @@ def _word(gates: Gates, bits: int) -> list[int]:
 def _value(gates: Gates, literal: int, inputs: dict[int, bool]) -> bool:
     inside = gates.ands[literal >> 1]
     if inside is None:
-        found = inputs.get(literal >> 1, False)
+        result = inputs.get(literal >> 1, False)
     else:
-        found = all(_value(gates, other, inputs) for other in inside)
-    return found ^ bool(literal & 1)
+        result = all(_value(gates, other, inputs) for other in inside)
+    return result ^ bool(literal & 1)
 
 
 @pytest.mark.parametrize("signed", [False, True])
@@ -190,8 +190,8 @@ def test_gates_of_words_have_their_functions(signed: bool) -> None:
 
 
 def test_what_depends_on_itself_comes_in_one_group() -> None:
-    found = strongly_connected([[1], [2], [1], [0, 2], [4]])
-    assert [sorted(group) for group in found] == [[1, 2], [0], [3], [4]]
+    result = strongly_connected([[1], [2], [1], [0, 2], [4]])
+    assert [sorted(group) for group in result] == [[1, 2], [0], [3], [4]]
     assert in_order([0, 1, 2], [[2], [0], [1]], {1})[-1] == 1
 
 
@@ -200,13 +200,13 @@ def test_what_depends_on_itself_comes_in_one_group() -> None:
 @pytest.mark.rotate(4)
 def test_every_family_has_resources(family: str, target: str) -> None:
     config = parse_config(f"name: core\nfamily: {family}\n{CORES[family]}\n")
-    found = estimate_of(config, target)
-    assert found["costs_of"] == STRUCTURE
-    assert not [note for note in found["notes"] if "estimate" in note]
+    result = estimate_of(config, target)
+    assert result["costs_of"] == STRUCTURE
+    assert not [note for note in result["notes"] if "estimate" in note]
     for resource in ("luts", *EXACT.values()):
-        assert found["metrics"][resource] is not None, resource
-    assert found["metrics"]["luts"] > 0
-    assert found["metrics"]["flip_flops"] > 0
+        assert result["metrics"][resource] is not None, resource
+    assert result["metrics"]["luts"] > 0
+    assert result["metrics"]["flip_flops"] > 0
 
 
 @pytest.mark.parametrize(
@@ -266,14 +266,14 @@ def test_every_kind_of_a_structure_has_a_price(target: str) -> None:
 @pytest.mark.parametrize("target", FABRICS)
 def test_figures_per_second_are_at_fmax(target: str) -> None:
     config = parse_config("name: core\nfamily: systolic\narray: {rows: 2, cols: 3}\n")
-    found = estimate_of(config, target, 500.0, {"w": [(4, 8, 4)]})
-    fmax = found["metrics"]["fmax_mhz"]
+    result = estimate_of(config, target, 500.0, {"w": [(4, 8, 4)]})
+    fmax = result["metrics"]["fmax_mhz"]
     assert 20 < fmax < 300  # the class of these families
-    assert found["clock_basis"] == "fmax"
-    assert found["figures_at_mhz"] == fmax
-    assert found["metrics"]["tops"] == pytest.approx(2e-6 * config.macs_per_cycle * fmax)
-    cycles = found["metrics"]["cycles(w)"]
-    assert found["metrics"]["latency_ms(w)"] == pytest.approx(cycles / fmax * 1e-3)
+    assert result["clock_basis"] == "fmax"
+    assert result["figures_at_mhz"] == fmax
+    assert result["metrics"]["tops"] == pytest.approx(2e-6 * config.macs_per_cycle * fmax)
+    cycles = result["metrics"]["cycles(w)"]
+    assert result["metrics"]["latency_ms(w)"] == pytest.approx(cycles / fmax * 1e-3)
     slow = estimate_of(config, target, 10.0)
     assert slow["clock_basis"] == "asked for"
 
@@ -307,6 +307,6 @@ def test_nothing_is_null_without_a_reason(family: str) -> None:
         sizes = {size.name: size.natural for size in operation.sizes}
         work = {"jobs": {"w": (operation, sizes, operation.check_scalars({}))}}
     for name in tried(family):
-        found = estimate_of(config, name, **work)
-        null = {metric for metric, value in found["metrics"].items() if value is None}
-        assert null == set(found["unknown"]), name
+        result = estimate_of(config, name, **work)
+        null = {metric for metric, value in result["metrics"].items() if value is None}
+        assert null == set(result["unknown"]), name

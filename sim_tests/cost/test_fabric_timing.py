@@ -30,10 +30,10 @@ def limiting(
 ) -> Path:
     rules = fabric(target)
     assert rules is not None
-    found = Network(structured(m, inputs, outputs), rules).limiting(NS)
-    assert found is not None
-    assert found.period_ns == pytest.approx(sum(NS[k] * n for k, n in found.steps.items()))
-    return found
+    result = Network(structured(m, inputs, outputs), rules).limiting(NS)
+    assert result is not None
+    assert result.period_ns == pytest.approx(sum(NS[k] * n for k, n in result.steps.items()))
+    return result
 
 
 def counted(path: Path) -> dict[str, float]:
@@ -45,9 +45,9 @@ def test_a_sum_is_a_chain_that_its_carry_crosses() -> None:
     a, b, y = Signal(8), Signal(8), Signal(8, reset_less=True)
     x, w = registered(m, a, b)
     m.d.sync += y.eq(x + w)
-    found = limiting(m, {"a": a, "b": b}, {"y": y})
-    assert counted(found) == {"register": 1, "chain": 1, "chain_bit": 7}
-    assert (found.start, found.end, found.outside) == ("held_0", "y", 0)
+    result = limiting(m, {"a": a, "b": b}, {"y": y})
+    assert counted(result) == {"register": 1, "chain": 1, "chain_bit": 7}
+    assert (result.start, result.end, result.outside) == ("held_0", "y", 0)
 
 
 @pytest.mark.parametrize(("target", "size"), [("ecp5", 4), ("ice40", 4)])
@@ -67,8 +67,8 @@ def test_a_product_is_a_dsp_block_or_rows_that_are_added_pairwise(
     a, b, y = Signal(signed(8)), Signal(signed(8)), Signal(signed(16), reset_less=True)
     x, w = registered(m, a, b)
     m.d.sync += y.eq(x * w)
-    found = counted(limiting(m, {"a": a, "b": b}, {"y": y}, target))
-    assert {kind: found.get(kind) for kind in ("register", *steps)} == {"register": 1, **steps}
+    result = counted(limiting(m, {"a": a, "b": b}, {"y": y}, target))
+    assert {kind: result.get(kind) for kind in ("register", *steps)} == {"register": 1, **steps}
 
 
 def test_controls_of_registers_are_ends_of_paths() -> None:
@@ -77,17 +77,17 @@ def test_controls_of_registers_are_ends_of_paths() -> None:
     (x,) = registered(m, a)
     with m.If(x.all()):
         m.d.sync += y.eq(Cat(a[0], a[1]))
-    found = limiting(m, {"a": a}, {"y": y})
-    assert counted(found) == {"register": 1, "lut": 1, "control": 1}
-    assert found.start == "held_0"
+    result = limiting(m, {"a": a}, {"y": y})
+    assert counted(result) == {"register": 1, "lut": 1, "control": 1}
+    assert result.start == "held_0"
 
 
 def test_ports_are_beside_registers() -> None:
     m = Module()
     a, y = Signal(4), Signal()
     m.d.comb += y.eq(a.all())
-    found = limiting(m, {"a": a}, {"y": y})
-    assert (found.start, found.end, found.outside) == (PORT, "y", 2)
+    result = limiting(m, {"a": a}, {"y": y})
+    assert (result.start, result.end, result.outside) == (PORT, "y", 2)
 
 
 @pytest.mark.parametrize("target", TIMED)
@@ -97,13 +97,13 @@ def test_cores_are_limited_by_a_path_between_their_registers(target: str) -> Non
     assert steps_of(tech) == tech.timing[MAPPED]
     text = "name: core\nfamily: systolic\narray: {rows: 2, cols: 2}"
     design = Design(parse_config(text, "core.yaml")).netlist
-    found = limiting_path(design, tech, 100.0)
-    assert found is not None
-    assert found.start.startswith("core.")
-    assert 3 < found.period_ns < 20
+    result = limiting_path(design, tech, 100.0)
+    assert result is not None
+    assert result.start.startswith("core.")
+    assert 3 < result.period_ns < 20
     rules = fabric(target)
     assert rules is not None
-    assert ("dsp" in found.steps) == bool(totals(design, rules).get("dsp"))
+    assert ("dsp" in result.steps) == bool(totals(design, rules).get("dsp"))
 
 
 def test_what_was_measured_comes_out_of_a_fit() -> None:
@@ -115,15 +115,15 @@ def test_what_was_measured_comes_out_of_a_fit() -> None:
         limit = Network(design, rules).limiting(placer("ecp5").usual_ns)
         assert limit is not None
         placed.append(Placed(text, design, 0.0, limit.period_ns, Network(design, rules)))
-    found = table("ecp5", placed, [0.1, 0.1, 0.1])
-    assert found["provenance"]["held_out"]["mape"] < 0.01
-    assert found[MAPPED].keys() == STEPS.keys()
+    result = table("ecp5", placed, [0.1, 0.1, 0.1])
+    assert result["provenance"]["held_out"]["mape"] < 0.01
+    assert result[MAPPED].keys() == STEPS.keys()
 
 
 def test_paths_inside_large_modules_that_repeat_name_the_module() -> None:
     text = "name: core\nfamily: systolic\narray: {rows: 12, cols: 12}"
     design = Design(parse_config(text, "core.yaml")).netlist
-    found = limiting_path(design, technology("ice40"), 100.0)
-    assert found is not None
-    assert found.end.partition(".")[0] in design.modules
-    assert found.outside == 0
+    result = limiting_path(design, technology("ice40"), 100.0)
+    assert result is not None
+    assert result.end.partition(".")[0] in design.modules
+    assert result.outside == 0

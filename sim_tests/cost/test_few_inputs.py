@@ -82,8 +82,8 @@ def test_truth_tables_are_what_the_cells_compute() -> None:
         # Inputs that no bit depends on are left out: the tables take the others in order.
         reads = [n for n in range(inputs) if n in live.nets]
         for index, table in enumerate(tables):
-            found = {table >> sub & 1 for sub in range(1 << count)}
-            assert found == {value >> index & 1 for value in mine}
+            result = {table >> sub & 1 for sub in range(1 << count)}
+            assert result == {value >> index & 1 for value in mine}
         if count == inputs == len(reads):
             spread = [
                 sum((t >> v & 1) << n for n, t in enumerate(tables)) for v in range(1 << count)
@@ -131,7 +131,7 @@ def test_tables_of_terms_and_unsigned_elements_cost_little() -> None:
         " array: {pe: bit_serial, rows: 1, cols: 1}}",
         "core.yaml",
     )).netlist  # fmt: skip
-    found = components(design)
+    result = components(design)
     # 64 codes of 3 digits of 4 bits each: a table has hundreds of multiplexers as it is written.
-    assert found["terms_int6_g64"]["mux_bit"] < 40
-    assert found["decode_uint16"] == {}
+    assert result["terms_int6_g64"]["mux_bit"] < 40
+    assert result["decode_uint16"] == {}

@@ -67,9 +67,9 @@ FITS: list[tuple[str, str, dict[str, float], float, float]] = [
 
 
 def published(name: str) -> Memories:
-    found = library(name)
-    assert found is not None
-    return found
+    result = library(name)
+    assert result is not None
+    return result
 
 
 def single_port_fits(name: str) -> Mapping[str, Fit]:
@@ -81,20 +81,20 @@ def single_port_fits(name: str) -> Mapping[str, Fit]:
 def test_closed_forms_are_those_of_the_published_macros(
     name: str, metric: str, terms: dict[str, float], worst: float, rms: float
 ) -> None:
-    found = single_port_fits(name)[metric]
-    assert found.terms.keys() == terms.keys()
+    result = single_port_fits(name)[metric]
+    assert result.terms.keys() == terms.keys()
     for term, value in terms.items():
-        assert found.terms[term] == pytest.approx(value, rel=0.01)
-    assert 100 * found.worst == pytest.approx(worst, abs=0.6)
-    assert 100 * found.rms == pytest.approx(rms, abs=0.6)
+        assert result.terms[term] == pytest.approx(value, rel=0.01)
+    assert 100 * result.worst == pytest.approx(worst, abs=0.6)
+    assert 100 * result.rms == pytest.approx(rms, abs=0.6)
 
 
 def test_energies_are_no_further_off_than_documented() -> None:
     for name, worst, rms in (("nangate45", 0.25, 0.14), ("ihp-sg13g2", 0.11, 0.05)):
         for metric in ("read_pj", "write_pj"):
-            found = single_port_fits(name)[metric]
-            assert found.worst < worst
-            assert found.rms < rms
+            result = single_port_fits(name)[metric]
+            assert result.worst < worst
+            assert result.rms < rms
 
 
 def test_energies_of_asap7_are_those_of_45_nm_carried_down() -> None:
@@ -146,22 +146,22 @@ def test_the_factor_of_energies_covers_what_they_were_checked_against() -> None:
 
 def test_power_is_as_uncertain_as_the_energies_of_its_macros() -> None:
     config = parse_config("name: a\nfamily: ternary_lut\n")
-    found = estimate_of(config, "asap7")
+    result = estimate_of(config, "asap7")
     logic = estimate_of(config, "asap7", made_of="registers")["uncertainty"]["power_w"]
     factor = published("asap7").energy_factor
     assert factor is not None
-    (memory,) = found["memories"]
-    clock = min(found["clock_mhz"], found["metrics"]["fmax_mhz"])
+    (memory,) = result["memories"]
+    clock = min(result["clock_mhz"], result["metrics"]["fmax_mhz"])
     macro = {m.name: m for m in published("asap7").macros}[memory["macro"]]
     assert macro.leakage_nw is not None
     own = memory["macros"] * macro.leakage_nw
     own += (memory["read_pj"] + memory["write_pj"]) * 1e3 * clock
-    share = own * 1e-9 / found["metrics"]["power_w"]
-    within = found["uncertainty"]["power_w"]
+    share = own * 1e-9 / result["metrics"]["power_w"]
+    within = result["uncertainty"]["power_w"]
     assert share * (factor - 1) < within < share * (factor - 1) + 2 * logic
-    assert found["certainty"]["power_w"] == {"basis": "modelled", "within": within}
-    assert found["uncertainty"]["area_mm2"] is None
-    assert any("may be off by a factor of 4 either way" in note for note in found["notes"])
+    assert result["certainty"]["power_w"] == {"basis": "modelled", "within": within}
+    assert result["uncertainty"]["area_mm2"] is None
+    assert any("may be off by a factor of 4 either way" in note for note in result["notes"])
 
 
 def test_energy_of_an_access_is_that_of_one() -> None:
@@ -241,14 +241,14 @@ def test_unknown_memories_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     for module in (cost_model.memories.macros, cost_model.memories.memories):
         monkeypatch.setattr(module, "library", lambda _: silent)
-    found = estimate_of(parse_config("name: a\nfamily: ternary_lut\n"), "asap7")
-    (memory,) = found["memories"]
+    result = estimate_of(parse_config("name: a\nfamily: ternary_lut\n"), "asap7")
+    (memory,) = result["memories"]
     assert memory["form"] == "macros"
     assert memory["read_pj"] is None
-    assert found["metrics"]["area_mm2"] > 0
-    assert found["metrics"]["power_w"] is None
-    assert found["uncertainty"]["power_w"] is None
-    assert found["notes"] == [
+    assert result["metrics"]["area_mm2"] > 0
+    assert result["metrics"]["power_w"] is None
+    assert result["uncertainty"]["power_w"] is None
+    assert result["notes"] == [
         "energies of the SRAM macros of asap7 are not known, nor is power: none is published"
     ]
 
@@ -268,10 +268,10 @@ def test_energy_is_the_sum_of_its_parts() -> None:
         glue={},
     )  # fmt: skip
     assert cost.clock_pj == pytest.approx(0.5)
-    found = energy_mj([cost], Use(1000, {"b": 10**9}, {"b": 10**8}), 10**6, 100.0, 4.0)
-    assert found["off_chip"] == pytest.approx(1000 * 8 * 4e-9)
+    result = energy_mj([cost], Use(1000, {"b": 10**9}, {"b": 10**8}), 10**6, 100.0, 4.0)
+    assert result["off_chip"] == pytest.approx(1000 * 8 * 4e-9)
     # 0.9e9 reads of 2 pJ, 0.1e9 writes of 1 pJ, 1e6 cycles of 0.5 pJ, 10 ms of 1 mW
-    assert found["on_chip"] == pytest.approx(1.9 + 0.5e-3 + 0.01)
+    assert result["on_chip"] == pytest.approx(1.9 + 0.5e-3 + 0.01)
 
 
 @pytest.mark.parametrize("text", ENGINES)
@@ -287,19 +287,19 @@ def test_accesses_are_those_of_all_steps(text: str, size: tuple[int, int, int]) 
         expected["weights"] += plan.beats(nest.wgt, block) * config.wgt_banks
         results = plan.beats(nest.out, block)
         expected["results"] += results + results * (not block.first) + results * block.last
-    found = use(config, [size])
-    assert found.moved_bytes == plan.traffic.total
-    assert found.accesses["results"] == expected["results"]
+    result = use(config, [size])
+    assert result.moved_bytes == plan.traffic.total
+    assert result.accesses["results"] == expected["results"]
     shapes = {buffer.name: buffer for buffer in buffers(config)}
     for name, moved, bytes_, width in (
         ("activations", plan.traffic.activations, config.activation_bytes, config.act_rows),
         ("weights", plan.traffic.weights, config.weight_bytes, config.wgt_rows),
     ):
-        written = found.accesses[name] - expected[name]
+        written = result.accesses[name] - expected[name]
         bits = moved // bytes_ * width.item_bits
         assert (written - 1) * shapes[name].width < bits <= written * shapes[name].width
     twice = use(config, [size, size])
-    assert twice.accesses["weights"] == 2 * found.accesses["weights"]
+    assert twice.accesses["weights"] == 2 * result.accesses["weights"]
 
 
 def test_buffers_hold_what_the_configuration_says() -> None:
@@ -339,9 +339,9 @@ def test_buffers_are_memories_of_the_hardware(text: str) -> None:
     uses = memories_of(design_of(config).netlist)
     assert {name for use in uses for name in use.holds} <= HOLDS.keys()
     for buffer in buffers(config):
-        (found,) = (use for use in uses if buffer.name in use.holds)
-        assert found.holds[buffer.name] == buffer.memories
-        assert (found.ram.words, found.ram.bits) == (buffer.words, buffer.width)
+        (result,) = (use for use in uses if buffer.name in use.holds)
+        assert result.holds[buffer.name] == buffer.memories
+        assert (result.ram.words, result.ram.bits) == (buffer.words, buffer.width)
 
 
 def test_memories_are_modules_of_their_own() -> None:
@@ -387,12 +387,12 @@ def test_small_memories_stay_registers() -> None:
 def test_memories_of_macros_are_counted_once() -> None:
     config = engine(ENGINES[0])
     sizes = {"w": [(64, 64, 64)]}
-    found = estimate_of(config, "nangate45", 100.0, sizes)
+    result = estimate_of(config, "nangate45", 100.0, sizes)
     plain = estimate_of(config, "nangate45", 100.0, sizes, made_of="registers")
     after, before = (
-        {part["part"]: part for part in entry["breakdown"]} for entry in (found, plain)
+        {part["part"]: part for part in entry["breakdown"]} for entry in (result, plain)
     )
-    made = {each["module"]: each for each in found["memories"] if each["form"] == "macros"}
+    made = {each["module"]: each for each in result["memories"] if each["form"] == "macros"}
     held = {name for each in made.values() for name in each["holds"]}
     assert {"activations", "weights", "results"} <= held
     assert after.keys() == before.keys()
@@ -407,8 +407,8 @@ def test_memories_of_macros_are_counted_once() -> None:
             k: n for k, n in more.items() if k != "buffer"
         }
         assert fewer.get("buffer", 0) <= more.get("buffer", 0)
-    metrics, clock = found["metrics"], min(100.0, found["metrics"]["fmax_mhz"])
-    parts = found["breakdown"]
+    metrics, clock = result["metrics"], min(100.0, result["metrics"]["fmax_mhz"])
+    parts = result["breakdown"]
     assert metrics["area_mm2"] == pytest.approx(sum(p["area_um2"] for p in parts) * 1e-6)
     leakage, energy = (sum(p[key] for p in parts) for key in ("leakage_nw", "energy_fj"))
     assert metrics["power_w"] == pytest.approx((leakage + energy * clock) * 1e-9)
@@ -428,18 +428,18 @@ def test_memories_of_macros_are_counted_once() -> None:
         metrics["latency_ms(w)"] * (leakage + (energy - full * 1e3) * clock) * 1e-9 + words * 1e-9
     )
     # How far off macros are, nobody has measured.
-    assert found["uncertainty"]["area_mm2"] is None
+    assert result["uncertainty"]["area_mm2"] is None
     assert plain["uncertainty"]["area_mm2"] is not None
 
 
 def test_macros_are_in_the_paths() -> None:
     config = parse_config("name: core\nfamily: ternary_lut\n")
-    found = [
+    result = [
         estimate_of(config, "ihp-sg13g2", 50.0, made_of=form) for form in ("macros", "registers")
     ]
-    slow, fast = (entry["metrics"]["fmax_mhz"] for entry in found)
+    slow, fast = (entry["metrics"]["fmax_mhz"] for entry in result)
     assert slow < fast
-    path = found[0]["limiting_path"]
+    path = result[0]["limiting_path"]
     assert sum(stage["ns_by_step"].get("macro", 0.0) for stage in path["stages"]) >= 3.0
     assert "rows" in path["start"]
 
@@ -447,8 +447,8 @@ def test_macros_are_in_the_paths() -> None:
 def test_memories_that_registers_make_smaller_stay_registers() -> None:
     """The smallest macro of sky130hd has 256 words."""
     config = parse_config("name: core\nfamily: ternary_lut\n")
-    found = estimate_of(config, "sky130hd", 50.0)
-    assert [memory["form"] for memory in found["memories"]] == ["registers"]
+    result = estimate_of(config, "sky130hd", 50.0)
+    assert [memory["form"] for memory in result["memories"]] == ["registers"]
 
 
 def test_a_buffer_that_is_not_there_is_refused() -> None:

@@ -68,12 +68,12 @@ def variants() -> list[Any]:
 @pytest.mark.parametrize("size", [(1, 1, 1), (3, 40, 17), (10, 16, 33)], ids=str)
 def test_traffic_is_that_of_the_beats(config: Any, size: tuple[int, int, int]) -> None:
     gemm = Gemm(*size)
-    found = traffic(view_of(config), gemm)
+    result = traffic(view_of(config), gemm)
     plan = gemm_plan(config, *size)
     ports = {port.name: port for port in config.ports}
-    assert found["activations"] == plan.input_beats(ports["act"]) * ports["act"].beat_bytes
-    assert found["weights"] == plan.input_beats(ports["wgt"]) * ports["wgt"].beat_bytes
-    assert found["outputs"] == plan.output_beats * ports["out"].beat_bytes
+    assert result["activations"] == plan.input_beats(ports["act"]) * ports["act"].beat_bytes
+    assert result["weights"] == plan.input_beats(ports["wgt"]) * ports["wgt"].beat_bytes
+    assert result["outputs"] == plan.output_beats * ports["out"].beat_bytes
 
 
 def test_traffic_of_an_engine_is_that_of_its_plan() -> None:
@@ -112,11 +112,11 @@ def one(config: Any, network: Network, **options: Any) -> dict[str, Any]:
 
 
 def test_the_time_by_hand() -> None:
-    found = one(parse_config(SYSTOLIC % "{gb_s: 0.5, efficiency: 0.8, pj_per_bit: 10}"), NETWORK)
+    result = one(parse_config(SYSTOLIC % "{gb_s: 0.5, efficiency: 0.8, pj_per_bit: 10}"), NETWORK)
     plain = one(parse_config(SYSTOLIC % "{}"), NETWORK)
     # The first: 8 x 10 passes of 8 beats of 4 weights of 8 bits, and so many cycles, at 0.4 GB/s
     # 4 bytes take 10 ns, a cycle at 100 MHz: the memory just keeps up.
-    assert found["latency_ms"] == pytest.approx(plain["latency_ms"])
+    assert result["latency_ms"] == pytest.approx(plain["latency_ms"])
     slow = one(parse_config(SYSTOLIC % "{gb_s: 0.5, efficiency: 0.4, pj_per_bit: 10}"), NETWORK)
     # Half of that: each of the three products takes its 640 cycles once more. The last product
     # moves 32 bytes in 500 cycles and is not limited.
@@ -135,18 +135,18 @@ def test_keys_and_values_take_time() -> None:
     network = load_workload("bitnet_2b4t_decode")[1]
     core = load_config(CONFIGS / "lut_core.yaml")
     behind = OffChip(kind="lpddr4x", gb_s=17, efficiency=0.85)
-    found = one(core, network, behind=behind)
+    result = one(core, network, behind=behind)
     moved = network.weights * 2 / 8 + network.kv_moved  # two bits a weight, int8 activations
-    assert found["latency_ms"] == pytest.approx(moved / 14.45e6, rel=0.001)
-    assert found["floor_share"] == pytest.approx(1, rel=0.001)
-    assert found["tokens_per_s"] == pytest.approx(1000 / found["latency_ms"])
+    assert result["latency_ms"] == pytest.approx(moved / 14.45e6, rel=0.001)
+    assert result["floor_share"] == pytest.approx(1, rel=0.001)
+    assert result["tokens_per_s"] == pytest.approx(1000 / result["latency_ms"])
     off_chip = moved * 8 * 7.4e-12
-    assert found["j_per_token"] == pytest.approx(found["energy_mj"] * 1e-3 + off_chip)
+    assert result["j_per_token"] == pytest.approx(result["energy_mj"] * 1e-3 + off_chip)
     held = behind.model_copy(update={"ports": Ports(kv_cache="on_chip")})
     without = one(core, network, behind=held)
     assert without["gb_s_used"] * without["latency_ms"] == pytest.approx(network.weights / 4e6)
     twice = one(core, network.with_context(1025), behind=behind)
-    cached = (twice["latency_ms"] - found["latency_ms"]) * 14.45e6
+    cached = (twice["latency_ms"] - result["latency_ms"]) * 14.45e6
     assert cached == pytest.approx(network.kv_moved)
 
 
@@ -182,16 +182,16 @@ def test_a_memory_makes_nothing_faster(
     plain = flattened(which.resolved())
     numbers = np.array([gb_s, 10 * gb_s, 1e6])
     fixed = {**plain, "target.memory.efficiency": share}
-    found = evaluate(
+    result = evaluate(
         which.family, fixed, {"target.memory.gb_s": numbers}, "nangate45", {"w": sizes}
     )
     alone = evaluate(which.family, plain, {}, "nangate45", {"w": sizes})
-    base, times = alone["latency_ms(w)"][0], found["latency_ms(w)"]
+    base, times = alone["latency_ms(w)"][0], result["latency_ms(w)"]
     assert (times >= base * (1 - 1e-12)).all()
     assert times[0] >= times[1] >= times[2]
     assert times[2] == pytest.approx(base, rel=0.05)
-    assert (found["floor_share(w)"] <= 1 + 1e-9).all()
-    assert (found["gb_s_used(w)"] <= numbers * share * (1 + 1e-9)).all()
+    assert (result["floor_share(w)"] <= 1 + 1e-9).all()
+    assert (result["gb_s_used(w)"] <= numbers * share * (1 + 1e-9)).all()
 
 
 def test_without_limit_the_time_is_that_of_the_cycles() -> None:
@@ -204,8 +204,8 @@ def test_without_limit_the_time_is_that_of_the_cycles() -> None:
         # As good as no limit: what is left is rounding.
         behind = {**plain, "target.memory.gb_s": 1e6, "target.memory.ports.kv_cache": "on_chip"}
         alone = evaluate(config.family, plain, {}, "nangate45", {"w": network})
-        found = evaluate(config.family, behind, {}, "nangate45", {"w": network})
-        assert found["latency_ms(w)"][0] == alone["latency_ms(w)"][0]
+        result = evaluate(config.family, behind, {}, "nangate45", {"w": network})
+        assert result["latency_ms(w)"][0] == alone["latency_ms(w)"][0]
 
 
 def test_many_points_are_as_each_alone() -> None:
@@ -276,8 +276,8 @@ def test_the_energy_of_ddr4_follows_from_its_currents() -> None:
     standby = idd3n * active_ns + idd2n * (row_ns - active_ns)
     activation = 1.2 * (idd0 * row_ns - standby) / 8192
     burst = 1.2 * idd4 * 4 * cycle_ns / 64
-    found = memory_kinds()["ddr4"].energy_pj_per_bit
-    assert found == pytest.approx(activation + burst, abs=5e-4)
+    result = memory_kinds()["ddr4"].energy_pj_per_bit
+    assert result == pytest.approx(activation + burst, abs=5e-4)
 
 
 def test_an_unknown_energy_is_said() -> None:
@@ -438,10 +438,10 @@ def test_sweeps_over_memories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         Path("s.yaml").write_text(SWEEP % (memory, network) + "keep: all\n")
         command = ["sweep", "--config", "s.yaml", "--output", "out", "--force", "--jobs", "1"]
         assert main(command) == 0
-        found = parquet.read_table("out/results.parquet").to_pylist()
-        assert len(found) == points
-        assert all(row["tokens_per_s(w)"] > 0 for row in found)
-    times = [row["latency_ms(w)"] for row in found if row["array.rows"] == 4]
+        result = parquet.read_table("out/results.parquet").to_pylist()
+        assert len(result) == points
+        assert all(row["tokens_per_s(w)"] > 0 for row in result)
+    times = [row["latency_ms(w)"] for row in result if row["array.rows"] == 4]
     assert times == sorted(times, reverse=True)
     Path("s.yaml").write_text(SWEEP % ("{}", network) + "keep: all\n")
     assert main(["sweep", "--config", "s.yaml", "--output", "out", "--force", "--jobs", "1"]) == 0

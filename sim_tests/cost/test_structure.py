@@ -108,13 +108,13 @@ def test_a_memory_has_its_size_and_ports() -> None:
     design = structured(
         m, {"at": at, "data": data, "enable": enable}, {"x": read.data, "y": other.data}
     )
-    [found] = [memory for module in design.modules.values() for memory in module.memories]
-    assert (found.width, found.depth) == (12, 40)
-    [wrote] = found.writes
+    [result] = [memory for module in design.modules.values() for memory in module.memories]
+    assert (result.width, result.depth) == (12, 40)
+    [wrote] = result.writes
     assert [len(wrote.address), len(wrote.data), len(wrote.enable)] == [6, 12, 12]
     assert len(set(wrote.enable)) == 1
-    assert sorted(port.clocked for port in found.reads) == [False, True]
-    assert {len(port.data) for port in found.reads} == {12}
+    assert sorted(port.clocked for port in result.reads) == [False, True]
+    assert {len(port.data) for port in result.reads} == {12}
 
 
 class Leaf(Block):

@@ -41,16 +41,16 @@ def counted(
 
 
 def test_an_adder_is_as_wide_as_its_result() -> None:
-    found = counted(lambda m, a, b, y: m.d.comb.__iadd__(y.eq(a + b)))
-    assert found["adder_bit"] == 9
+    result = counted(lambda m, a, b, y: m.d.comb.__iadd__(y.eq(a + b)))
+    assert result["adder_bit"] == 9
     # The highest bits are not made if nothing uses them.
     assert counted(lambda m, a, b, y: m.d.comb.__iadd__(y.eq(a + b)), out=5)["adder_bit"] == 5
 
 
 def test_constant_operands_cost_less() -> None:
-    found = counted(lambda m, a, b, y: m.d.comb.__iadd__(y.eq(a + Const(3, 8))))
-    assert "adder_bit" not in found
-    assert found["increment_bit"] > 0
+    result = counted(lambda m, a, b, y: m.d.comb.__iadd__(y.eq(a + Const(3, 8))))
+    assert "adder_bit" not in result
+    assert result["increment_bit"] > 0
     assert not counted(lambda m, a, b, y: m.d.comb.__iadd__(y.eq(a & 0)))
     masked = counted(lambda m, a, b, y: m.d.comb.__iadd__(y.eq(Mux(b[0], a, 0))))
     assert "mux_bit" not in masked
@@ -61,9 +61,9 @@ def test_a_sum_of_several_numbers_has_one_adder() -> None:
     def build(m: Module, a: Signal, b: Signal, y: Signal) -> None:
         m.d.comb += y.eq(a[:4] + a[4:] + b[:4] + b[4:])
 
-    found = counted(build)
-    assert found["adder_bit"] <= 7
-    assert found["sum_bit"] >= 4
+    result = counted(build)
+    assert result["adder_bit"] <= 7
+    assert result["sum_bit"] >= 4
 
 
 def test_products_are_booth_digits_or_rows() -> None:
@@ -95,15 +95,15 @@ def test_a_shifter_chooses_where_it_does_not_clear() -> None:
         m.d.comb += y.eq(a << b[:2].as_unsigned())
 
     # Distances of 4, 2 and 1 let zeros into as many of eight bits.
-    found = counted(logical, out=8)
-    assert (found["mux_bit"], found["mask_bit"]) == (4 + 6 + 7, 4 + 2 + 1)
+    result = counted(logical, out=8)
+    assert (result["mux_bit"], result["mask_bit"]) == (4 + 6 + 7, 4 + 2 + 1)
     # Copies of the sign are not chosen between.
-    found = counted(arithmetic, out=8)
-    assert found["mux_bit"] == 7 + 7 + 7
-    assert "mask_bit" not in found
+    result = counted(arithmetic, out=8)
+    assert result["mux_bit"] == 7 + 7 + 7
+    assert "mask_bit" not in result
     # To the left, only what is left of the word is made.
-    found = counted(left, out=4)
-    assert (found["mux_bit"], found["mask_bit"]) == (2 + 3, 2 + 1)
+    result = counted(left, out=4)
+    assert (result["mux_bit"], result["mask_bit"]) == (2 + 3, 2 + 1)
 
 
 def test_numbers_without_sign_end_where_their_bits_do() -> None:
@@ -122,8 +122,8 @@ def test_registers_count_with_enable_and_reset() -> None:
         m.d.sync += kept.eq(b)
         m.d.comb += y.eq(Cat(held[:6], kept))
 
-    found = counted(build)
-    assert (found["register_bit"], found["enable_bit"], found["reset_bit"]) == (9, 6, 3)
+    result = counted(build)
+    assert (result["register_bit"], result["enable_bit"], result["reset_bit"]) == (9, 6, 3)
 
 
 def test_what_no_instance_needs_is_not_counted() -> None:
@@ -169,28 +169,28 @@ def test_paths_to_what_nothing_needs_do_not_limit() -> None:
     m.d.comb += [product.eq(held[0] * held[1]), y.eq(kept)]
     m.d.sync += [held[0].eq(a), held[1].eq(b), kept.eq(product)]
     design = structured(m, {"a": a, "b": b}, {"y": y})
-    found = Timer(design.pruned(), USUAL).limiting()
+    result = Timer(design.pruned(), USUAL).limiting()
     whole = Timer(design, USUAL).limiting()
-    assert found is not None
+    assert result is not None
     assert whole is not None
-    assert found.steps["multiplier_bit"] == 3
+    assert result.steps["multiplier_bit"] == 3
     assert whole.steps["multiplier_bit"] == 30
     assert totals(design.pruned()) == totals(design)
 
 
 def test_engines_have_area_and_power() -> None:
     core = parse_config((CONFIGS / "gemm_stream.yaml").read_text(), "core.yaml")
-    found = estimate_of(core, TECH, workloads={"w": [(64, 64, 64)]})
-    metrics = found["metrics"]
+    result = estimate_of(core, TECH, workloads={"w": [(64, 64, 64)]})
+    metrics = result["metrics"]
     assert metrics["area_mm2"] > 0
     assert metrics["power_w"] > 0
     assert metrics["energy_mj(w)"] > 0
-    parts = found["breakdown"]
+    parts = result["breakdown"]
     assert sum(part["area_um2"] for part in parts) == pytest.approx(metrics["area_mm2"] * 1e6)
     assert parts == sorted(parts, key=lambda part: -part["area_um2"])
     assert {"pe_19", "control"} <= {part["part"] for part in parts}
-    assert found["costs_of"] == STRUCTURE
-    assert found["notes"] == []
+    assert result["costs_of"] == STRUCTURE
+    assert result["notes"] == []
 
 
 STRUCTURAL = [
@@ -220,10 +220,10 @@ def test_a_closed_form_that_fails_takes_no_other_figure_away(
     # A technology whose structures have prices but no delays.
     monkeypatch.setattr(CachedAnalysis, "limiting_path", lambda *arguments: None)
     monkeypatch.setattr(costed, "fmax_mhz", broken)
-    found = estimate_of(load_config(CONFIGS / "systolic.yaml"), TECH)
-    assert found["metrics"]["area_mm2"] > 0
-    assert found["metrics"]["fmax_mhz"] is None
-    assert found["notes"] == ["Fmax: no such path"]
+    result = estimate_of(load_config(CONFIGS / "systolic.yaml"), TECH)
+    assert result["metrics"]["area_mm2"] > 0
+    assert result["metrics"]["fmax_mhz"] is None
+    assert result["notes"] == ["Fmax: no such path"]
 
 
 def test_one_odd_design_does_not_shift_the_costs() -> None:
@@ -235,24 +235,24 @@ def test_one_odd_design_does_not_shift_the_costs() -> None:
 
 
 def test_calibration_designs_are_legal_and_of_every_family() -> None:
-    found = structural.designs()
-    assert {config.family for config in found} >= set(draws.alone())
-    assert len({config.digest for config in found}) == len(found)
+    result = structural.designs()
+    assert {config.family for config in result} >= set(draws.alone())
+    assert len({config.digest for config in result}) == len(result)
 
 
 def test_held_out_designs_are_of_a_size_and_repeatable() -> None:
     names, most = draws.alone(), 10_000.0
-    found = held_out.draw(11, 2 * len(names), most, names=names)
+    result = held_out.draw(11, 2 * len(names), most, names=names)
     # Of each family whichever others are drawn, and in turn, but for those of which no small one
     # was drawn.
     last = names[-2:]
-    first = [config for config in found if config.family in last][:2]
+    first = [config for config in result if config.family in last][:2]
     assert held_out.draw(11, 2, most, names=last) == first
     assert held_out.draw(12, 2, most, names=last) != first
-    assert {config.family for config in found} == set(names)
+    assert {config.family for config in result} == set(names)
     assert all(
         0 < held_out.size(design_of(config).netlist, config.memories.registers_below) <= most
-        for config in found
+        for config in result
     )
 
 

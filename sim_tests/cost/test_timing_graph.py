@@ -34,20 +34,20 @@ NS = {kind: 1 + index / 64 for index, kind in enumerate(STEPS)} | {"fanout": 0.0
 
 
 def limiting(m: Module, inputs: dict[str, Signal], outputs: dict[str, Signal]) -> LimitingPath:
-    found = Timer(structured(m, inputs, outputs), NS).limiting()
-    assert found is not None
-    assert found.period_ns == pytest.approx(sum(NS[k] * n for k, n in found.steps.items()))
-    return found
+    result = Timer(structured(m, inputs, outputs), NS).limiting()
+    assert result is not None
+    assert result.period_ns == pytest.approx(sum(NS[k] * n for k, n in result.steps.items()))
+    return result
 
 
 def registered(m: Module, *signals: Signal) -> list[Signal]:
     """Return registers of signals."""
-    found = []
+    result = []
     for number, signal in enumerate(signals):
         held = Signal(signal.shape(), name=f"held_{number}", reset_less=True)
         m.d.sync += held.eq(signal)
-        found.append(held)
-    return found
+        result.append(held)
+    return result
 
 
 def steps_of(path: LimitingPath) -> dict[str, object]:
@@ -59,16 +59,16 @@ def test_a_carry_crosses_an_adder() -> None:
     a, b, y = Signal(8), Signal(8), Signal(8)
     x, w = registered(m, a, b)
     m.d.sync += y.eq(x + w)
-    found = limiting(m, {"a": a, "b": b}, {"y": y})
+    result = limiting(m, {"a": a, "b": b}, {"y": y})
     # The reset of the sum is a gate before its register.
-    assert steps_of(found) == {
+    assert steps_of(result) == {
         "register": 1,
         "gate": 1,
         "adder": 1,
         "adder_level": 3,
         "adder_bit": 7,
     }
-    assert (found.start, found.end) == ("held_0", "y")
+    assert (result.start, result.end) == ("held_0", "y")
 
 
 def test_high_bits_that_arrive_late_do_not_wait_for_low_ones() -> None:
@@ -77,12 +77,12 @@ def test_high_bits_that_arrive_late_do_not_wait_for_low_ones() -> None:
     (x,) = registered(m, a)
     late = x[8:] ^ x[:8]
     m.d.sync += y.eq(Cat(Const(0, 8), late) + x)
-    found = limiting(m, {"a": a}, {"y": y})
+    result = limiting(m, {"a": a}, {"y": y})
     # From the first late bit there are seven to cross; from the early ones fifteen.
     late_ns = NS["xor"] + NS["adder_level"] * 3 + NS["adder_bit"] * 7
     early_ns = NS["adder_level"] * 4 + NS["adder_bit"] * 15
     assert early_ns > late_ns
-    assert found.steps.get("xor", 0) == 0
+    assert result.steps.get("xor", 0) == 0
 
 
 def test_adders_of_which_one_feeds_the_next_are_one_sum() -> None:
@@ -90,9 +90,9 @@ def test_adders_of_which_one_feeds_the_next_are_one_sum() -> None:
     a, y = Signal(8), Signal(11, reset_less=True)
     x = registered(m, *(a ^ n for n in range(4)))
     m.d.sync += y.eq(x[0] + x[1] + x[2] + x[3])
-    found = limiting(m, {"a": a}, {"y": y})
-    assert found.steps["adder"] == 1
-    assert found.steps["compress"] == 2
+    result = limiting(m, {"a": a}, {"y": y})
+    assert result.steps["adder"] == 1
+    assert result.steps["compress"] == 2
 
 
 def test_a_late_term_is_near_the_end_of_a_tree() -> None:
@@ -100,9 +100,9 @@ def test_a_late_term_is_near_the_end_of_a_tree() -> None:
     a, b, y = Signal(16), Signal(16), Signal(reset_less=True)
     x, w = registered(m, a, b)
     m.d.sync += y.eq(Cat(x, (x + w)[15]).all())
-    found = limiting(m, {"a": a, "b": b}, {"y": y})
-    assert found.steps["adder"] == 1
-    assert 0 < found.steps["gate"] < 0.2  # not the four levels of sixteen terms that are early
+    result = limiting(m, {"a": a, "b": b}, {"y": y})
+    assert result.steps["adder"] == 1
+    assert 0 < result.steps["gate"] < 0.2  # not the four levels of sixteen terms that are early
 
 
 def test_constants_do_not_arrive() -> None:
@@ -110,8 +110,8 @@ def test_constants_do_not_arrive() -> None:
     a, y = Signal(8), Signal(8, reset_less=True)
     (x,) = registered(m, a)
     m.d.sync += y.eq(Cat(Const(5, 4), Const(0, 4)) + Cat(Const(0, 6), x[:2]))
-    found = limiting(m, {"a": a}, {"y": y})
-    assert found.steps["increment_bit"] == 1  # one operand is constant there
+    result = limiting(m, {"a": a}, {"y": y})
+    assert result.steps["increment_bit"] == 1  # one operand is constant there
 
 
 def test_carries_through_repeated_bits_are_increments() -> None:
@@ -119,8 +119,8 @@ def test_carries_through_repeated_bits_are_increments() -> None:
     a, b, y = Signal(signed(12)), Signal(signed(4)), Signal(12, reset_less=True)
     x, w = registered(m, a, b)
     m.d.sync += y.eq(x + w)
-    found = limiting(m, {"a": a, "b": b}, {"y": y})
-    assert (found.steps["adder_bit"], found.steps["increment_bit"]) == (3, 8)
+    result = limiting(m, {"a": a, "b": b}, {"y": y})
+    assert (result.steps["adder_bit"], result.steps["increment_bit"]) == (3, 8)
     known = {kind: time for kind, time in NS.items() if kind != "increment_bit"}
     assert Costs(known).ns["increment_bit"] == known["adder_bit"]  # of a table without
 
@@ -131,9 +131,9 @@ def test_the_top_of_a_sum_to_which_nothing_of_its_own_is_added_is_an_increment()
     y = Signal(16, reset_less=True)
     x, w, v = registered(m, a, b, c)
     m.d.sync += y.eq(x + w + v)
-    found = limiting(m, {"a": a, "b": b, "c": c}, {"y": y})
-    assert found.steps["increment_bit"] >= 10
-    assert found.steps["adder_bit"] <= 4
+    result = limiting(m, {"a": a, "b": b, "c": c}, {"y": y})
+    assert result.steps["increment_bit"] >= 10
+    assert result.steps["adder_bit"] <= 4
 
 
 def test_reductions_of_first_bits_share_a_chain() -> None:
@@ -141,14 +141,14 @@ def test_reductions_of_first_bits_share_a_chain() -> None:
     a, y = Signal(12), Signal(12, reset_less=True)
     (x,) = registered(m, a)
     m.d.sync += y.eq(Cat(x[: i + 1].all() for i in range(12)))
-    found = limiting(m, {"a": a}, {"y": y})
-    assert (found.steps["gate"], found.steps["increment_bit"]) == (1, 11)
+    result = limiting(m, {"a": a}, {"y": y})
+    assert (result.steps["gate"], result.steps["increment_bit"]) == (1, 11)
     alone, z = Module(), Signal(reset_less=True)
     (x,) = registered(alone, a)
     alone.d.sync += z.eq(x.all())
-    found = limiting(alone, {"a": a}, {"z": z})
-    assert "increment_bit" not in found.steps  # a tree
-    assert found.steps["gate"] == pytest.approx(log2(12))
+    result = limiting(alone, {"a": a}, {"z": z})
+    assert "increment_bit" not in result.steps  # a tree
+    assert result.steps["gate"] == pytest.approx(log2(12))
 
 
 def test_a_long_path_takes_less_than_its_steps_where_the_mapper_makes_it_so() -> None:
@@ -189,28 +189,28 @@ def test_a_select_of_many_bits_is_a_load_for_each() -> None:
     chosen, x, w = registered(m, s, a, b)
     m.d.sync += y.eq(Mux(chosen, x, w))
     design = structured(m, {"s": s, "a": a, "b": b}, {"y": y})
-    found = Timer(design, NS | {"fanout": 1.0}).limiting()
-    assert found is not None
-    assert found.start == "held_0"
-    assert found.steps["fanout"] == spread(64) == log2(64 / LIGHT)
+    result = Timer(design, NS | {"fanout": 1.0}).limiting()
+    assert result is not None
+    assert result.start == "held_0"
+    assert result.steps["fanout"] == spread(64) == log2(64 / LIGHT)
 
 
 def test_ports_arrive_late_and_are_needed_early() -> None:
     m = Module()
     a, y = Signal(8), Signal(8)
     m.d.comb += y.eq(a & a.rotate_left(1))
-    found = Timer(structured(m, {"a": a}, {"y": y}), NS).limiting(0.25)
-    assert found is not None
-    assert (found.start, found.end, found.outside) == ("a", "y", 2)
-    assert found.period_ns == pytest.approx(0.5 + NS["gate"])
+    result = Timer(structured(m, {"a": a}, {"y": y}), NS).limiting(0.25)
+    assert result is not None
+    assert (result.start, result.end, result.outside) == ("a", "y", 2)
+    assert result.period_ns == pytest.approx(0.5 + NS["gate"])
 
 
 def test_a_register_that_an_output_is_named_like_is_no_port() -> None:
     m = Module()
     a, y = Signal(4), Signal(8, reset_less=True)
     m.d.sync += y.eq(y + a)
-    found = limiting(m, {"a": a}, {"y": y})
-    assert (found.start, found.end, found.outside) == ("y", "y", 0)
+    result = limiting(m, {"a": a}, {"y": y})
+    assert (result.start, result.end, result.outside) == ("y", "y", 0)
 
 
 class Increment(Elaboratable):
@@ -247,12 +247,12 @@ def test_a_path_through_modules_is_the_same_as_without_them() -> None:
 @pytest.mark.rotate(4)
 def test_the_limiting_path_of_a_core_is_in_its_verilog(path: Path) -> None:
     config = load_config(path)
-    found = Timer(design_of(config).netlist, NS | {"fanout": 0.1}).limiting(0.1)
-    assert found is not None
-    total = sum((NS | {"fanout": 0.1})[kind] * count for kind, count in found.steps.items())
-    assert found.period_ns == pytest.approx(total + 0.1 * found.outside)
+    result = Timer(design_of(config).netlist, NS | {"fanout": 0.1}).limiting(0.1)
+    assert result is not None
+    total = sum((NS | {"fanout": 0.1})[kind] * count for kind, count in result.steps.items())
+    assert result.period_ns == pytest.approx(total + 0.1 * result.outside)
     verilog = design_of(config).verilog
-    for name in (found.start, found.end):
+    for name in (result.start, result.end):
         *instances, signal = name.split(".")
         assert re.search(rf"\b{re.escape(signal)}\b", verilog)
         assert all(re.search(rf"\b{re.escape(each)} \(", verilog) for each in instances)
@@ -261,12 +261,12 @@ def test_the_limiting_path_of_a_core_is_in_its_verilog(path: Path) -> None:
 @pytest.mark.parametrize("name", ["systolic", "gemm_stream"])
 def test_an_estimate_names_the_path_that_limits_it(name: str) -> None:
     config = load_config(CONFIGS[0].parent / f"{name}.yaml")
-    found = estimate_of(config)
-    path = found["limiting_path"]
-    assert 1000 / path["ns"] == pytest.approx(found["metrics"]["fmax_mhz"], rel=1e-3)
+    result = estimate_of(config)
+    path = result["limiting_path"]
+    assert 1000 / path["ns"] == pytest.approx(result["metrics"]["fmax_mhz"], rel=1e-3)
     assert sum(stage["ns"] for stage in path["stages"]) == pytest.approx(path["ns"], rel=1e-3)
     assert path["start"] != path["end"]
-    assert found["uncertainty"]["fmax_mhz"] > 0
+    assert result["uncertainty"]["fmax_mhz"] > 0
     shown = CliRunner().invoke(cli, ["estimate", "--config", f"configs/{name}.yaml"])
     assert "Fmax is limited by the path from" in shown.output
     assert path["start"] in shown.output
@@ -297,13 +297,13 @@ def test_how_sums_of_steps_bend_is_found() -> None:
         made.append(Timed("", structured(m, {"a": a, "b": b}, {"y": y}), 0.1, 1.0))
     for law in (None, bend):
         measured = [replace(each, delay_ns=each.path(ns, 0.1, law).period_ns) for each in made]
-        found = bend_of(measured)
-        assert (found or {}).get("exponent", 1.0) == (0.7 if law else 1.0)
+        result = bend_of(measured)
+        assert (result or {}).get("exponent", 1.0) == (0.7 if law else 1.0)
 
 
 @pytest.mark.rotate(4)
 def test_the_table_of_a_technology_says_how_wrong_it_is_elsewhere() -> None:
-    found = []
+    result = []
     for path in CONFIGS[:6]:
         design = design_of(load_config(path)).netlist
         limit = Timer(design, {kind: 0.05 * usual for kind, usual in USUAL.items()}).limiting(0.1)
@@ -311,10 +311,10 @@ def test_the_table_of_a_technology_says_how_wrong_it_is_elsewhere() -> None:
         mapped = SimpleNamespace(
             timing=Timing(limit.period_ns, limit.start, limit.end), clock_ps=500.0
         )
-        found.append(Measured(path.stem, design, cast("Mapped", mapped)))
-    timing = table("nangate45", found)
+        result.append(Measured(path.stem, design, cast("Mapped", mapped)))
+    timing = table("nangate45", result)
     assert timing["outside"] == 0.2  # of 500 ps, which is what the delays were made with
     assert timing["ns"].keys() == STEPS.keys()
-    assert timing["provenance"]["held_out"]["designs"] == len(found)
+    assert timing["provenance"]["held_out"]["designs"] == len(result)
     assert 0 <= timing["provenance"]["held_out"]["mape"] <= timing["uncertainty"] < 0.3
     assert table("nangate45", []) == {}

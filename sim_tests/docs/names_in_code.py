@@ -26,13 +26,13 @@ def modules() -> Iterator[str]:
 def naming(names: Iterable[str]) -> dict[str, set[str]]:
     """Return the modules in which each name stands as a whole word."""
     patterns = {name: re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])") for name in names}
-    found: dict[str, set[str]] = defaultdict(set)
+    result: dict[str, set[str]] = defaultdict(set)
     for module in modules():
         texts = "\n".join(_texts(ast.parse((ROOT / module).read_text(encoding="utf-8"))))
         for name, pattern in patterns.items():
             if pattern.search(texts):
-                found[name].add(module)
-    return found
+                result[name].add(module)
+    return result
 
 
 def _texts(tree: ast.AST) -> Iterator[str]:

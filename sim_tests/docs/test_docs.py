@@ -58,43 +58,43 @@ class Block:
         """What to run and what that prints, an empty text if anything."""
         if self.language == "sh":
             return [("\n".join(self.lines), "")]
-        found: list[tuple[str, list[str]]] = []
+        result: list[tuple[str, list[str]]] = []
         open_line = False
         for line in self.lines:
             if line.startswith("$ "):
-                found.append((line[2:], []))
-            elif not found:
+                result.append((line[2:], []))
+            elif not result:
                 raise ValueError(f"line {self.line}: a console block begins with `$ command`")
-            elif open_line or (line.startswith("> ") and not found[-1][1]):
-                command = found[-1][0]
-                found[-1] = (f"{command}\n{line.removeprefix('> ')}", [])
+            elif open_line or (line.startswith("> ") and not result[-1][1]):
+                command = result[-1][0]
+                result[-1] = (f"{command}\n{line.removeprefix('> ')}", [])
             else:
-                found[-1][1].append(line)
-            open_line = not found[-1][1] and line.endswith("\\")
-        return [(command, "\n".join(output).strip("\n")) for command, output in found]
+                result[-1][1].append(line)
+            open_line = not result[-1][1] and line.endswith("\\")
+        return [(command, "\n".join(output).strip("\n")) for command, output in result]
 
 
 def blocks(text: str) -> list[Block]:
     """Return the fenced blocks of a Markdown text."""
-    found: list[Block] = []
+    result: list[Block] = []
     fence, indent, mark = "", 0, ("", "")
     for number, line in enumerate(text.splitlines(), 1):
         if fence:
             if line.strip() == fence:
                 fence = ""
             else:
-                found[-1].lines.append(line[min(indent, len(line) - len(line.lstrip())) :])
+                result[-1].lines.append(line[min(indent, len(line) - len(line.lstrip())) :])
         elif match := _FENCE.fullmatch(line):
             fence, indent = match["ticks"], len(match["indent"])
-            found.append(Block(match["language"], number + 1, [], *mark))
+            result.append(Block(match["language"], number + 1, [], *mark))
             mark = ("", "")
         elif match := _MARK.fullmatch(line.strip()):
             mark = (match[1], match[2])
         elif line.strip():
             mark = ("", "")
     if fence:
-        raise ValueError(f"the block at line {found[-1].line} does not end")
-    return found
+        raise ValueError(f"the block at line {result[-1].line} does not end")
+    return result
 
 
 def environment() -> dict[str, str]:

@@ -89,10 +89,10 @@ def test_a_broken_package_is_named(
 ) -> None:
     points = [EntryPoint("bad", value, families.ENTRY_POINTS)]
     monkeypatch.setattr("hwgen.plugins.entry_points", lambda group: points)
-    found = families.families.__wrapped__()
-    assert list(found) == ["bad"]  # only what is asked for is imported
+    result = families.families.__wrapped__()
+    assert list(result) == ["bad"]  # only what is asked for is imported
     with pytest.raises(InputError, match=message):
-        found["bad"]
+        result["bad"]
 
 
 def test_two_packages_cannot_share_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,8 +151,8 @@ def test_it_runs_a_users_matrices(hwgen: Hwgen, tmp_path: Path) -> None:
 
 def test_it_has_an_estimate_without_a_line_of_its_own(hwgen: Hwgen, tmp_path: Path) -> None:
     core = configuration(tmp_path)
-    found = json.loads(hwgen("estimate", "--config", core, "--gemm", "4,8,4", "--json").stdout)
-    assert found["costs_of"] == "structure"
+    result = json.loads(hwgen("estimate", "--config", core, "--gemm", "4,8,4", "--json").stdout)
+    assert result["costs_of"] == "structure"
     for metric in ("area_mm2", "power_w", "tops_per_w", "energy_mj(4x8x4)"):
-        assert found["metrics"][metric] > 0
-    assert "adder" in {part["part"].split("_")[0] for part in found["breakdown"]}
+        assert result["metrics"][metric] > 0
+    assert "adder" in {part["part"].split("_")[0] for part in result["breakdown"]}

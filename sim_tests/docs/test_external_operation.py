@@ -35,9 +35,9 @@ def test_it_runs_and_its_manifest_names_the_operation(hwgen: Hwgen, tmp_path: Pa
     operand = ["--operand", f"x={tmp_path / 'x.npy'}", "--output", sums]
     done = hwgen("run", "--config", core, "--operation", "row_sum", *operand, "--check", "--json")
     assert np.array_equal(np.load(sums), x.sum(axis=1))
-    found = json.loads(done.stdout)
-    assert found["sizes"] == {"rows": 5, "length": 21}
-    assert found["cycles"] == 5 * 6 + 2
+    result = json.loads(done.stdout)
+    assert result["sizes"] == {"rows": 5, "length": 21}
+    assert result["cycles"] == 5 * 6 + 2
     hwgen("build", "--config", core, "--output", tmp_path / "out")
     (operation,) = json.loads((tmp_path / "out" / "core.json").read_text())["operations"]
     assert operation["operands"][0]["shape"] == ["rows", "length"]
@@ -45,12 +45,12 @@ def test_it_runs_and_its_manifest_names_the_operation(hwgen: Hwgen, tmp_path: Pa
 
 def test_it_is_estimated_by_its_jobs(hwgen: Hwgen, tmp_path: Path) -> None:
     job = ["--job", "row_sum:rows=64,length=512", "--json"]
-    found = json.loads(hwgen("estimate", "--config", configuration(tmp_path), *job).stdout)
+    result = json.loads(hwgen("estimate", "--config", configuration(tmp_path), *job).stdout)
     name = "row_sum rows=64,length=512"
-    assert found["metrics"][f"cycles({name})"] == 64 * 128 + 2
-    assert found["certainty"][f"cycles({name})"]["basis"] == "exact"
-    assert found["metrics"][f"energy_mj({name})"] > 0
-    assert found["metrics"]["tops"] > 0
+    assert result["metrics"][f"cycles({name})"] == 64 * 128 + 2
+    assert result["certainty"][f"cycles({name})"]["basis"] == "exact"
+    assert result["metrics"][f"energy_mj({name})"] > 0
+    assert result["metrics"]["tops"] > 0
 
 
 @pytest.mark.parametrize(

@@ -28,13 +28,13 @@ TITLES: dict[type[BaseModel], str] = {
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """Install the page's package, with a cache and a calibration of its own."""
     directory = tmp_path_factory.mktemp("technology")
-    found = Installed.of(PAGE, directory)
-    (found.site / "core.yaml").rename(found.work / "core.yaml")
-    found.variables |= {
+    result = Installed.of(PAGE, directory)
+    (result.site / "core.yaml").rename(result.work / "core.yaml")
+    result.variables |= {
         "HWGEN_CACHE_DIR": str(directory / "cache"),
         "HWGEN_PDK_DIR": str(directory / "none"),
     }
-    return found
+    return result
 
 
 def commands() -> list[list[str]]:
@@ -115,9 +115,9 @@ def test_the_commands_of_the_page(installed: Installed) -> None:
     for command in commands():
         installed.run(*command)
     done = installed.run("estimate", "--config", "core.yaml", "--json")
-    found = json.loads(done.stdout)
-    assert found["calibrated"] is True
-    measured = found["measured"]["figures"]["area_um2"]
+    result = json.loads(done.stdout)
+    assert result["calibrated"] is True
+    measured = result["measured"]["figures"]["area_um2"]
     assert measured["estimated"] == pytest.approx(measured["measured"], rel=0.15)
     table = json.loads((installed.site / "tiny45" / "tiny45.json").read_text())
     assert table["name"] == "tiny45"
@@ -142,10 +142,10 @@ def test_enables_become_cells_where_the_data_file_says_so(
     try:
         without = json.loads(installed.run(*arguments).stdout)
         data.write_text(f"{before}flip_flops: {{enables: true}}\n")
-        found = json.loads(installed.run(*arguments).stdout)
+        result = json.loads(installed.run(*arguments).stdout)
     finally:
         data.write_text(before)
     assert "DFFE" not in without["cells"]
-    assert found["cells"]["DFFE"] > 50
-    assert found["cells"]["DFF"] + found["cells"]["DFFE"] == without["cells"]["DFF"]
-    assert found["area_um2"] < without["area_um2"]
+    assert result["cells"]["DFFE"] > 50
+    assert result["cells"]["DFF"] + result["cells"]["DFFE"] == without["cells"]["DFF"]
+    assert result["area_um2"] < without["area_um2"]

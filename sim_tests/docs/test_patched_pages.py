@@ -32,12 +32,12 @@ PAGES = {
 
 def edits(page: str) -> list[tuple[str, str, str]]:
     """Return the edits of a page: path, passage, and what replaces it."""
-    found = []
+    result = []
     for path, body in _DIFF.findall((DOCS / page).read_text(encoding="utf-8")):
         lines = body.splitlines()
         old, new = ([line[1:] for line in lines if line[:1] in f" {sign}"] for sign in "-+")
-        found.append((path, "\n".join(old) + "\n", "\n".join(new) + "\n"))
-    return found
+        result.append((path, "\n".join(old) + "\n", "\n".join(new) + "\n"))
+    return result
 
 
 def changed_files(page: str) -> set[str]:

@@ -46,8 +46,8 @@ def test_no_failure_of_an_estimate_stops_a_build(
     source.write_text("name: tiny\nfamily: systolic\narray: {rows: 1, cols: 1}\n")
     output = tmp_path / "out"
     assert main(["build", "--config", str(source), "--output", str(output)]) == 0
-    found = json.loads((output / "tiny.json").read_text())["estimate"]
-    assert found["notes"] == ["no estimate: ZeroDivisionError: no such luck"]
-    assert set(found["metrics"].values()) == {None}
+    result = json.loads((output / "tiny.json").read_text())["estimate"]
+    assert result["notes"] == ["no estimate: ZeroDivisionError: no such luck"]
+    assert set(result["metrics"].values()) == {None}
     assert "warning: no estimate: ZeroDivisionError: no such luck" in capsys.readouterr().err
     assert (output / "tiny.v").stat().st_size > 0

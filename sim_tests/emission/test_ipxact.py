@@ -76,9 +76,9 @@ def test_elements_are_those_of_the_standard_in_its_order(config: Any) -> None:
         order = ORDER.get(tag(element))
         if order is None:
             continue
-        known, found = order.split(), [tag(child) for child in element]
-        assert [known.index(name) for name in found] == sorted(known.index(n) for n in found)
-        assert set(known) - set(found) <= OPTIONAL, f"{tag(element)} has {found}"
+        known, result = order.split(), [tag(child) for child in element]
+        assert [known.index(name) for name in result] == sorted(known.index(n) for n in result)
+        assert set(known) - set(result) <= OPTIONAL, f"{tag(element)} has {result}"
     for element in root.iter():
         assert (
             len(element)
@@ -111,8 +111,8 @@ def test_references_lead_somewhere(config: Any) -> None:
         ("addressSpaceRef", "addressSpaces/addressSpace"),
     ):
         names = texts(root, f"{target}/name")
-        found = [str(e.get(reference)) for e in root.iterfind(f".//{reference}", space)]
-        assert sorted(found) == sorted(names)
+        result = [str(e.get(reference)) for e in root.iterfind(f".//{reference}", space)]
+        assert sorted(result) == sorted(names)
     assert set(texts(root, ".//fileSetRef/localName")) <= set(texts(root, "fileSets/fileSet/name"))
     interfaces = texts(root, "busInterfaces/busInterface/name")
     clocked = texts(root, ".//parameter[name='ASSOCIATED_BUSIF']/value")[0].split(":")

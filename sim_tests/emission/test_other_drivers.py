@@ -83,8 +83,8 @@ class List(ctypes.Structure):
 @pytest.fixture(scope="module")
 def lists(tmp_path_factory: pytest.TempPathFactory) -> Registers:
     config = small_engine()
-    found = library(config, list_driver(config), tmp_path_factory.mktemp("lists"))
-    return Registers(config.name, list_registers(config), found)
+    result = library(config, list_driver(config), tmp_path_factory.mktemp("lists"))
+    return Registers(config.name, list_registers(config), result)
 
 
 def test_lists_are_started_as_they_should(lists: Registers) -> None:
@@ -209,11 +209,11 @@ def random_job(config: StreamEngineConfig, rng: np.random.Generator) -> StreamJo
 
 def described(config: StreamEngineConfig, job: StreamJob) -> Any:
     """Return a job as the driver takes it."""
-    found = job_type(config)(after=job.after)
+    result = job_type(config)(after=job.after)
     for name, beat in job.commands.items():
         words = np.frombuffer(beat, "<u4")
         for index, word in enumerate(words):
-            getattr(found, name)[index] = int(word)
+            getattr(result, name)[index] = int(word)
     for name, place in job.places.items():
         values = (
             place.address,
@@ -225,15 +225,15 @@ def described(config: StreamEngineConfig, job: StreamJob) -> Any:
         )
         rows = CRegion(*values)
         pages = CPages(rows, place.table, place.skip, place.last)
-        setattr(found, name, pages if name in config.paged else rows)
-    return found
+        setattr(result, name, pages if name in config.paged else rows)
+    return result
 
 
 @pytest.mark.parametrize("variant", ["integers", "heads", "pages"])
 def test_jobs_of_stream_engines(variant: str, tmp_path: Path) -> None:
     config = stream_config(variant)
-    found = library(config, stream_driver(config), tmp_path)
-    engine = Registers(config.name, config.registers, found)
+    result = library(config, stream_driver(config), tmp_path)
+    engine = Registers(config.name, config.registers, result)
     engine.values |= {"STATUS": config.queue << 8, "QUEUE": config.queue}
     engine.values |= {"ID": config.job_interface.magic, "LAYOUT": 1}
     assert engine.call("probe") == 0

@@ -484,9 +484,9 @@ def test_cycles_and_traffic(shipped: EngineHost) -> None:
         (16, 16, 16), (64, 64, 64), (128, 512, 256), (1, 512, 1024), (1, 300, 1001), (7, 333, 79),
         (469, 103, 31), (143, 50, 353), (5, 2, 494), (32, 429, 195), (1, 60, 233), (1, 1, 1),
     ):  # fmt: skip
-        found, job = counted(shipped, size)
-        assert found["BUSY"] == job_cycles(job.plan, Places.of(job.regions)), size
-        moved = (found["READS"] + found["WRITES"]) * config.memory_bytes
+        result, job = counted(shipped, size)
+        assert result["BUSY"] == job_cycles(job.plan, Places.of(job.regions)), size
+        moved = (result["READS"] + result["WRITES"]) * config.memory_bytes
         if size[1] % config.memory_bytes == size[2] % config.memory_bytes == 0:
             assert moved == job.plan.traffic.total, size  # no beat is filled in part
 
@@ -519,8 +519,8 @@ def test_a_job_reads_what_the_one_before_wrote(shipped: EngineHost) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(4 * 3600)
 def test_layers_of_transformers(shipped_for_many: EngineHost, size: tuple[int, int, int]) -> None:
-    found, job = counted(shipped_for_many, size)
-    assert found["BUSY"] == job_cycles(job.plan, Places.of(job.regions))
+    result, job = counted(shipped_for_many, size)
+    assert result["BUSY"] == job_cycles(job.plan, Places.of(job.regions))
 
 
 # -- tests of the tests ---------------------------------------------------------------------------

@@ -54,11 +54,11 @@ def timed(
     world = World.make(config, rng, jobs=4)
     world.image[SCRATCH : SCRATCH + SCRATCH_BYTES] = bytes(SCRATCH_BYTES)  # as the trace has it
     registers = [0] * config.lists.registers
-    found: list[tuple[int, ListTiming]] = []
+    result: list[tuple[int, ListTiming]] = []
     with Model(compiled(values), seed=seed, read_latency=1, write_latency=1) as model:
         engine = ListHost(config, model)
         model.map(0, SIZE)
-        while len(found) < lists:
+        while len(result) < lists:
             data = draw(world, rng, int(rng.integers(4, 40)))
             if not jobs and any(code in JOBS for code in data[::BYTES]):
                 continue
@@ -81,14 +81,14 @@ def timed(
             timing = timed_list(config, events)
             assert timing.least <= cycles <= timing.most, listing(data, list(config.units))
             assert timing.least <= timing.cycles <= timing.most
-            found.append((cycles, timing))
-    return found
+            result.append((cycles, timing))
+    return result
 
 
 def test_bounds_of_random_lists() -> None:
     """Drawn anew with each commit; units of several kinds, one line or two, all at once or not."""
-    found = timed(MIXED, 40, commit_seed())
-    errors = [abs(timing.cycles / cycles - 1) for cycles, timing in found]
+    result = timed(MIXED, 40, commit_seed())
+    errors = [abs(timing.cycles / cycles - 1) for cycles, timing in result]
     assert max(errors) < 0.15
     assert np.mean(errors) < 0.05
 

@@ -149,7 +149,7 @@ class Tokens:
         """Return results of all steps by the golden model of the core alone."""
         core = config().units["heads"].compute
         operation = select_operation(core, "attention")
-        found = []
+        result = []
         for token in range(PREFILL, STEPS):
             operands = {
                 "query": self.query[token][None, :, None],
@@ -158,15 +158,15 @@ class Tokens:
                 "value": self.value[None, : token + 1],
             }
             given = operation.check_scalars({})
-            found.append(operate(core, operation, operands, given)["output"].reshape(GROUP, ROW))
-        return np.stack(found)
+            result.append(operate(core, operation, operands, given)["output"].reshape(GROUP, ROW))
+        return np.stack(result)
 
     def check(self, memory: bytes) -> None:
         """Compare results and the cache with what they should be."""
         first = OUT + PREFILL * 2 * GROUP * ROW
         size = (STEPS - PREFILL) * 2 * GROUP * ROW
-        found = np.frombuffer(memory[first : first + size], "<i2").reshape(-1, GROUP, ROW)
-        assert np.array_equal(found, self.expected())
+        result = np.frombuffer(memory[first : first + size], "<i2").reshape(-1, GROUP, ROW)
+        assert np.array_equal(result, self.expected())
         for token in range(STEPS):
             for array, address in zip((self.key, self.value), self.rows(token), strict=True):
                 assert memory[address : address + ROW] == array[token].tobytes()

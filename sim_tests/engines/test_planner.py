@@ -47,10 +47,10 @@ TEXTS = {**ENGINES, "large": LARGE, "records": RECORDS}
 
 def engines() -> dict[str, GemmStreamConfig]:
     """Return configurations by name: all shapes of engines."""
-    found: dict[str, Any] = {name: parse_config(HEAD + text) for name, text in TEXTS.items()}
+    result: dict[str, Any] = {name: parse_config(HEAD + text) for name, text in TEXTS.items()}
     for values in CONFIGS:
-        found[values["name"]] = GemmStreamConfig.model_validate(values)
-    return found
+        result[values["name"]] = GemmStreamConfig.model_validate(values)
+    return result
 
 
 def sizes(config: GemmStreamConfig, rng: np.random.Generator, count: int) -> Iterator[list[int]]:
@@ -93,10 +93,10 @@ def differences(config: GemmStreamConfig, library: ctypes.CDLL, count: int) -> I
 
 @pytest.fixture
 def compiler() -> str:
-    found = shutil.which("cc")
-    if found is None:
+    result = shutil.which("cc")
+    if result is None:
         pytest.skip("no C compiler is installed")
-    return found
+    return result
 
 
 @pytest.mark.parametrize("name", engines())

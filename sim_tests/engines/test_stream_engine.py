@@ -200,9 +200,9 @@ def test_beats_of_pages_are_those_where_they_lie() -> None:
         beats = sum(-(-(start + size) // width) - start // width for start, size in spans)
         bursts = sum(-(-(start + size) // piece) - start // piece for start, size in spans[:-1])
         bursts += -(-(table + 4 * count) // width) - table // width
-        found = placed(config, job.held(), "KEY")
-        assert found[0] == beats
-        assert bursts <= found[1] <= bursts + count
+        result = placed(config, job.held(), "KEY")
+        assert result[0] == beats
+        assert bursts <= result[1] <= bursts + count
 
 
 @pytest.mark.long
@@ -214,9 +214,9 @@ def test_cycles_of_long_rows_are_those_of_core_or_memory() -> None:
         ("softmax", {"x": x}, 1.02),
         ("add", {"x": x, "y": y}, 1.02),
     ):
-        found = run_operation(design_of(config), select_operation(config, name), operands, {})
-        assert found.expected.least is not None
-        assert found.expected.least <= found.cycles <= most * found.expected.number
+        result = run_operation(design_of(config), select_operation(config, name), operands, {})
+        assert result.expected.least is not None
+        assert result.expected.least <= result.cycles <= most * result.expected.number
 
 
 @pytest.mark.long
@@ -226,12 +226,12 @@ def test_pages_of_a_cache_cost_few_cycles() -> None:
     spec = JobSpec("attention", (("kv_heads", 2), ("group", 3), ("queries", 1), ("keys", 512),
                                  ("elements", 64)))  # fmt: skip
     operation, operands, scalars = draw_operands(config.compute, spec, np.random.default_rng(1))
-    found = [
+    result = [
         run_on_engine(design_of(config), operation, operands, scalars, pages=pages, timeout=300)
         for pages in (0, 32)
     ]
-    assert np.array_equal(found[0][0]["output"], found[1][0]["output"])
-    assert found[1][1] <= 1.02 * found[0][1]
+    assert np.array_equal(result[0][0]["output"], result[1][0]["output"])
+    assert result[1][1] <= 1.02 * result[0][1]
 
 
 MUTATIONS = (

@@ -179,9 +179,9 @@ def test_golden_is_the_product_and_then_the_block(name: str) -> None:
     for job in settings_of(config):
         columns = columns_of(job, 7, config, rng)
         expected = apply(job, config.result, golden(plain, a, w), columns)
-        found = golden(config, a, w, job, columns)
-        assert found.dtype == expected.dtype
-        assert found.tobytes() == expected.tobytes()
+        result = golden(config, a, w, job, columns)
+        assert result.dtype == expected.dtype
+        assert result.tobytes() == expected.tobytes()
 
 
 def test_jobs_that_do_not_fit_are_refused() -> None:
@@ -261,13 +261,13 @@ def test_cycles_are_exact_and_costs_known(name: str) -> None:
     config = config_of(name)
     sizes = [(5, 9, 7), (1, 1, 1), (20, 30, 11)]
     workloads = {"w": sizes}
-    found = estimate(config, "nangate45", 500, workloads)
-    metrics = found["metrics"]
+    result = estimate(config, "nangate45", 500, workloads)
+    metrics = result["metrics"]
     assert metrics["cycles(w)"] == cycles_of(config, sizes)
     clock = min(500, metrics["fmax_mhz"] or 500)
     bits = sum(port.lanes * port.lane_width for port in config.ports)
     assert metrics["bandwidth_gb_s"] == pytest.approx(bits / 8 * clock * 1e-3)
-    part = next(part for part in found["breakdown"] if part["part"] == "post-processing")
+    part = next(part for part in result["breakdown"] if part["part"] == "post-processing")
     assert 0 < part["area_um2"] < 1e6 * metrics["area_mm2"]
 
 
@@ -277,9 +277,9 @@ def test_sizes_of_cores_with_post_processing_vary() -> None:
     fixed = flattened(config.resolved())
     del fixed["array.rows"]
     workloads = {"w": [(8, 8, 8)]}
-    found = evaluate("systolic", fixed, {"array.rows": np.array([2, 4])}, "nangate45", workloads)
-    assert found["valid"].all()
-    assert found["cycles(w)"][1] == cycles(config, 8, 8, 8)
+    result = evaluate("systolic", fixed, {"array.rows": np.array([2, 4])}, "nangate45", workloads)
+    assert result["valid"].all()
+    assert result["cycles(w)"][1] == cycles(config, 8, 8, 8)
 
 
 # -- hwgen run -------------------------------------------------------------------------------------
@@ -322,9 +322,9 @@ def test_core_and_engine_give_the_same(files: Path) -> None:
     expected = apply(job, config_of("os").result, product, columns)
     for config, engine in (("core", "fast"), ("core", "cocotb"), ("engine", "fast")):
         assert run(f"{config}.yaml", "--post", "post.yaml", "--engine", engine, "--check") == 0
-        found = np.load("c.npy")
-        assert found.dtype == np.int8
-        assert np.array_equal(found, expected)
+        result = np.load("c.npy")
+        assert result.dtype == np.int8
+        assert np.array_equal(result, expected)
     Path("post.json").write_text(
         '{"output": "int8", "multiplier": 3, "shift": [1, 2, 9], "maximum": 50}', encoding="utf-8"
     )

@@ -128,15 +128,15 @@ def compare(
             model.store(0, bytes(world.image))
             engine.begin(data, registers, limit)
             assert model.wait(LIMIT), listing(data, list(config.units))
-            found = engine.outcome()
+            result = engine.outcome()
             text = listing(data, list(config.units))
-            assert found == expected, text
+            assert result == expected, text
             now = model.load(0, SIZE)
             right = now == np.frombuffer(image, np.uint8)
-            if found.state != "done":  # jobs that were under way may have written or not
+            if result.state != "done":  # jobs that were under way may have written or not
                 right |= (now == np.frombuffer(world.image, np.uint8)) & results
             assert right.all(), text
-            ended[found.state] += 1
+            ended[result.state] += 1
     return ended
 
 
@@ -221,9 +221,9 @@ def test_a_job_that_fails(small: tuple[World, Path], broken: int) -> None:
         model.fault(address, 1, "SLVERR")
         engine = started(world, model, program)
         assert model.wait(LIMIT)
-        found = engine.outcome()
+        result = engine.outcome()
         index = list(world.config.units).index(unit)
-        assert (found.state, found.index, found.unit) == ("unit_failed", places[broken], index)
+        assert (result.state, result.index, result.unit) == ("unit_failed", places[broken], index)
         sound = Program(list(world.config.units), 8)
         jobs_of(world, sound, [job for job in order if job != (unit, number)])
         sound.halt()
@@ -311,8 +311,8 @@ def test_lists_that_cannot_run(small: tuple[World, Path]) -> None:
         for data, address, limit, state, index in cases:
             engine.begin(data, [0] * 8, limit, address)
             assert model.wait(LIMIT)
-            found = engine.outcome()
-            assert (found.state, found.index) == (state, index)
+            result = engine.outcome()
+            assert (result.state, result.index) == (state, index)
         engine.begin(endless.encode(), [0] * 8, 0)
         for name in ("START", "LIST_LENGTH", "R1_LOW"):
             with pytest.raises(BusError):

@@ -240,8 +240,8 @@ def test_golden_units_compute_attention(ternary: bool) -> None:
         steps = layer.number(memory, "result_steps", np.float32, 1)
         result = layer.number(memory, "result", np.int8, QUERIES) * steps * layer.output_step
     others = (layer.number(memory, name, BF16, QUERIES) for name in ("gated", "added"))
-    for found, wanted in zip((result, *others), layer.real(), strict=True):
-        assert cosine(found, wanted) > 0.999
+    for actual, wanted in zip((result, *others), layer.real(), strict=True):
+        assert cosine(actual, wanted) > 0.999
 
 
 def test_an_engine_without_a_unit_says_so() -> None:

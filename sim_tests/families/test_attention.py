@@ -221,9 +221,9 @@ def test_jobs_are_the_whole(
         parts.append(wide.reshape(-1, out.lanes))
     beats = out.pack(np.concatenate(parts))
     assert len(beats) == plan.output_beats == len(list(plan.output_last()))
-    found = plan.unpack(beats)["output"]
-    assert found.shape == wanted.shape
-    assert found.tobytes() == wanted.tobytes(), "also where it is no number"
+    result = plan.unpack(beats)["output"]
+    assert result.shape == wanted.shape
+    assert result.tobytes() == wanted.tobytes(), "also where it is no number"
     index = (heads - 1, group - 1, queries - 1, config.head - 1)
     beat = out.unpack(beats[plan.locate("output", index)][None])[0]
     assert beat[(config.head - 1) % out.lanes].tobytes() == wanted[index].tobytes()
@@ -245,12 +245,12 @@ def reals(seed: int, keys: int = 200) -> list[np.ndarray]:
     """Return queries, keys and values, tokens of different sizes among them and one of zeros."""
     rng = np.random.default_rng(seed)
     shapes = ((2, 3, 9, 64), (2, keys, 64), (2, keys, 64))
-    found = [
+    result = [
         rng.standard_normal(s) * np.exp(0.5 * rng.standard_normal((*s[:-1], 1))) for s in shapes
     ]
-    for array in found:
+    for array in result:
         array[..., 3, :] = 0
-    return found
+    return result
 
 
 @pytest.mark.parametrize(("scales", "cosine"), [("token", 0.9995), ("none", 0.999)])
@@ -405,9 +405,9 @@ def test_a_weight_of_one_times_the_largest_scale(bits: int) -> None:
         "value_scale": np.arange(SCALE.max - 3, SCALE.max + 1, dtype=np.uint16)[None],
     }
     operation = select_operation(config, "attention")
-    found = run_operation(design_of(config), operation, arrays, {}).results["output"]
+    result = run_operation(design_of(config), operation, arrays, {}).results["output"]
     given = operation.check_scalars({})
-    assert np.array_equal(found, operate(config, operation, arrays, given)["output"])
+    assert np.array_equal(result, operate(config, operation, arrays, given)["output"])
 
 
 MUTATIONS = [

@@ -54,15 +54,15 @@ def test_as_many_products_as_published(
 ) -> None:
     """The published lane counts of exact schemes with signed factors of these widths."""
     for ports, wanted in zip(PORTS.values(), lanes, strict=True):
-        found = packed(activation, weight, ports, "exact")
-        assert (found.lanes if found else 1) == wanted
+        result = packed(activation, weight, ports, "exact")
+        assert (result.lanes if result else 1) == wanted
 
 
 def unpack_products(layout: PackedProducts, x: np.ndarray, w: np.ndarray) -> np.ndarray:
     """Return what products are taken for, from the packed product and the low bits alone."""
     packed_weights = sum(w[:, lane] << at for lane, at in enumerate(layout.offsets))
     product, known = x * packed_weights, layout.low_bits
-    found, below = [], np.zeros_like(x)
+    result, below = [], np.zeros_like(x)
     for lane, at in enumerate(layout.offsets):
         value, above = product >> at, np.zeros_like(x)
         if lane < layout.lanes - 1:
@@ -71,9 +71,9 @@ def unpack_products(layout: PackedProducts, x: np.ndarray, w: np.ndarray) -> np.
             if known and min(least for least, _ in layout.borrowed) < 0:
                 above -= (above >> (known - 1)) << known
             value = (value & ((1 << layout.spacing) - 1)) + (above << layout.spacing)
-        found.append(value - below if layout.exact else value)
+        result.append(value - below if layout.exact else value)
         below = above
-    return np.stack(found, axis=1)
+    return np.stack(result, axis=1)
 
 
 @pytest.mark.parametrize("packing", ["exact", "over"])
@@ -94,16 +94,16 @@ def test_products_are_told_apart(packing: Any, ports: tuple[int, int]) -> None:
                 x[number] = (a.min, a.max)[ends[0]]
                 weights[number, ::2] = (w.min, w.max)[ends[1]]
                 weights[number, 1::2] = (w.min, w.max)[ends[2]]
-            found = unpack_products(layout, x, weights) - x[:, None] * weights
+            result = unpack_products(layout, x, weights) - x[:, None] * weights
             low, high = layout.error
-            assert low <= found.min() <= found.max() <= high
+            assert low <= result.min() <= result.max() <= high
             if packing == "exact":
                 assert low == high == 0
                 continue
             # The bound is that of every lane at its extreme, and errors come near it.
-            assert max(found.max(), -found.min()) >= max(high, -low) // 2
+            assert max(result.max(), -result.min()) >= max(high, -low) // 2
             total = layout.dot(x[None, :40], weights[:40])
-            assert np.array_equal(total[0], (found + x[:, None] * weights)[:40].sum(axis=0))
+            assert np.array_equal(total[0], (result + x[:, None] * weights)[:40].sum(axis=0))
     assert seen > 20
 
 
@@ -131,11 +131,11 @@ def test_packed_sums_are_told_apart(seed: int, activation: str, weight: str) -> 
         total = after
     count = layout.count(terms, width)
     for lane, at in enumerate(layout.offsets):
-        found = total >> at
+        result = total >> at
         if lane < layout.lanes - 1:
             assert count.min <= counts[lane + 1] <= count.max
-            found = (found & ((1 << layout.spacing) - 1)) + (counts[lane + 1] << layout.spacing)
-        assert found - counts[lane] == int((x * weights[:, lane]).sum())
+            result = (result & ((1 << layout.spacing) - 1)) + (counts[lane + 1] << layout.spacing)
+        assert result - counts[lane] == int((x * weights[:, lane]).sum())
 
 
 # -- cores -----------------------------------------------------------------------------------------
@@ -259,11 +259,11 @@ def test_unpacked_configurations_do_not_know_packing() -> None:
 def test_estimates_know_the_blocks(technology: str) -> None:
     text = "name: c\nfamily: broadcast_2d\nweight: ternary\narray: {rows: 3, cols: 7%s}\n"
     text += f"target: {{technology: {technology}}}\n"
-    found = [
+    result = [
         estimate_of(parse_config(text % packing))["metrics"]["dsps"]
         for packing in ("", ", packing: exact", ", packing: over")
     ]
-    assert found == [0, 3 * 3, 3 * 2]
+    assert result == [0, 3 * 3, 3 * 2]
 
 
 @pytest.mark.long

@@ -93,13 +93,13 @@ def configuration(name: str, values: dict[str, Any]) -> SpatialConfig:
 def with_accumulator(family_name: str, data: dict[str, Any], overflow: str) -> SpatialConfig:
     """Return a configuration whose accumulator is exact, or overflows often in a way."""
     model: Any = family(family_name).params_class
-    found: SpatialConfig = model.model_validate(data)
+    result: SpatialConfig = model.model_validate(data)
     if overflow != "exact":
         # Narrow, in a format that the operands allow.
-        exact = found.product
+        exact = result.product
         narrow = f"{'' if exact.signed else 'u'}int{exact.width + 2}"
-        found = model.model_validate({**data, "accumulator": narrow, "overflow": overflow})
-    return found
+        result = model.model_validate({**data, "accumulator": narrow, "overflow": overflow})
+    return result
 
 
 COVERING = Covering("cover", AXES, configuration, every=10, legal=legal)

@@ -86,9 +86,9 @@ def test_formats_follow_one_another_on_the_same_hardware(tmp_path: Path) -> None
     image, _ = run_stream(own, program, jobs, blocks, 100_000, tmp_path, timeout=300)
     at = 0
     for plan, wanted in zip(plans, expected, strict=True):
-        found = plan.unpack_outputs(image[at : at + plan.output_beats])
+        result = plan.unpack_outputs(image[at : at + plan.output_beats])
         at += plan.output_beats
-        np.testing.assert_array_equal(found.view(np.uint32), wanted.view(np.uint32))
+        np.testing.assert_array_equal(result.view(np.uint32), wanted.view(np.uint32))
 
 
 def test_the_hardware_does_not_depend_on_the_format() -> None:

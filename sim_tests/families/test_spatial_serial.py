@@ -87,10 +87,10 @@ def configuration(name: str, values: dict[str, Any]) -> SpatialConfig:
 
 
 def small(**array: Any) -> SpatialConfig:
-    found: SpatialConfig = CubeConfig.model_validate(
+    result: SpatialConfig = CubeConfig.model_validate(
         {"name": "s", "array": {"rows": 3, "cols": 2, "depth": 8, "pe": "serial_group", **array}}
     )
-    return found
+    return result
 
 
 def activations(pattern: str, shape: tuple[int, int]) -> np.ndarray:

@@ -156,10 +156,10 @@ def test_golden_is_the_contract(config: TernaryLutConfig) -> None:
     size = (3, 2 * config.terms + 1, 3)
     for kind in OPERANDS:
         a, w = operands(config, size, kind, rng)
-        found, expected = golden(config, a, w), reference(config, a, w)
-        assert found.dtype == config.result.dtype
-        wrong = differences(found, expected)
-        assert not len(wrong), (kind, wrong[0], found[tuple(wrong[0])], expected[tuple(wrong[0])])
+        result, expected = golden(config, a, w), reference(config, a, w)
+        assert result.dtype == config.result.dtype
+        wrong = differences(result, expected)
+        assert not len(wrong), (kind, wrong[0], result[tuple(wrong[0])], expected[tuple(wrong[0])])
 
 
 @pytest.mark.parametrize("name", ["fp16", "bf16", "fp8_e4m3", "fp8_e5m2"])
@@ -204,8 +204,8 @@ def test_infinities_and_nans_make_a_row_nan() -> None:
     w = np.array([[1, 0, -1], [0, 1, 1]], np.int8)
     for value in (np.inf, -np.inf, np.nan):
         a = np.array([[1, 2], [1, value], [2, 2]], np.float16)
-        found = golden(config, a, w)
-        assert np.isnan(found).tolist() == [[False] * 3, [True] * 3, [False] * 3]
+        result = golden(config, a, w)
+        assert np.isnan(result).tolist() == [[False] * 3, [True] * 3, [False] * 3]
 
 
 # -- blocks ----------------------------------------------------------------------------------------
@@ -235,8 +235,8 @@ def test_align(name: str, fraction_bits: int, tmp_path: Path) -> None:
     legal = exponent >= exponents(fmt, bits)
     bits, exponent = bits[legal], exponent[legal]
     block = Bytes(Align(fmt, fraction_bits))
-    found = run_block(block, {"i": bits, "exponent": exponent.astype(np.uint8)}, tmp_path)["o"]
-    signed = found.view(f"i{found.itemsize}").astype(np.int64)
+    result = run_block(block, {"i": bits, "exponent": exponent.astype(np.uint8)}, tmp_path)["o"]
+    signed = result.view(f"i{result.itemsize}").astype(np.int64)
     assert np.array_equal(signed, aligned(fmt, bits, exponent, fraction_bits))
 
 
@@ -305,8 +305,8 @@ def test_scaled_to_float(
         "exponent": exponent.astype(np.uint8),
         "special": special.astype(np.uint8),
     }
-    found = run_block(Bytes(block), inputs, tmp_path, latency=stages, stalls=stages, lanes=8)["o"]
-    assert np.array_equal(found, expected)
+    result = run_block(Bytes(block), inputs, tmp_path, latency=stages, stalls=stages, lanes=8)["o"]
+    assert np.array_equal(result, expected)
 
 
 @pytest.mark.parametrize("name", ["fp16", "fp8_e4m3"])
@@ -320,10 +320,10 @@ def test_largest_exponent(name: str, tmp_path: Path) -> None:
     bits[0], bits[1] = 0, fmt.sign_mask
     bits[2], bits[3] = fmt.nan, fmt.overflow | fmt.sign_mask
     block = Bytes(LargestExponent(fmt, lanes))
-    found = run_block(block, {"i": np.ascontiguousarray(bits).view(np.uint64).ravel()}, tmp_path)
+    result = run_block(block, {"i": np.ascontiguousarray(bits).view(np.uint64).ravel()}, tmp_path)
     finite = np.isfinite(fmt.to_float64(bits)).all(axis=1)
-    assert np.array_equal(found["special"] == 0, finite)
-    assert np.array_equal(found["exponent"][finite], exponents(fmt, bits).max(axis=1)[finite])
+    assert np.array_equal(result["special"] == 0, finite)
+    assert np.array_equal(result["exponent"][finite], exponents(fmt, bits).max(axis=1)[finite])
 
 
 def test_what_cannot_be_converted_or_aligned() -> None:
@@ -357,8 +357,8 @@ def test_extreme_exponents() -> None:
 
 def test_no_floating_point_adder_but_the_accumulators() -> None:
     text = design_of(sized(array={"group_size": 3})).verilog
-    found = re.findall(r"^ *(?:module )?(sized_add_\w+) ?\w*\b", text, re.M)
-    assert found == ["sized_add_fp32_0"] * 2  # the module, and one in the column
+    result = re.findall(r"^ *(?:module )?(sized_add_\w+) ?\w*\b", text, re.M)
+    assert result == ["sized_add_fp32_0"] * 2  # the module, and one in the column
 
 
 # -- mutations -------------------------------------------------------------------------------------

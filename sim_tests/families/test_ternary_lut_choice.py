@@ -44,19 +44,19 @@ def test_the_structure_is_that_of_the_technology(technology: str) -> None:
 
 @pytest.mark.parametrize("activation", ["int8", "fp16"])
 def test_a_faster_clock_takes_more_registers(activation: str) -> None:
-    found = []
+    result = []
     for clock in (20, 150, 300, 400):
         config = configuration(
             f"activation: {activation}\narray: {{tables: 8, group_size: 2, fetch_ports: 2}}\n"
             f"pipeline: {{table: auto, reduce: auto, accumulate: auto}}\n"
             f"target: {{clock_mhz: {clock}}}"
         )
-        found.append((config.pipeline.table, config.pipeline.reduce, config.pipeline.accumulate))
+        result.append((config.pipeline.table, config.pipeline.reduce, config.pipeline.accumulate))
     assert all(
-        a <= b for one, two in itertools.pairwise(found) for a, b in zip(one, two, strict=True)
+        a <= b for one, two in itertools.pairwise(result) for a, b in zip(one, two, strict=True)
     )
-    assert found[0] == (1, 0, 0)
-    assert found[-1] > found[0] or activation == "int8"
+    assert result[0] == (1, 0, 0)
+    assert result[-1] > result[0] or activation == "int8"
 
 
 def test_as_few_registers_as_will_do() -> None:
@@ -154,8 +154,8 @@ def evaluate_choices(core: str, technology: str, clocks: Iterable[float]) -> tup
             assert float(told[1]) < clock
             refused += 1
             continue
-        found = estimate_of(config)
-        assert found["meets_clock"], f"{text}: {found['metrics']['fmax_mhz']}"
+        result = estimate_of(config)
+        assert result["meets_clock"], f"{text}: {result['metrics']['fmax_mhz']}"
         met += 1
     return met, refused
 
@@ -175,10 +175,10 @@ def test_the_memories_of_a_choice_are_those_of_the_estimate() -> None:
     config = configuration(core)
     limit = limit_of(config)
     assert limit is not None
-    found = estimate_of(config, clock_mhz=limit.clock_mhz * (1 - 1e-9))
-    assert [memory["form"] for memory in found["memories"]] == ["macros"]
-    assert found["meets_clock"]
-    assert found["metrics"]["fmax_mhz"] == pytest.approx(limit.clock_mhz, rel=1e-6)
+    result = estimate_of(config, clock_mhz=limit.clock_mhz * (1 - 1e-9))
+    assert [memory["form"] for memory in result["memories"]] == ["macros"]
+    assert result["meets_clock"]
+    assert result["metrics"]["fmax_mhz"] == pytest.approx(limit.clock_mhz, rel=1e-6)
     registers = estimate_of(config, clock_mhz=limit.clock_mhz, made_of="registers")
     assert registers["metrics"]["fmax_mhz"] != pytest.approx(limit.clock_mhz, rel=1e-3)
 
@@ -189,8 +189,8 @@ def test_many_choices_meet_their_clocks_by_the_estimate() -> None:
     for _ in range(15):
         core = automatic(draw)
         for technology in CELLS:
-            found = evaluate_choices(core, technology, CLOCKS)
-            met, refused = met + found[0], refused + found[1]
+            result = evaluate_choices(core, technology, CLOCKS)
+            met, refused = met + result[0], refused + result[1]
     assert met + refused >= 300
     assert met > 100
     assert refused > 20

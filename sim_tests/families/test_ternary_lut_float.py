@@ -115,13 +115,13 @@ def reference(config: TernaryLutConfig, a: np.ndarray, w: np.ndarray) -> np.ndar
 
     def group(x: list[Any], weights: list[int]) -> Any:
         """From the first non-zero weight to the last, with the first one's sign outside."""
-        found = [(value, weight) for value, weight in zip(x, weights, strict=True) if weight]
+        result = [(value, weight) for value, weight in zip(x, weights, strict=True) if weight]
         if config.array.method == "multiply":
             return x[0] * scalar(weights[0])
-        if not found:
+        if not result:
             return scalar(0)
-        total, sign = found[0]
-        for value, weight in found[1:]:
+        total, sign = result[0]
+        for value, weight in result[1:]:
             total = total + (value if weight == sign else -value)
         return total if sign > 0 else -total
 
@@ -155,11 +155,11 @@ def test_golden_adds_in_the_order_of_the_contract(config: TernaryLutConfig) -> N
         a, w = operands(config, size, kind, rng)
         with np.errstate(all="ignore"):
             expected = reference(config, a, w)
-        found = golden(config, a, w)
-        assert found.dtype == config.result.dtype
+        result = golden(config, a, w)
+        assert result.dtype == config.result.dtype
         bits = config.result.encode(expected)  # every NaN is the canonical one
-        wrong = differences(found, config.result.decode(bits))
-        assert not len(wrong), (kind, wrong[0], found[tuple(wrong[0])], expected[tuple(wrong[0])])
+        wrong = differences(result, config.result.decode(bits))
+        assert not len(wrong), (kind, wrong[0], result[tuple(wrong[0])], expected[tuple(wrong[0])])
 
 
 def test_golden_does_not_depend_on_the_block_size(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,9 +188,9 @@ def test_zeros_infinities_and_nans(method: str) -> None:
     for weight, expected in ((1, [0.0, np.inf, -np.inf, np.nan]), (0, [0.0, zero, zero, np.nan])):
         if weight == 0 and method != "multiply":
             expected[-1] = 0.0  # an activation that is not selected does not matter
-        found = golden(config, a, np.array([[weight]], np.int8))
+        result = golden(config, a, np.array([[weight]], np.int8))
         canonical = np.array(expected, np.float32)[:, None]
-        assert not len(differences(found, canonical)), (weight, found, expected)
+        assert not len(differences(result, canonical)), (weight, result, expected)
 
 
 @pytest.mark.parametrize("name", ["fp16", "bf16", "fp8_e4m3"])
@@ -206,8 +206,8 @@ def test_wider_arrays_of_exact_values_are_accepted(name: str) -> None:
 
 def test_the_covering_set_is_complete() -> None:
     for name in ("fp16", "bf16"):
-        found = {c.pipeline.reduce for c in CONFIGS if c.activation.name == name}
-        assert found == {0, 1, 2, 4}
+        result = {c.pipeline.reduce for c in CONFIGS if c.activation.name == name}
+        assert result == {0, 1, 2, 4}
     sizes = {c.array.group_size for c in CONFIGS if c.array.method == "lut"}
     assert sizes == {1, 2, 3, 4, 5}
 

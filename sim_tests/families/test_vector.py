@@ -170,20 +170,20 @@ def test_golden_follows_the_formulas(name: str) -> None:
         ).astype(np.float32)
         for tensor in operation.operands
     }
-    found = operate(config, operation, operands, {})["result"]
+    actual = operate(config, operation, operands, {})["result"]
     wanted = exact(config, **operands)[name]
-    assert np.abs(found - wanted).max() < 4e-4 * max(1.0, np.abs(wanted).max())
+    assert np.abs(actual - wanted).max() < 4e-4 * max(1.0, np.abs(wanted).max())
 
 
 def test_quantise_and_argmax_follow_the_formulas() -> None:
     config = vector(input="fp32", output="int8", array={"operations": ["quantise", "argmax"]})
     x = np.random.default_rng(5).standard_normal((20, 33)).astype(np.float32)
-    found = operate(config, select_operation(config, "quantise"), {"x": x}, {})
+    actual = operate(config, select_operation(config, "quantise"), {"x": x}, {})
     largest = np.abs(x).max(axis=1)
-    assert np.allclose(found["scales"], largest / 127, rtol=1e-6)
-    assert (np.abs(found["result"]).max(axis=1) == 127).all()
-    error = np.abs(found["result"] * found["scales"][:, None] - x)
-    assert (error <= 0.55 * found["scales"][:, None]).all()
+    assert np.allclose(actual["scales"], largest / 127, rtol=1e-6)
+    assert (np.abs(actual["result"]).max(axis=1) == 127).all()
+    error = np.abs(actual["result"] * actual["scales"][:, None] - x)
+    assert (error <= 0.55 * actual["scales"][:, None]).all()
     positions = operate(config, select_operation(config, "argmax"), {"x": x}, {})["positions"]
     assert np.array_equal(positions, x.argmax(axis=1))
 
@@ -197,10 +197,10 @@ def test_blocks_are_turned_before_they_are_quantised(size: int) -> None:
     while len(matrix) < size:
         matrix = np.kron(matrix, [[1, 1], [1, -1]])
     turned = (x.astype(float).reshape(-1, size) @ matrix).reshape(x.shape)
-    found = operate(config, select_operation(config, "hadamard_quantise"), {"x": x}, {})
-    assert np.allclose(found["scales"], np.abs(turned).max(axis=1) / 127, rtol=1e-6)
-    error = np.abs(found["result"] * found["scales"][:, None] - turned)
-    assert (error <= 0.55 * found["scales"][:, None]).all()
+    actual = operate(config, select_operation(config, "hadamard_quantise"), {"x": x}, {})
+    assert np.allclose(actual["scales"], np.abs(turned).max(axis=1) / 127, rtol=1e-6)
+    error = np.abs(actual["result"] * actual["scales"][:, None] - turned)
+    assert (error <= 0.55 * actual["scales"][:, None]).all()
     alone = vector(input="fp32", output="int8", array={"operations": ["quantise"]})
     plain = [operate(c, select_operation(c, "quantise"), {"x": x}, {}) for c in (config, alone)]
     for name, array_found in plain[0].items():
@@ -242,12 +242,12 @@ def test_softmax_in_one_pass_is_within_its_bound(fmt: str) -> None:
             if fmt.startswith("int"):
                 x = np.clip(np.rint(x), config.input.min, config.input.max)
             x = x.astype(config.input.dtype)
-            found = operate(config, select_operation(config, "softmax"), {"x": x}, {})["result"]
+            actual = operate(config, select_operation(config, "softmax"), {"x": x}, {})["result"]
             wide = x.astype(np.longdouble)
             powers = np.exp(wide - wide.max(axis=1, keepdims=True))
             wanted = powers / powers.sum(axis=1, keepdims=True)
             room = bound["result_relative"] * wanted + bound["result_absolute"]
-            assert (np.abs(found - wanted) <= room).all()
+            assert (np.abs(actual - wanted) <= room).all()
 
 
 @pytest.mark.parametrize("softmax", ["two_pass", "online"])
@@ -265,11 +265,11 @@ def test_special_rows(softmax: str) -> None:
     assert positions.tolist() == [0, 1, 0, 0]
     config = vector(input="fp32", output="int8", array={"operations": ["quantise"]})
     x = np.array([[0, 0, 0], [nan, 1, 2], [inf, 1, -1]], np.float32)
-    found = operate(config, select_operation(config, "quantise"), {"x": x}, {})
-    assert not found["result"].any()
-    assert found["scales"][0] == 0
-    assert np.isnan(found["scales"][1])
-    assert np.isinf(found["scales"][2])
+    actual = operate(config, select_operation(config, "quantise"), {"x": x}, {})
+    assert not actual["result"].any()
+    assert actual["scales"][0] == 0
+    assert np.isnan(actual["scales"][1])
+    assert np.isinf(actual["scales"][2])
 
 
 # -- configurations ------------------------------------------------------------------------------
@@ -302,8 +302,8 @@ def test_operands_that_do_not_fit_are_refused() -> None:
 
 @pytest.mark.long
 def test_held_out_designs_can_be_drawn() -> None:
-    found = draw(7, 2, 20_000, names=("vector",))
-    assert {config.family for config in found} == {"vector"}
+    result = draw(7, 2, 20_000, names=("vector",))
+    assert {config.family for config in result} == {"vector"}
 
 
 @pytest.mark.parametrize("lanes", [1, 16, 64])
@@ -354,9 +354,9 @@ def test_commands_that_cannot_be_carried_out_are_answered() -> None:
         program = compile_stream(design_of(config), cycles=100)
         image, _ = run_stream(config, program, bad, bad.pack(operands), 500, work, timeout=60)
     assert (image[: len(bad.commands)] == 0xFF).all()
-    found = good.unpack(image[len(bad.commands) :])["result"]
+    actual = good.unpack(image[len(bad.commands) :])["result"]
     wanted = operate(config, operation, operands, {})["result"]
-    assert np.array_equal(found.view("u2"), wanted.view("u2"))
+    assert np.array_equal(actual.view("u2"), wanted.view("u2"))
 
 
 @pytest.mark.slow
@@ -371,9 +371,9 @@ def test_rows_that_are_no_whole_blocks_are_answered() -> None:
         program = compile_stream(design_of(config), cycles=100)
         image, _ = run_stream(config, program, bad, bad.pack(operands), 500, work, timeout=60)
     assert (image[: len(bad.commands)] == 0xFF).all()
-    found = good.unpack(image[len(bad.commands) :])
+    result = good.unpack(image[len(bad.commands) :])
     wanted = operate(config, operation, operands, {})
-    assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
+    assert all(np.array_equal(result[name], wanted[name]) for name in wanted)
 
 
 @pytest.mark.slow
@@ -382,10 +382,10 @@ def test_a_run_of_an_operation() -> None:
     operation, operands, scalars = draw_operands(
         config, JobSpec("rms_norm", (("rows", 40), ("length", 9))), np.random.default_rng(2)
     )
-    found = run_operation(design_of(config), operation, operands, scalars)
+    actual = run_operation(design_of(config), operation, operands, scalars)
     wanted = operate(config, operation, operands, scalars)
-    assert np.array_equal(found.results["result"].view("u2"), wanted["result"].view("u2"))
-    assert found.cycles == job_cycles(config, operation.name, found.sizes, scalars)
+    assert np.array_equal(actual.results["result"].view("u2"), wanted["result"].view("u2"))
+    assert actual.cycles == job_cycles(config, operation.name, actual.sizes, scalars)
 
 
 MUTATIONS = [

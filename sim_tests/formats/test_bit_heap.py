@@ -41,14 +41,14 @@ def test_saved_carries_are_missing(
     count = sum(map(len, heap))
     bits = data.draw(st.lists(st.integers(0, 1), min_size=count, max_size=count))
     values: dict[int, int] = {}
-    found = evaluate(how, bits, values)
+    result = evaluate(how, bits, values)
     columns = [column for column, _ in how.carries]
     assert sorted(set(columns)) == columns
     assert saved.issuperset(columns)
     weights = [column for column, arrivals in enumerate(heap) for _ in arrivals]
     total = constant + sum(bit << weight for bit, weight in zip(bits, weights, strict=True))
-    found += sum(values[number] << column for column, number in how.carries)
-    assert found % (1 << len(heap)) == total % (1 << len(heap))
+    result += sum(values[number] << column for column, number in how.carries)
+    assert result % (1 << len(heap)) == total % (1 << len(heap))
 
 
 def test_bits_that_come_first_are_added_first() -> None:

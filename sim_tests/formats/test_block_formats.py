@@ -77,23 +77,23 @@ def test_rounding_to_elements(name: str, rounding: Rounding) -> None:
     wanted = [*known, *near, *(x * 3 for x in known)]
     codes = chosen.encode(np.array([float(x) for x in wanted]), rounding)
     for x, code in zip(wanted, codes.tolist(), strict=True):
-        found = Fraction(chosen.values[code])
+        result = Fraction(chosen.values[code])
         if not known[0] <= x <= known[-1]:
-            assert found == (known[0] if x < known[0] else known[-1])
+            assert result == (known[0] if x < known[0] else known[-1])
             continue
         low = max(value for value in known if value <= x)
         high = min(value for value in known if value >= x)
-        assert found in (low, high)
+        assert result in (low, high)
         if rounding == "zero":
-            assert abs(found) == min(abs(low), abs(high)) or low == high
+            assert abs(result) == min(abs(low), abs(high)) or low == high
             continue
-        other = high if found == low else low
-        assert abs(x - found) <= abs(x - other)
-        if abs(x - found) == abs(x - other) and low != high:
+        other = high if result == low else low
+        assert abs(x - result) <= abs(x - other)
+        if abs(x - result) == abs(x - other) and low != high:
             if rounding == "even":
                 assert code % 2 == 0
             else:
-                assert (found == high) == (rounding == "up" or x > 0)
+                assert (result == high) == (rounding == "up" or x > 0)
 
 
 def test_what_is_no_element() -> None:

@@ -79,9 +79,9 @@ def test_statistics(
     if sigma is not None:
         assert normal(INT8, sigma) == pytest.approx(values, abs=6e-3)
     assert statistics("booth4", INT8, values).mean == pytest.approx(booth, abs=6e-4)
-    found = statistics("ent", INT8, values)
-    assert found.mean == pytest.approx(ent, abs=6e-4)
-    assert found.nonzero == pytest.approx(nonzero, abs=6e-4)
+    result = statistics("ent", INT8, values)
+    assert result.mean == pytest.approx(ent, abs=6e-4)
+    assert result.nonzero == pytest.approx(nonzero, abs=6e-4)
 
 
 @settings(max_examples=200, deadline=None)
@@ -151,9 +151,9 @@ def test_encoders(tmp_path: Path) -> None:
     """Encoders give the digits, of all numbers to ten bits, and no line of a digit that is zero."""
     block = Encoders()
     x = np.concatenate([np.arange(1 << 10), patterns(1 << 10, np.random.default_rng(0))])
-    found = run_block(block, {"x": x.astype(np.uint16)}, tmp_path, lanes=1)
+    result = run_block(block, {"x": x.astype(np.uint16)}, tmp_path, lanes=1)
     for encoding, fmt in block.encodings:
-        count, lines = digit_count(fmt), found[f"{encoding}_{fmt}"]
+        count, lines = digit_count(fmt), result[f"{encoding}_{fmt}"]
         one, two, negative = (
             lines[:, None] >> np.arange(i * count, (i + 1) * count) & 1 for i in range(3)
         )
@@ -240,13 +240,13 @@ def products_differ(
     if mutation[0]:
         text, count = re.subn(*mutation, text)
         assert count
-    found = run_block(block, {"x": x, "y": y}, work, verilog=text, lanes=1)
+    result = run_block(block, {"x": x, "y": y}, work, verilog=text, lanes=1)
     for a, w in pairs:
         total = sum(
             a.wrap((x >> shift).astype(np.int64)) * w.wrap((y >> shift).astype(np.int64))
             for shift in (0, 16)
         )
-        if not np.array_equal(found[f"{a}_{w}"].astype(np.int64), total):
+        if not np.array_equal(result[f"{a}_{w}"].astype(np.int64), total):
             return True
     return False
 

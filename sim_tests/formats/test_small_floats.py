@@ -64,8 +64,8 @@ def test_exact_products_through_the_hardware() -> None:
     rng = np.random.default_rng(1)
     a, w = (fmt.random(rng, size) for fmt, size in zip(
         (config.activation, config.weight), ((3, 50), (50, 3)), strict=True))  # fmt: skip
-    found = run_matrices(design_of(config), a.astype(np.float32), w.astype(np.float32)).c
-    assert np.array_equal(found, a.astype(np.float64) @ w.astype(np.float64))
+    result = run_matrices(design_of(config), a.astype(np.float32), w.astype(np.float32)).c
+    assert np.array_equal(result, a.astype(np.float64) @ w.astype(np.float64))
 
 
 def test_sums_are_not_rounded_to_them() -> None:

@@ -38,10 +38,10 @@ INT8 = integer("int8")
 def test_published_cycles_of_a_term(sigma: float | None, cycles: float) -> None:
     """Cycles per int8 term of a long row."""
     values = uniform(INT8) if sigma is None else normal(INT8, sigma, clipped=False)
-    found = sum(expected_passes(statistics("ent", INT8, values), 4096)) / 4096
-    assert found == pytest.approx(cycles, abs=1e-3)
+    result = sum(expected_passes(statistics("ent", INT8, values), 4096)) / 4096
+    assert result == pytest.approx(cycles, abs=1e-3)
     booth = sum(expected_passes(statistics("booth4", INT8, values), 4096)) / 4096
-    assert booth > found
+    assert booth > result
 
 
 @pytest.mark.parametrize(
@@ -81,10 +81,10 @@ def test_random_rows_take_the_expected_time(encoding: Encoding, sigma: float | N
     rng, rows, terms = np.random.default_rng(1), 1024, 130
     probabilities = uniform(INT8) if sigma is None else normal(INT8, sigma)
     values = rng.choice(values_of(INT8), (rows, terms), p=probabilities)
-    found = group_cycles(encoding, values, INT8).sum(axis=-1)
+    result = group_cycles(encoding, values, INT8).sum(axis=-1)
     expected = expected_passes(statistics(encoding, INT8, probabilities), terms)
-    spread = found.std(axis=0) / np.sqrt(len(found))
-    assert np.abs(found.mean(axis=0) - expected).max() < 5 * spread.max()
+    spread = result.std(axis=0) / np.sqrt(len(result))
+    assert np.abs(result.mean(axis=0) - expected).max() < 5 * spread.max()
 
 
 def test_ends_of_the_expectation() -> None:
@@ -129,8 +129,8 @@ def stepped(cycles: np.ndarray, queue: int) -> int:
 def test_rows_that_share_a_queue(queue: int, shape: tuple[int, int, int]) -> None:
     rng = np.random.default_rng(queue)
     cycles = rng.integers(1, GROUP_TERMS + 1, (*shape[:2], 6, shape[2]))
-    found = window_cycles(cycles, queue)
-    assert found.tolist() == [stepped(cycles[:, :, i], queue) for i in range(6)]
+    result = window_cycles(cycles, queue)
+    assert result.tolist() == [stepped(cycles[:, :, i], queue) for i in range(6)]
     if queue > 1:
-        assert (found <= window_cycles(cycles, queue // 2)).all()
-    assert (found >= cycles.sum(axis=(0, 1)).max(axis=-1)).all()
+        assert (result <= window_cycles(cycles, queue // 2)).all()
+    assert (result >= cycles.sum(axis=(0, 1)).max(axis=-1)).all()

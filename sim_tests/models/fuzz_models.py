@@ -63,15 +63,15 @@ def seeds(directory: Path) -> list[tuple[str, bytes, int]]:
     """Return files to mutate: name, contents, and where their data begin."""
     small = replace(Small(), layers=1, width=32, hidden=32, heads=2)
     wide = replace(small, width=256, hidden=256, architecture="bitnet", sub_norms=True)
-    found = []
+    result = []
     for number, one in enumerate(
         (small, replace(wide, weight_type=Ggml.TQ2_0, embedding=Ggml.BF16))
     ):
         path = directory / f"seed{number}.gguf"
         write_gguf(path, one)
         data = path.read_bytes()
-        found.append((path.name, data, data.rindex(b"blk.") + 64))
-    return found
+        result.append((path.name, data, data.rindex(b"blk.") + 64))
+    return result
 
 
 def campaign(directory: Path, files: int, seed: int) -> Counter[str]:

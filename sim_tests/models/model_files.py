@@ -41,25 +41,25 @@ class Small:
 def shapes(small: Small) -> dict[str, tuple[int, ...]]:
     """Return the tensors of a decoder by the names that they have in GGUF."""
     width, hidden, keys = small.width, small.hidden, small.kv_heads * small.elements
-    found: dict[str, tuple[int, ...]] = {"token_embd.weight": (small.vocabulary, width)}
-    found["output_norm.weight"] = (width,)
+    result: dict[str, tuple[int, ...]] = {"token_embd.weight": (small.vocabulary, width)}
+    result["output_norm.weight"] = (width,)
     if not small.tied:
-        found["output.weight"] = (small.vocabulary, width)
+        result["output.weight"] = (small.vocabulary, width)
     for layer in range(small.layers):
         at = f"blk.{layer}"
-        found[f"{at}.attn_norm.weight"] = found[f"{at}.ffn_norm.weight"] = (width,)
+        result[f"{at}.attn_norm.weight"] = result[f"{at}.ffn_norm.weight"] = (width,)
         if small.sub_norms:
-            found[f"{at}.attn_sub_norm.weight"] = (width,)
-            found[f"{at}.ffn_sub_norm.weight"] = (hidden,)
+            result[f"{at}.attn_sub_norm.weight"] = (width,)
+            result[f"{at}.ffn_sub_norm.weight"] = (hidden,)
         for name, rows, columns in (
             ("attn_q", width, width), ("attn_k", keys, width), ("attn_v", keys, width),
             ("attn_output", width, width), ("ffn_gate", hidden, width), ("ffn_up", hidden, width),
             ("ffn_down", width, hidden),
         ):  # fmt: skip
-            found[f"{at}.{name}.weight"] = (rows, columns)
+            result[f"{at}.{name}.weight"] = (rows, columns)
             if small.bias and name in ("attn_q", "attn_k", "attn_v"):
-                found[f"{at}.{name}.bias"] = (rows,)
-    return found
+                result[f"{at}.{name}.bias"] = (rows,)
+    return result
 
 
 def random_blocks(weight_type: Any, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
@@ -133,7 +133,7 @@ def write_gguf(path: Path, small: Small) -> dict[str, Any]:
         writer.add_token_types([3] + [1] * (len(tokens) - 1))
         writer.add_token_merges(merges)
         writer.add_eos_token_id(0)
-    found = {}
+    result = {}
     for name, shape in shapes(small).items():
         weight_type = (
             small.embedding if name.startswith(("token_embd", "output.")) else small.weight_type
@@ -147,9 +147,9 @@ def write_gguf(path: Path, small: Small) -> dict[str, Any]:
             data = random_blocks(weight_type, shape, rng)
         raw = None if data.dtype in (np.float32, np.float16) else weight_type
         writer.add_tensor(name, data, raw_dtype=raw)
-        found[name] = data if raw is None else gguf.quants.dequantize(data, weight_type)
+        result[name] = data if raw is None else gguf.quants.dequantize(data, weight_type)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    return found
+    return result

@@ -49,10 +49,12 @@ def test_all_codes_of_a_type_are_what_the_gguf_package_reads(name: str) -> None:
     for data in (rows, random):
         with np.errstate(all="ignore"):
             expected = gguf.quants.dequantize(data, weight_type)
-        found = mine.rows(data).numbers()  # type: ignore[union-attr]
-        np.testing.assert_array_equal(found, expected)
+        result = mine.rows(data).numbers()  # type: ignore[union-attr]
+        np.testing.assert_array_equal(result, expected)
         usual = np.isfinite(expected)
-        np.testing.assert_array_equal(found[usual].view(np.uint32), expected[usual].view(np.uint32))
+        np.testing.assert_array_equal(
+            result[usual].view(np.uint32), expected[usual].view(np.uint32)
+        )
 
 
 @pytest.mark.parametrize("weight_type", [t.name for t in TYPES.values()])
@@ -231,9 +233,9 @@ def test_the_command_says_what_it_read_and_ends_with_2_otherwise(
     write_gguf(path, Small())
     arguments = ["model", "import", str(path), "--output", str(tmp_path / "out")]
     assert main([*arguments, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["operations"]["gemm"] == 15
-    assert found["macs_per_token"] == 78848
+    result = json.loads(capsys.readouterr().out)
+    assert result["operations"]["gemm"] == 15
+    assert result["macs_per_token"] == 78848
     assert main(arguments) == 0  # it may replace what it wrote
     assert "2 layers: 1 embed, 5 rms_norm" in capsys.readouterr().out
     path.write_bytes(b"GGUF")
@@ -279,14 +281,14 @@ target: {technology: nangate45, clock_mhz: 300, memory: {kind: lpddr4x}}
 
 def test_passes_are_those_of_the_model(tmp_path: Path) -> None:
     model, _ = imported(tmp_path, Small())
-    found = passes_of(model.description, 7, 20)
-    assert (found["prefill"].tokens, found["prefill"].context) == (7, 0)
-    assert (found["decode"].tokens, found["decode"].context) == (1, 20)
+    result = passes_of(model.description, 7, 20)
+    assert (result["prefill"].tokens, result["prefill"].context) == (7, 0)
+    assert (result["decode"].tokens, result["decode"].context) == (1, 20)
     assert kv_bits(model.description) is None
     with pytest.raises(InputError, match="65 positions do not fit"):
         passes_of(model.description, 7, 64)
     metrics = {"latency_ms(decode)": 2.0, "energy_mj(decode)": 5.0, "latency_ms(prefill)": None}
-    fast = speeds(metrics, found)
+    fast = speeds(metrics, result)
     assert fast["decode"]["tokens_per_s"] == 500
     assert fast["decode"]["j_per_token"] == 0.005
     assert fast["prefill"]["tokens_per_s"] is None
@@ -306,11 +308,11 @@ def test_the_estimate_of_a_model_is_that_of_its_products(
 ) -> None:
     arguments, config = estimating(tmp_path)
     assert main([*arguments, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    layers = found["estimate"]["roofline"]["workloads"]["decode"]["layers"]
+    result = json.loads(capsys.readouterr().out)
+    layers = result["estimate"]["roofline"]["workloads"]["decode"]["layers"]
     assert {layer["name"]: layer["size"] for layer in layers}["down"] == [1, 96, 64]
-    cycles = found["estimate"]["metrics"]["cycles(decode)"]
-    decode = found["passes"]["decode"]
+    cycles = result["estimate"]["metrics"]["cycles(decode)"]
+    decode = result["passes"]["decode"]
     assert decode["ms"] >= cycles / 300e3
     assert decode["tokens_per_s"] == pytest.approx(1e3 / decode["ms"])
     assert 0 < decode["floor_share"] <= 1
@@ -348,14 +350,14 @@ def test_the_report_of_a_model_has_its_passes_and_their_rooflines(
     sheet = tmp_path / "sheet.md"
     written = [*arguments, "--memory", "ddr4", "--report", str(sheet)]
     assert main([*written, "--target", "asap7", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    result = json.loads(capsys.readouterr().out)
     text = sheet.read_text()
     passes = text[text.index("## Model") : text.index("## Speed")]
-    assert number(found["passes"]["decode"]["tokens_per_s"]) in passes
+    assert number(result["passes"]["decode"]["tokens_per_s"]) in passes
     assert "Time to the first token" in passes
     assert "asap7, 300 MHz" in text
     for name in ("prefill", "decode"):
-        layers = found["estimate"]["roofline"]["workloads"][name]["layers"]
+        layers = result["estimate"]["roofline"]["workloads"][name]["layers"]
         drawn = (tmp_path / f"sheet.{name}.svg").read_text()
         for layer in layers:
             assert (f"<title>{layer['name']}: " in drawn) == (layer["tops"] is not None)

@@ -62,11 +62,11 @@ def test_c_is_numpy_in_every_bit(function, library: ctypes.CDLL) -> None:
     arguments = [x, *(others[name] for name in names[1:])]
     with np.errstate(all="ignore"):
         wanted = np.asarray(function(*arguments))
-    found = np.empty(len(x))
-    pointers = [ctypes.c_void_p(each.ctypes.data) for each in (*arguments, found)]
+    result = np.empty(len(x))
+    pointers = [ctypes.c_void_p(each.ctypes.data) for each in (*arguments, result)]
     getattr(library, f"all_{name_in_c(function)}")(ctypes.c_size_t(len(x)), *pointers)
-    np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
-    same = np.isnan(wanted) | (found.view(np.int64) == wanted.view(np.int64))
+    np.testing.assert_array_equal(np.isnan(result), np.isnan(wanted))
+    same = np.isnan(wanted) | (result.view(np.int64) == wanted.view(np.int64))
     assert same.all(), x[~same][:8]
 
 

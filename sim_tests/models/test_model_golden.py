@@ -79,7 +79,7 @@ def test_products_are_those_of_the_core_and_of_the_unit_behind_it(
     for rows in (1, 3):
         values = rng.integers(-127, 128, (rows, 96)).astype(np.int8)
         scales = rng.random(rows).astype(np.float32)
-        found = engine.gemm(node, Rows(values, scales))
+        actual = engine.gemm(node, Rows(values, scales))
         groups = model.groups("layers.1.down")
         assert groups is not None
         core = units.core(-127, 127, 96)
@@ -88,7 +88,7 @@ def test_products_are_those_of_the_core_and_of_the_unit_behind_it(
         unit = units.find("dequantise_rows", x="int32", result="fp32")
         columns = np.ascontiguousarray(groups.scales[:, 0])
         wanted = unit({"x": sums, "row_scales": scales, "scales": columns}, scale=1.0)["result"]
-        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(actual, wanted)
 
 
 def test_a_unit_without_scales_of_rows_takes_a_job_for_each_row(
@@ -99,9 +99,9 @@ def test_a_unit_without_scales_of_rows_takes_a_job_for_each_row(
     other.write_text(path.read_text().replace("dequantise_rows", "dequantise"))
     others = [*(load_config(path) for path in UNITS if path.stem != "dequantise")]
     single = GoldenEngine(model, Units([*others, load_config(other)]))
-    found = Run(single).feed(TOKENS[:6], every=True)
+    result = Run(single).feed(TOKENS[:6], every=True)
     wanted = Run(GoldenEngine(model, units)).feed(TOKENS[:6], every=True)
-    assert np.corrcoef(found.reshape(-1), wanted.reshape(-1))[0, 1] > 0.9999
+    assert np.corrcoef(result.reshape(-1), wanted.reshape(-1))[0, 1] > 0.9999
 
 
 def test_long_sums_are_exact(tmp_path: Path, units: Units) -> None:

@@ -77,9 +77,9 @@ def test_golden_runs_take_groups(
     used = {engine.cores[node.inputs["weights"]].name
             for node in model.description.nodes if node.operation == "gemm"}  # fmt: skip
     assert used == {each.name for each in cores}
-    found = Run(engine).feed(TOKENS[:6], every=True)
+    result = Run(engine).feed(TOKENS[:6], every=True)
     reference = Run(FloatEngine(model)).feed(TOKENS[:6], every=True)
-    for row, wanted in zip(found, reference, strict=True):
+    for row, wanted in zip(result, reference, strict=True):
         assert np.corrcoef(row, wanted)[0, 1] > 0.998
 
 
@@ -94,9 +94,9 @@ def test_blocks_stand_for_the_weights_that_they_are_made_of() -> None:
     ):  # fmt: skip
         operand: Any = core(name).weight
         assert not misfit(operand, groups)
-        found = records(operand, groups)
-        assert found.shape == (128, 6)
-        decoded = operand.decode(np.ascontiguousarray(found.T), np.ones(1, np.float32))
+        result = records(operand, groups)
+        assert result.shape == (128, 6)
+        decoded = operand.decode(np.ascontiguousarray(result.T), np.ones(1, np.float32))
         np.testing.assert_array_equal(decoded.astype(np.float32), groups.numbers())
 
 

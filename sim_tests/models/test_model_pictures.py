@@ -23,8 +23,8 @@ def targets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> list[dict[str
     arguments, _ = estimating(tmp_path)
     named = ["--memory", "ddr4", "--target", "nangate45", "--target", "ecp5", "--json"]
     assert main([*arguments, *named]) == 0
-    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["targets"]
-    return found
+    result: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["targets"]
+    return result
 
 
 RUN = {

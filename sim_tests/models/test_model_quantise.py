@@ -47,12 +47,12 @@ def test_int8_stays_near_the_model_and_wider_activations_nearer(
     assert [report.name for report in reports][:2] == ["layers.0.query", "layers.0.key"]
     assert len(reports) == 15
     assert all(0 < report.error < 0.03 for report in reports)
-    found = judge(FloatEngine(model), FloatEngine(near), TOKENS)
-    assert found.top1 > 0.9
-    assert found.kl < 0.02
+    result = judge(FloatEngine(model), FloatEngine(near), TOKENS)
+    assert result.top1 > 0.9
+    assert result.kl < 0.02
     wide, _ = quantised(model, tmp_path / "b", activation_bits=16, kv_bits=16, group=32)
     nearer = judge(FloatEngine(model), FloatEngine(wide), TOKENS)
-    assert nearer.kl < found.kl
+    assert nearer.kl < result.kl
     same = judge(FloatEngine(model), FloatEngine(model), TOKENS)
     assert same.top1 == 1
     assert same.kl == 0
@@ -73,9 +73,9 @@ def test_smoothing_helps_where_a_channel_is_large_and_changes_nothing_else(tmp_p
     assert error < 0.6 * {r.name: r.error for r in without}["layers.0.gate"]
     # Factors cancel: without the rounding of activations, products are those of the weights.
     names = ("layers.0.feed_norm", "layers.0.gate")
-    for found, tolerance in ((plain, 0.02), (smooth, 0.02)):
+    for result, tolerance in ((plain, 0.02), (smooth, 0.02)):
         wanted = model.numbers(names[0]) * model.numbers(names[1])
-        got = found.numbers(names[0]) * found.numbers(names[1])
+        got = result.numbers(names[0]) * result.numbers(names[1])
         assert np.abs(got - wanted).max() < tolerance * np.abs(wanted).max()
 
 
@@ -85,11 +85,11 @@ def test_smoothing_helps_where_a_channel_is_large_and_changes_nothing_else(tmp_p
 def test_weights_are_integers_of_the_recipe(
     weights: Any, group: int | None, most: int, model: Model, tmp_path: Path
 ) -> None:
-    found, _ = quantised(model, tmp_path / "q", weights=weights, group=group, smooth=False)
-    groups = found.groups("layers.1.up")
+    result, _ = quantised(model, tmp_path / "q", weights=weights, group=group, smooth=False)
+    groups = result.groups("layers.1.up")
     assert groups is not None
     assert np.abs(groups.values.astype(int)).max() == most
-    stored = found.description.tensors["layers.1.up"]
+    stored = result.description.tensors["layers.1.up"]
     assert stored.scales is not None
     whole = (1, 1) if weights == "ternary" else (96, 1)
     assert stored.scales.shape == ((96, 2) if group else whole)
@@ -102,14 +102,14 @@ def test_weights_are_integers_of_the_recipe(
 
 
 def test_integers_of_the_file_are_kept(model: Model, tmp_path: Path) -> None:
-    found, _ = quantised(model, tmp_path / "q", weights="kept")
-    mine, given = found.groups("layers.1.down"), model.groups("layers.1.down")
+    result, _ = quantised(model, tmp_path / "q", weights="kept")
+    mine, given = result.groups("layers.1.down"), model.groups("layers.1.down")
     assert mine is not None
     assert given is not None
     assert mine.offsets is not None
     for one, two in zip(mine, given, strict=True):
         np.testing.assert_array_equal(one, two)
-    assert found.description.tensors["layers.1.down"].origin == "Q4_1"
+    assert result.description.tensors["layers.1.down"].origin == "Q4_1"
 
 
 def test_a_scale_that_all_blocks_share_becomes_one_a_row(tmp_path: Path) -> None:
@@ -121,8 +121,8 @@ def test_a_scale_that_all_blocks_share_becomes_one_a_row(tmp_path: Path) -> None
     with (model.path / "weights.bin").open("r+b") as file:
         file.seek(tensor.scales.offset)
         file.write(np.full(1024, 0.25, np.float32).tobytes())
-    found, _ = quantised(Model(model.path), tmp_path / "q", weights="kept")
-    groups, other = found.groups("layers.0.up"), found.groups("layers.0.down")
+    result, _ = quantised(Model(model.path), tmp_path / "q", weights="kept")
+    groups, other = result.groups("layers.0.up"), result.groups("layers.0.down")
     assert groups is not None
     assert other is not None
     assert groups.scales.shape == (512, 1)
@@ -131,20 +131,20 @@ def test_a_scale_that_all_blocks_share_becomes_one_a_row(tmp_path: Path) -> None
 
 
 def test_operations_of_a_quantised_model(model: Model, tmp_path: Path) -> None:
-    found, _ = quantised(model, tmp_path / "q", rotate=False)
-    layer = [node for node in found.description.nodes if node.layer == 0]
+    result, _ = quantised(model, tmp_path / "q", rotate=False)
+    layer = [node for node in result.description.nodes if node.layer == 0]
     names = [node.operation for node in layer]
     assert names.count("quantise") == 4  # one for queries, keys and values together
     attention = next(node for node in layer if node.operation == "attention")
     assert attention.attributes["bits"] == 8
     assert all(attention.attributes[f"{name}_unit"] for name in ("key", "value"))
-    assert "logits.weights" in found.description.tensors  # of its own: the table is not divided
-    np.testing.assert_array_equal(found.numbers("embedding"), model.numbers("embedding"))
+    assert "logits.weights" in result.description.tensors  # of its own: the table is not divided
+    np.testing.assert_array_equal(result.numbers("embedding"), model.numbers("embedding"))
     with pytest.raises(InputError, match="quantised already"):
-        quantise(found, tmp_path, TOKENS, Recipe())
+        quantise(result, tmp_path, TOKENS, Recipe())
     with pytest.raises(InputError, match="no whole groups of 128"):
         quantised(model, tmp_path / "r", weights="int4", group=128)
-    assert Run(FloatEngine(found)).feed(TOKENS[:3]).shape == (1, 272)
+    assert Run(FloatEngine(result)).feed(TOKENS[:3]).shape == (1, 272)
 
 
 def test_the_command_reports_each_product_and_judges(
@@ -156,9 +156,9 @@ def test_the_command_reports_each_product_and_judges(
     text.write_text("in the beginning there was a small text, and it was read by a model")
     arguments = ["model", "quantise", str(model.path), "--output", str(tmp_path / "q")]
     assert main([*arguments, "--calibration", str(tokens), "--judge", str(text), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert len(found["layers"]) == 15
-    assert found["judgements"][str(text)]["kl"] < 0.05
+    result = json.loads(capsys.readouterr().out)
+    assert len(result["layers"]) == 15
+    assert result["judgements"][str(text)]["kl"] < 0.05
     assert main([*arguments, "--calibration", str(text), "--weights", "int4", "--group", "32",
                  "--judge", str(tokens), "--positions", "20",
                  "--calibration", str(tokens)]) == 0  # fmt: skip
@@ -179,8 +179,8 @@ def test_what_turns_is_orthogonal_and_spreads(size: int) -> None:
 def test_a_turned_model_finds_the_same_and_no_channel_is_large(model: Model) -> None:
     turned = rotated(model)
     assert turned is not None
-    wanted, found = (Run(FloatEngine(one)).feed(TOKENS, every=True) for one in (model, turned))
-    np.testing.assert_allclose(found, wanted, atol=2e-4 * np.abs(wanted).max())
+    wanted, result = (Run(FloatEngine(one)).feed(TOKENS, every=True) for one in (model, turned))
+    np.testing.assert_allclose(result, wanted, atol=2e-4 * np.abs(wanted).max())
     assert np.all(turned.numbers("layers.0.feed_norm") == 1)
     assert "logits.weights" in turned.description.tensors  # the table is turned otherwise
 
@@ -196,8 +196,8 @@ def test_blocks_that_hardware_turns(tmp_path: Path) -> None:
     turned_nodes = [n for n in near.description.nodes if n.attributes.get("hadamard") == 8]
     assert {n.operation for n in turned_nodes} == {"quantise", "attention"}
     plain, _ = quantised(model, tmp_path / "plain", rotate=False, smooth=False, compensate=False)
-    found = [judge(FloatEngine(model), FloatEngine(each), TOKENS) for each in (near, plain)]
-    assert found[0].kl < found[1].kl
+    result = [judge(FloatEngine(model), FloatEngine(each), TOKENS) for each in (near, plain)]
+    assert result[0].kl < result[1].kl
     with pytest.raises(
         InputError, match=r"attention: rows of 16 elements are no whole blocks of 32"
     ):
@@ -212,23 +212,23 @@ def test_blocks_that_hardware_turns(tmp_path: Path) -> None:
 def test_blocks_that_cannot_be_are_refused(
     model: Model, tmp_path: Path, attributes: dict[str, int]
 ) -> None:
-    found, _ = quantised(model, tmp_path / "q", rotate=False, smooth=False, compensate=False)
-    text = json.loads((found.path / "model.json").read_text())
+    result, _ = quantised(model, tmp_path / "q", rotate=False, smooth=False, compensate=False)
+    text = json.loads((result.path / "model.json").read_text())
     node = next(n for n in text["nodes"] if n["name"] == "layers.0.gated.quantise")
     node["attributes"].update(attributes)
-    (found.path / "model.json").write_text(json.dumps(text))
+    (result.path / "model.json").write_text(json.dumps(text))
     with pytest.raises(
         InputError, match=r"layers\.0\.gated\.quantise: (hadamard must be|rows of 96)"
     ):
-        Model(found.path)
+        Model(result.path)
 
 
 def test_calibration_does_not_depend_on_threads(model: Model, tmp_path: Path) -> None:
     digests = set()
     for count in (1, 2):
         with threadpool_limits(limits=count, user_api="blas"):
-            found, _ = quantised(model, tmp_path / str(count))
-        digests.add((found.path / "weights.bin").read_bytes())
+            result, _ = quantised(model, tmp_path / str(count))
+        digests.add((result.path / "weights.bin").read_bytes())
     assert len(digests) == 1
 
 

@@ -75,8 +75,8 @@ def test_every_operation_of_a_layer_is_simulated(model: Model) -> None:
     engine = RtlEngine(model, CONFIGS, record)
     run, golden = Run(engine), Run(GoldenEngine(model, Units(CONFIGS)))
     for tokens in ([3, 200], [17]):
-        found, wanted = run.feed(tokens), golden.feed(tokens)
-        np.testing.assert_array_equal(found.view(np.uint32), wanted.view(np.uint32))
+        result, wanted = run.feed(tokens), golden.feed(tokens)
+        np.testing.assert_array_equal(result.view(np.uint32), wanted.view(np.uint32))
     assert record.simulated == sum(engine.operations(rows, {1}) for rows in (2, 1))
     assert set(record.cycles) == set(HARDWARE)
 
@@ -128,19 +128,19 @@ def test_a_run_goes_on_from_its_journal(
 
 def wrong_product(real: Callable[..., Any]) -> Callable[..., Any]:
     def run(config: Any, a: Any, w: Any) -> Any:
-        found = real(config, a, w)
-        found.c[0, 5] += 1
-        return found
+        result = real(config, a, w)
+        result.c[0, 5] += 1
+        return result
 
     return run
 
 
 def wrong_operation(real: Callable[..., Any]) -> Callable[..., Any]:
     def run(config: Any, operation: Any, operands: Any, scalars: Any) -> Any:
-        found = real(config, operation, operands, scalars)
+        result = real(config, operation, operands, scalars)
         if operation.name == "attention":
-            found.results["output"].reshape(-1)[3] ^= 1
-        return found
+            result.results["output"].reshape(-1)[3] ^= 1
+        return result
 
     return run
 
@@ -174,12 +174,12 @@ def test_the_command(
     assert main([*start, "--engine", "golden", "--json"]) == 0
     golden = json.loads(capsys.readouterr().out)
     assert main([*start, "--engine", "rtl", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["tokens"] == golden["tokens"]
-    rows = len(found["prompt_tokens"])
+    result = json.loads(capsys.readouterr().out)
+    assert result["tokens"] == golden["tokens"]
+    rows = len(result["prompt_tokens"])
     engine = GoldenEngine(model, Units(CONFIGS))
     wanted = sum(engine.operations(count) for count in (rows, 1))
-    assert found["simulated"]["operations"] == wanted
+    assert result["simulated"]["operations"] == wanted
     assert main([*start, "--engine", "rtl", "--layers", "1"]) == 0
     assert "each equal to the golden model in every bit" in capsys.readouterr().out
     assert main([*start, "--engine", "rtl", "--layers", "2"]) == 2

@@ -58,21 +58,21 @@ def test_words_are_those_of_the_kind(name: str, expected: str) -> None:
 
 
 def test_pairs_are_merged_in_order_and_special_tokens_stand_for_themselves() -> None:
-    found = tokenizer()
-    names = [found.tokens[n] for n in found.encode("in the<|a|>  hen")]
+    result = tokenizer()
+    names = [result.tokens[n] for n in result.encode("in the<|a|>  hen")]
     assert names == ["in", "Ġthe", "<|a|>", "Ġ", "Ġ", "he", "n"]
-    assert found.encode("<|a|>", special=False) != [1]
-    assert found.decode(found.encode(SENTENCE)) == SENTENCE
-    assert found.decode([1, 0]) == "<|a|><|end|>"
+    assert result.encode("<|a|>", special=False) != [1]
+    assert result.decode(result.encode(SENTENCE)) == SENTENCE
+    assert result.decode([1, 0]) == "<|a|><|end|>"
 
 
 @pytest.mark.parametrize(
     "text", ["日本語 👍🏽 e\u0301\u00a0x", "\udcff", "\x00\x7f" * 5, "a" * 5000, " " * 3000, ""]
 )
 def test_any_text_is_written_and_read_back(text: str) -> None:
-    found = tokenizer()
+    result = tokenizer()
     expected = text.encode("utf-8", "surrogateescape")
-    assert found.decode_bytes(found.encode(text)) == expected
+    assert result.decode_bytes(result.encode(text)) == expected
 
 
 def test_what_a_tokenizer_cannot_be_is_refused() -> None:
@@ -98,47 +98,47 @@ def plainly(model: Model, tokens: list[int]) -> Any:
         of: dict[str, Any] = node.attributes
         match node.operation:
             case "embed":
-                found = given["table"][given["x"]]
+                result = given["table"][given["x"]]
             case "rms_norm":
                 x = given["x"]
                 root = np.sqrt((x**2).mean(1) + of["epsilon"])
-                found = x / root[:, None] * given["gamma"]
+                result = x / root[:, None] * given["gamma"]
             case "gemm":
-                found = given["x"] @ given["weights"].T + given.get("bias", 0)
+                result = given["x"] @ given["weights"].T + given.get("bias", 0)
             case "rope":
-                found = rotate_pairs(given["x"], of["elements"], of["base"])
+                result = rotate_pairs(given["x"], of["elements"], of["base"])
             case "attention":
-                found = attended(given["query"], given["key"], given["value"], of)
+                result = attended(given["query"], given["key"], given["value"], of)
             case "gated":
-                found = gate(of["gate"], given["x"]).astype(np.float64) * given["y"]
+                result = gate(of["gate"], given["x"]).astype(np.float64) * given["y"]
             case "add":
-                found = given["x"] + given["y"]
-        values[node.output] = found
+                result = given["x"] + given["y"]
+        values[node.output] = result
     return values["logits:0"]
 
 
 def rotate_pairs(x: Any, elements: int, base: float) -> Any:
-    found = x.copy()
+    result = x.copy()
     for row in range(len(x)):
         for at in range(0, x.shape[1], 2):
             angle = row * base ** (-(at % elements) / elements)
             c, s = np.cos(angle), np.sin(angle)
             u, w = x[row, at : at + 2]
-            found[row, at : at + 2] = u * c - w * s, w * c + u * s
-    return found
+            result[row, at : at + 2] = u * c - w * s, w * c + u * s
+    return result
 
 
 def attended(query: Any, key: Any, value: Any, of: Any) -> Any:
     size, group = of["elements"], of["heads"] // of["kv_heads"]
-    found = np.zeros_like(query)
+    result = np.zeros_like(query)
     for row in range(len(query)):
         for head in range(of["heads"]):
             own = slice(head * size, (head + 1) * size)
             shared = slice(head // group * size, (head // group + 1) * size)
             scores = key[: row + 1, shared] @ query[row, own] / np.sqrt(size)
             weights = np.exp(scores - scores.max())
-            found[row, own] = weights @ value[: row + 1, shared] / weights.sum()
-    return found
+            result[row, own] = weights @ value[: row + 1, shared] / weights.sum()
+    return result
 
 
 @pytest.mark.parametrize("small", [
@@ -148,8 +148,8 @@ def attended(query: Any, key: Any, value: Any, of: Any) -> Any:
 def test_the_reference_is_what_formulas_give(small: Small, tmp_path: Path) -> None:
     one = made(tmp_path, small)
     tokens = [5, 9, 200, 31, 31, 7, 0, 77]
-    found = Run(FloatEngine(one)).feed(tokens, every=True)
-    np.testing.assert_allclose(found, plainly(one, tokens), rtol=1e-3, atol=1e-4)
+    result = Run(FloatEngine(one)).feed(tokens, every=True)
+    np.testing.assert_allclose(result, plainly(one, tokens), rtol=1e-3, atol=1e-4)
 
 
 def test_tokens_one_by_one_give_what_all_at_once_do(model: Model) -> None:
@@ -163,9 +163,12 @@ def test_tokens_one_by_one_give_what_all_at_once_do(model: Model) -> None:
 
 def test_generation_ends_at_the_context_the_count_or_the_end(model: Model) -> None:
     engine = FloatEngine(model)
-    found = list(generate(Run(engine), [1, 2, 3], 5, None))
-    assert len(found) == 5
-    assert list(generate(Run(engine), [1, 2, 3], 5, found[2])) == found[: found.index(found[2]) + 1]
+    result = list(generate(Run(engine), [1, 2, 3], 5, None))
+    assert len(result) == 5
+    assert (
+        list(generate(Run(engine), [1, 2, 3], 5, result[2]))
+        == result[: result.index(result[2]) + 1]
+    )
     assert len(list(generate(Run(engine), [1, 2, 3], 62, None))) == 62  # the last is not fed
     for prompt, count in (([1, 2, 3], 63), ([], 1), ([272], 1), ([-1], 1)):
         with pytest.raises(InputError):
@@ -177,12 +180,12 @@ def test_the_command_continues_a_text_or_tokens(
 ) -> None:
     arguments = ["model", "run", str(model.path), "--tokens", "4"]
     assert main([*arguments, "--prompt", "the in", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert len(found["tokens"]) <= 4
+    result = json.loads(capsys.readouterr().out)
+    assert len(result["tokens"]) <= 4
     file = tmp_path / "tokens.npy"
-    np.save(file, np.array(found["prompt_tokens"]))
+    np.save(file, np.array(result["prompt_tokens"]))
     assert main([*arguments, "--prompt-tokens", str(file)]) == 0
-    assert capsys.readouterr().out.split() == [str(token) for token in found["tokens"]]
+    assert capsys.readouterr().out.split() == [str(token) for token in result["tokens"]]
     np.save(file, np.zeros((2, 2)))
     assert main([*arguments, "--prompt-tokens", str(file)]) == 2
     assert main([*arguments, "--prompt", ""]) == 2

@@ -42,9 +42,9 @@ def rotation_of_stream(full: Model, quantised: Model) -> np.ndarray:
     """Return what quantising has multiplied the residual stream by: that of the embeddings."""
     name = full.description.nodes[0].inputs["table"]
     before, after = (model.numbers(name).astype(float) for model in (full, quantised))
-    found: np.ndarray = np.linalg.lstsq(before[:4096], after[:4096], rcond=None)[0]
-    np.testing.assert_allclose(found @ found.T, np.eye(len(found)), atol=1e-3)
-    return found
+    result: np.ndarray = np.linalg.lstsq(before[:4096], after[:4096], rcond=None)[0]
+    np.testing.assert_allclose(result @ result.T, np.eye(len(result)), atol=1e-3)
+    return result
 
 
 @pytest.mark.long
@@ -69,11 +69,11 @@ def test_the_first_layer_of_a_published_model(tmp_path: Path) -> None:
     program.start(tokens)
     program.run(0, len(tokens), 1)
     x = compiled.arrays["x"]
-    found = np.frombuffer(program.memory.read(x.address, x.bytes), "<f4").reshape(len(tokens), -1)
+    result = np.frombuffer(program.memory.read(x.address, x.bytes), "<f4").reshape(len(tokens), -1)
     rotation = rotation_of_stream(full, quantised)
     before, after = double.streams[0] @ rotation, double.streams[-1] @ rotation
-    assert cosine(found, after) > 0.999
-    assert cosine(found - before, after - before) > 0.999
+    assert cosine(result, after) > 0.999
+    assert cosine(result - before, after - before) > 0.999
     simulated = run_compiled(compiled, tokens, 1)
     registers = compiled.registers(0, len(tokens), 1)
     events = trace(compiled.config, compiled.address, compiled.data, registers)

@@ -51,15 +51,15 @@ def write(directory: Path, tensors: dict[str, Any], config: dict[str, Any]) -> N
 
 def named(tensors: dict[str, Any]) -> dict[str, Any]:
     """Return tensors by the names that they have in safetensors."""
-    found = {}
+    result = {}
     for name, array in tensors.items():
         if name.startswith("blk."):
             _, layer, part, weight_type = name.split(".")
-            found[f"model.layers.{layer}.{NAMES[part]}.{weight_type}"] = array
+            result[f"model.layers.{layer}.{NAMES[part]}.{weight_type}"] = array
         else:
             own = {"token_embd.weight": "model.embed_tokens.weight"}
-            found[own.get(name, "model.norm.weight")] = array
-    return found
+            result[own.get(name, "model.norm.weight")] = array
+    return result
 
 
 def imported(source: Path, directory: Path) -> Model:
@@ -81,11 +81,11 @@ def test_a_decoder_is_that_of_its_gguf_file(dtype: Any, tmp_path: Path) -> None:
     gguf = imported(tmp_path / "small.gguf", tmp_path / "gguf")
     given = {name: array.astype(dtype) for name, array in named(tensors).items()}
     write(tmp_path / "hf", given, CONFIG)
-    found = imported(tmp_path / "hf", tmp_path / "model")
-    assert found.description.nodes == gguf.description.nodes
+    result = imported(tmp_path / "hf", tmp_path / "model")
+    assert result.description.nodes == gguf.description.nodes
     for name in gguf.description.tensors:
         wanted = gguf.numbers(name).astype(dtype).astype(np.float32)
-        np.testing.assert_array_equal(found.numbers(name), wanted)
+        np.testing.assert_array_equal(result.numbers(name), wanted)
 
 
 def test_attention_of_mistral_looks_back_so_far(tmp_path: Path) -> None:
@@ -97,9 +97,9 @@ def test_attention_of_mistral_looks_back_so_far(tmp_path: Path) -> None:
         config = {**CONFIG, "model_type": weight_type, "sliding_window": given}
         write(tmp_path / "hf", tensors, config)
         model = imported(tmp_path / "hf", tmp_path / str(number))
-        found = {node.attributes.get("window", 0) for node in model.description.nodes
+        result = {node.attributes.get("window", 0) for node in model.description.nodes
                  if node.operation == "attention"}  # fmt: skip
-        assert found == {window}
+        assert result == {window}
     write(tmp_path / "hf", tensors, {**CONFIG, "sliding_window": 5, "use_sliding_window": True})
     assert "sliding_window is supported of mistral" in refused(tmp_path / "hf", tmp_path / "0")
 

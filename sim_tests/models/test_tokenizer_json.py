@@ -27,21 +27,21 @@ BEGIN, END = 257, 258
 def by_bytes() -> Any:
     """Return a tokenizer of bytes that begins every text."""
     vocabulary = {token: number for number, token in enumerate([*byte_tokens(), "th"])}
-    found = tokenizers.Tokenizer(models.BPE(vocabulary, [("t", "h")], fuse_unk=False))
-    found.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    found.decoder = decoders.ByteLevel()
-    found.add_special_tokens(["<s>", "</s>"])
-    found.post_processor = processors.TemplateProcessing("<s> $A", special_tokens=[("<s>", BEGIN)])
-    return found
+    result = tokenizers.Tokenizer(models.BPE(vocabulary, [("t", "h")], fuse_unk=False))
+    result.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    result.decoder = decoders.ByteLevel()
+    result.add_special_tokens(["<s>", "</s>"])
+    result.post_processor = processors.TemplateProcessing("<s> $A", special_tokens=[("<s>", BEGIN)])
+    return result
 
 
 def by_pieces() -> Any:
     """Return a tokenizer whose words begin with a blank that decoders leave out in front."""
     pieces = [("<unk>", -9.0), *((f"\u2581{word}", -1.0) for word in ("the", "cat", "sat"))]
-    found = tokenizers.Tokenizer(models.Unigram(pieces, unk_id=0, byte_fallback=False))
-    found.pre_tokenizer = pre_tokenizers.Metaspace()
-    found.decoder = decoders.Metaspace()
-    return found
+    result = tokenizers.Tokenizer(models.Unigram(pieces, unk_id=0, byte_fallback=False))
+    result.pre_tokenizer = pre_tokenizers.Metaspace()
+    result.decoder = decoders.Metaspace()
+    return result
 
 
 def document(tokenizer: Any, **more: Any) -> dict[str, Any]:

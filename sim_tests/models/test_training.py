@@ -90,10 +90,10 @@ def test_the_file_is_the_trained_network(trained: Path, tmp_path: Path) -> None:
     import_model(trained / "small.gguf", tmp_path)
     model = Model(tmp_path)
     tokens = np.load(trained / "held.npy")[:24].astype(np.int64)
-    found = Run(FloatEngine(model)).feed(tokens.tolist(), every=True)
+    result = Run(FloatEngine(model)).feed(tokens.tolist(), every=True)
     apart("-c", LOGITS, str(trained), json.dumps(SHAPE), str(tmp_path / "logits.npy"))
     wanted = np.load(tmp_path / "logits.npy")
-    assert np.corrcoef(found.ravel(), wanted.ravel())[0, 1] > 0.999
+    assert np.corrcoef(result.ravel(), wanted.ravel())[0, 1] > 0.999
     kept = model.description.tensors["layers.0.query"]
     assert kept.origin == "TQ1_0"
 
@@ -104,10 +104,10 @@ def test_tokens_are_those_of_the_library_that_made_them(trained: Path, tmp_path:
 
     library = Library.from_file(str(trained / "tokenizer.json"))
     import_model(trained / "small.gguf", tmp_path)
-    found = Tokenizer(json.loads((tmp_path / TOKENIZER).read_text(encoding="utf-8")))
+    result = Tokenizer(json.loads((tmp_path / TOKENIZER).read_text(encoding="utf-8")))
     sentence = 'Anne sees "the" house--it\'s  12 of them;\n\nEmma, letter'
     wanted = library.encode(sentence).ids
-    assert found.encode(sentence)[-len(wanted) :] == wanted
+    assert result.encode(sentence)[-len(wanted) :] == wanted
 
 
 def test_what_is_shipped_is_small_and_ternary(tmp_path: Path) -> None:

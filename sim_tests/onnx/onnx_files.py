@@ -97,12 +97,12 @@ class Net:
         )
 
     def quantise(self, x: str, point: tuple[str, str]) -> str:
-        found: str = self.op("QuantizeLinear", x, *point)
-        return found
+        result: str = self.op("QuantizeLinear", x, *point)
+        return result
 
     def dequantise(self, x: str, point: tuple[str, ...], **at: Any) -> str:
-        found: str = self.op("DequantizeLinear", x, *point, **at)
-        return found
+        result: str = self.op("DequantizeLinear", x, *point, **at)
+        return result
 
     def again(self, x: str, point: tuple[str, str] | None = None) -> str:
         """Return a value quantised and dequantised."""
@@ -138,9 +138,9 @@ def qdq_cnn(seed: int = 0, codes: str = "uint8", weights: str = "int8") -> Net:
         w = net.dequantise(net.narrow(channels, before // group, kernel, kernel), w_point, axis=0)
         bias = net.bias(point, w_point, channels)
         pads = [kernel // 2] * 4
-        found = net.op("Conv", x, w, bias, group=group, strides=[stride] * 2, pads=pads)
+        result = net.op("Conv", x, w, bias, group=group, strides=[stride] * 2, pads=pads)
         point = net.point(0.1, 0.2)
-        x = net.again(found, point)
+        x = net.again(result, point)
         if group == 1 and kernel == 3:
             other = net.again(net.op("MaxPool", x, kernel_shape=[2, 2], pads=[0, 0, 1, 1]), point)
             sums = net.op("Add", x, other)
@@ -215,8 +215,8 @@ def reference(model: Any, inputs: dict[str, Any], *, optimise: bool = True) -> l
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
-    found: list[Any] = session.run(None, inputs)
-    return found
+    result: list[Any] = session.run(None, inputs)
+    return result
 
 
 def encoder(seed: int = 0, quantised: bool = True) -> Net:
@@ -237,19 +237,19 @@ def encoder(seed: int = 0, quantised: bool = True) -> Net:
         else:
             w = net.constant((net.rng.standard_normal((inside, outside)) / 4).astype(np.float32))
         bias = net.constant(net.rng.standard_normal(outside).astype(np.float32))
-        found: str = net.op("Add", net.op("MatMul", value, w), bias)
-        return found
+        result: str = net.op("Add", net.op("MatMul", value, w), bias)
+        return result
 
     def norm(value: str) -> str:
         gamma = net.constant((1 + 0.1 * net.rng.standard_normal(width)).astype(np.float32))
         beta = net.constant((0.1 * net.rng.standard_normal(width)).astype(np.float32))
-        found: str = net.op("LayerNormalization", value, gamma, beta, axis=-1)
-        return found
+        result: str = net.op("LayerNormalization", value, gamma, beta, axis=-1)
+        return result
 
     def split(value: str, order: list[int]) -> str:
         shape = net.constant(np.array([0, tokens, heads, width // heads], np.int64))
-        found: str = net.op("Transpose", net.op("Reshape", value, shape), perm=order)
-        return found
+        result: str = net.op("Transpose", net.op("Reshape", value, shape), perm=order)
+        return result
 
     rows = maybe(norm(x))
     query, value = (split(maybe(product(rows, width, width)), [0, 2, 1, 3]) for _ in range(2))
@@ -300,8 +300,8 @@ def qonnx_cnn(seed: int = 0, bits: int = 4, rounding: str = "ROUND") -> Net:
     def quant(value: str, scale: Any, width: int, **at: Any) -> str:
         operands = [net.constant(np.asarray(scale, np.float32)), net.constant(np.float32(0)),
                     net.constant(np.float32(width))]  # fmt: skip
-        found: str = net.op("Quant", value, *operands, domain=QONNX, rounding_mode=rounding, **at)
-        return found
+        result: str = net.op("Quant", value, *operands, domain=QONNX, rounding_mode=rounding, **at)
+        return result
 
     x = quant(net.input("image", (1, 3, 8, 8)), 0.03, 8, signed=1, narrow=0)
     w = net.constant(net.rng.standard_normal((6, 3, 3, 3)).astype(np.float32))

@@ -221,12 +221,12 @@ def test_an_engine_requantises_like_the_network(
     )
     hidden, _ = demo_engine.settings_of(config)
     expected = layer.requantise(acc + layer.bias, quantised.activation.max)
-    found = apply(hidden, accumulator, acc, demo_engine.columns_of(layer))
-    np.testing.assert_array_equal(found, expected)
+    result = apply(hidden, accumulator, acc, demo_engine.columns_of(layer))
+    np.testing.assert_array_equal(result, expected)
     half = replace(layer, bias=0 * layer.bias, multiplier=0 * layer.multiplier + 1, shift=1)
     ties = np.repeat(np.arange(-9, 9)[:, None], len(layer.bias), axis=1)
-    found = apply(hidden, accumulator, ties, demo_engine.columns_of(half))
-    np.testing.assert_array_equal(found, half.requantise(ties, quantised.activation.max))
+    result = apply(hidden, accumulator, ties, demo_engine.columns_of(half))
+    np.testing.assert_array_equal(result, half.requantise(ties, quantised.activation.max))
 
 
 @pytest.mark.parametrize(
@@ -334,9 +334,9 @@ class GoldenHost:
         return self.state
 
     def results(self, placed: Placed) -> Integers:
-        found = placed.expected.copy()
-        found[1, 2] += self.error
-        return found
+        result = placed.expected.copy()
+        result[1, 2] += self.error
+        return result
 
 
 def test_a_wrong_byte_of_an_engine_is_found(data: Digits, network: Network) -> None:

@@ -77,9 +77,9 @@ def test_integers_are_those_of_onnx_runtime(
         given = {name: image(codes if integers else None, shape, seed)}
         model = imported(tmp_path / f"{seed}", net)
         assert not {"gemm", "matmul"} & {node.operation for node in model.description.nodes}
-        found = TensorEngine(model).run(given)
+        result = TensorEngine(model).run(given)
         expected = reference(net.model(), given)
-        for one, other in zip(found.values(), expected, strict=True):
+        for one, other in zip(result.values(), expected, strict=True):
             assert len(np.unique(one)) > 3
             np.testing.assert_array_equal(one, other)
 
@@ -122,9 +122,9 @@ def test_sums_of_integers_are_those_of_onnx_runtime(tmp_path: Path) -> None:
         ]
     ):
         (tmp_path / f"{number}").mkdir()
-        found = TensorEngine(imported(tmp_path / f"{number}", net)).run(given)
+        result = TensorEngine(imported(tmp_path / f"{number}", net)).run(given)
         expected = reference(net.model(), given)
-        np.testing.assert_array_equal(next(iter(found.values())), expected[0])
+        np.testing.assert_array_equal(next(iter(result.values())), expected[0])
 
 
 def test_an_encoder_agrees_with_onnx_runtime(tmp_path: Path) -> None:
@@ -142,9 +142,9 @@ def test_an_encoder_agrees_with_onnx_runtime(tmp_path: Path) -> None:
         functions = [node.attributes.get("function") for node in model.description.nodes]
         assert functions.count("gelu") == 1
         assert "erf" not in functions
-        found = TensorEngine(model).run({"tokens": tokens})
+        result = TensorEngine(model).run({"tokens": tokens})
         expected = reference(net.model(), {"tokens": tokens})[0]
-        (one,) = found.values()
+        (one,) = result.values()
         assert np.abs(one - expected).max() <= bound * np.abs(expected).max()
         assert np.mean(one != expected) < 1 if quantised else True
 
@@ -199,16 +199,16 @@ def test_floats_are_quantised_before_hardware_takes_them(tmp_path: Path) -> None
         TensorEngine(made, Units(configs("products")))
     (expected,) = TensorEngine(model).run(given).values()
     for engine in (TensorEngine(made), TensorEngine(made, units)):
-        (found,) = engine.run(given).values()
-        assert np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
+        (result,) = engine.run(given).values()
+        assert np.abs(result - expected).max() < 0.05 * np.abs(expected).max()
 
 
 def test_the_work_of_a_frame(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = imported(tmp_path, qlinear_cnn(1))
     network = work_of(model.description, 1)
     sizes = [(2 * 9 * 8, 36, 8, 1), (2 * 5 * 4, 18, 3, 4), (2 * 5 * 4, 9, 1, 12), (2, 12, 10, 1)]
-    found = [(*layer.product, layer.repeat) for layer in network.layers if layer.product]
-    assert found == sizes
+    result = [(*layer.product, layer.repeat) for layer in network.layers if layer.product]
+    assert result == sizes
     assert network.macs == sum(m * k * n * times for m, k, n, times in sizes)
     config = tmp_path / "products.yaml"
     config.write_text(HARDWARE["products"])
@@ -228,9 +228,9 @@ def test_networks_run_on_rtl(tmp_path: Path) -> None:
     model = imported(tmp_path / "cnn", qdq_cnn(1))
     given = {"image": image(None, (1, 4, 9, 8), 1)}
     record = Record()
-    found = RtlTensorEngine(model, configs("products"), record).run(given)
+    result = RtlTensorEngine(model, configs("products"), record).run(given)
     expected = reference(qdq_cnn(1).model(), given)
-    np.testing.assert_array_equal(next(iter(found.values())), expected[0])
+    np.testing.assert_array_equal(next(iter(result.values())), expected[0])
     assert record.simulated == 18
     (tmp_path / "encoder").mkdir()
     floats = imported(tmp_path / "encoder", encoder(2, quantised=False))
@@ -271,8 +271,8 @@ def test_quant_is_what_qonnx_defines(
     low = -(2 ** (bits - 1)) + narrow if signed else 0
     high = 2 ** (bits - 1) - 1 if signed else 2**bits - 1 - narrow
     integers = round_(np.clip(x_values / np.float32(0.25) + np.float32(zero), low, high))
-    (found,) = TensorEngine(imported(tmp_path, net)).run({"x": x_values}).values()
-    np.testing.assert_array_equal(found, (integers - zero).astype(np.float32) * np.float32(0.25))
+    (result,) = TensorEngine(imported(tmp_path, net)).run({"x": x_values}).values()
+    np.testing.assert_array_equal(result, (integers - zero).astype(np.float32) * np.float32(0.25))
 
 
 def test_a_network_of_qonnx(tmp_path: Path) -> None:
@@ -284,9 +284,9 @@ def test_a_network_of_qonnx(tmp_path: Path) -> None:
         node.inputs["weights"] for node in model.description.nodes
         if node.operation == "integer_gemm")].values)  # fmt: skip
     assert (weights.min(), weights.max()) == (-7, 7)
-    (found,) = TensorEngine(model).run({"image": image(None, (1, 3, 8, 8), 1)}).values()
-    assert len(np.unique(found)) > 5
-    np.testing.assert_allclose(found / 0.2 / 0.0625, np.rint(found / 0.2 / 0.0625), atol=1e-4)
+    (result,) = TensorEngine(model).run({"image": image(None, (1, 3, 8, 8), 1)}).values()
+    assert len(np.unique(result)) > 5
+    np.testing.assert_allclose(result / 0.2 / 0.0625, np.rint(result / 0.2 / 0.0625), atol=1e-4)
 
 
 @pytest.mark.parametrize("order", ["x h a", "h a x", "a x h", "other"])
@@ -307,5 +307,5 @@ def test_a_gelu_is_found_in_any_order(order: str, tmp_path: Path) -> None:
     functions = [node.attributes.get("function") for node in model.description.nodes]
     assert ("gelu" in functions) == (order != "other")
     given = {"x": image(None, (2, 8), 1)}
-    (found,) = TensorEngine(model).run(given).values()
-    np.testing.assert_allclose(found, reference(net.model(), given)[0], atol=1e-6)
+    (result,) = TensorEngine(model).run(given).values()
+    np.testing.assert_allclose(result, reference(net.model(), given)[0], atol=1e-6)

@@ -58,8 +58,8 @@ def moves(operator: str, *operands: Any, outputs: int = 1, shape: Any = (2, 3, 4
           **at: Any) -> tuple[str, Case, int]:  # fmt: skip
     def make(net: Net) -> Any:
         given = [c(net, array) if array is not None else "" for array in operands]
-        found = net.op(operator, x_of(net, *shape), *given, outputs=outputs, **at)
-        return found if outputs == 1 else found[0]
+        result = net.op(operator, x_of(net, *shape), *given, outputs=outputs, **at)
+        return result if outputs == 1 else result[0]
 
     return operator, make, opset
 
@@ -149,9 +149,9 @@ def gemm(net: Net) -> Any:
 
 def matmul(net: Net) -> Any:
     x = x_of(net, 2, 3, 4)
-    found = net.op("MatMul", x, c(net, net.rng.standard_normal((4, 5)), "float32"))
+    result = net.op("MatMul", x, c(net, net.rng.standard_normal((4, 5)), "float32"))
     turned = net.op("Transpose", x, perm=[0, 2, 1])
-    return net.op("MatMul", turned, found)
+    return net.op("MatMul", turned, result)
 
 
 def linear(operator: str) -> Case:
@@ -159,14 +159,14 @@ def linear(operator: str) -> Case:
         first, second, after = (net.point(0.02, 0.1) for _ in range(3))
         x = net.quantise(x_of(net, 1, 4, 5, 5), first)
         if operator == "QLinearGlobalAveragePool":
-            found = net.op(operator, x, *first, *after, domain=MICROSOFT, channels_last=0)
+            result = net.op(operator, x, *first, *after, domain=MICROSOFT, channels_last=0)
         elif operator == "QLinearConcat":
             y = net.quantise("x", second)
-            found = net.op(operator, *after, x, *first, y, *second, domain=MICROSOFT, axis=1)
+            result = net.op(operator, *after, x, *first, y, *second, domain=MICROSOFT, axis=1)
         else:
             y = net.quantise("x", second)
-            found = net.op(operator, x, *first, y, *second, *after, domain=MICROSOFT)
-        return net.op("Cast", found, to=1)
+            result = net.op(operator, x, *first, y, *second, *after, domain=MICROSOFT)
+        return net.op("Cast", result, to=1)
 
     return make
 
@@ -174,16 +174,16 @@ def linear(operator: str) -> Case:
 def qlinear_matmul(net: Net) -> Any:
     first, after = net.point(), net.point(0.2, 0.4)
     x = net.quantise(x_of(net, 2, 8), first)
-    found = net.op("QLinearMatMul", x, *first, net.narrow(8, 6), *net.channel_point(6), *after)
-    return net.op("Cast", found, to=1)
+    result = net.op("QLinearMatMul", x, *first, net.narrow(8, 6), *net.channel_point(6), *after)
+    return net.op("Cast", result, to=1)
 
 
 def qlinear_conv(net: Net) -> Any:
     first, after = net.point(), net.point(0.2, 0.4)
     x = net.quantise(x_of(net, 1, 2, 6), first)
-    found = net.op("QLinearConv", x, *first, net.narrow(4, 2, 3), *net.channel_point(4), *after,
+    result = net.op("QLinearConv", x, *first, net.narrow(4, 2, 3), *net.channel_point(4), *after,
                    pads=[2, 0])  # fmt: skip
-    return net.op("Cast", found, to=1)
+    return net.op("Cast", result, to=1)
 
 
 def integer_product(operator: str) -> Case:
@@ -194,10 +194,10 @@ def integer_product(operator: str) -> Case:
         )
         x = net.quantise(x_of(net, *shape), point)
         zero = net.constant(np.int8(3))
-        found = net.op(
+        result = net.op(
             operator, x, net.narrow(*weights), point[1], zero if operator[0] == "M" else ""
         )
-        return net.op("Cast", found, to=1)
+        return net.op("Cast", result, to=1)
 
     return make
 
@@ -309,14 +309,14 @@ def test_an_operator_is_that_of_onnx_runtime(
     values = np.random.default_rng(5).standard_normal([d.dim_value for d in shape]) * 1.5
     x = {"x": values.astype(np.float32)}
     model = imported(tmp_path, net, opset)
-    (found,) = TensorEngine(model).run(x).values()
+    (result,) = TensorEngine(model).run(x).values()
     (expected,) = reference(net.model(opset), x)
-    assert found.shape == expected.shape
+    assert result.shape == expected.shape
     if name.rpartition(":")[2].startswith(EXACT) and name != "MatMul":
         exact = not name.endswith("IntegerToFloat")
         if exact:
-            np.testing.assert_array_equal(found, expected)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+            np.testing.assert_array_equal(result, expected)
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_every_operator_is_tested() -> None:

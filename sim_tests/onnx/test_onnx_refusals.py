@@ -147,8 +147,8 @@ def test_data_beside_the_model_are_read(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     import_model(path, tmp_path / "model")
     x = np.ones((1, 24), np.float32)
-    (found,) = TensorEngine(Model(tmp_path / "model")).run({"x": x}).values()
-    np.testing.assert_array_equal(found, reference(net.model(), {"x": x})[0])
+    (result,) = TensorEngine(Model(tmp_path / "model")).run({"x": x}).values()
+    np.testing.assert_array_equal(result, reference(net.model(), {"x": x})[0])
     with (tmp_path / "net.data").open("r+b") as file:
         file.truncate(offset - 1)
     assert f"ends at {offset - 1}" in refusal(tmp_path, model)
@@ -183,8 +183,8 @@ def test_names_are_kept_and_stay_in_the_description(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.rglob("*")) == [
         "model", "model.json", "net.onnx", "weights.bin",
     ]  # fmt: skip
-    (found,) = TensorEngine(Model(tmp_path / "model")).run({"../x/y": np.ones((1, 3))}).items()
-    assert found[0] == "/a/../b"
+    (result,) = TensorEngine(Model(tmp_path / "model")).run({"../x/y": np.ones((1, 3))}).items()
+    assert result[0] == "/a/../b"
 
 
 def test_long_names_are_cut_off_and_stay_apart(tmp_path: Path) -> None:

@@ -96,15 +96,15 @@ class ReadBench(Bench):
                 break
             await RisingEdge(self.dut.clk)
         await self.cycles(8)
-        for what, found, expected in (
+        for what, result, expected in (
             ("beat", self.beats, self.expected_beats),
             ("word", self.words, self.expected_words),
         ):
-            for index, (one, other) in enumerate(zip(found, expected, strict=False)):
+            for index, (one, other) in enumerate(zip(result, expected, strict=False)):
                 assert one == other, (
                     f"{what} {index}: {[hex(x) for x in one]}, not {[hex(x) for x in other]}"
                 )
-            assert len(found) == len(expected), f"{len(found)} {what}s, not {len(expected)}"
+            assert len(result) == len(expected), f"{len(result)} {what}s, not {len(expected)}"
         assert self.monitor.quiet
         assert self.dut.read_busy.value == 0
         assert self.errors == sum(self.expected_bad)

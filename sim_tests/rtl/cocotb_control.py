@@ -56,20 +56,22 @@ async def access(bench: ControlBench) -> None:
             offset = int(offsets[index])
             if offset in commands:
                 continue
-            found = BY_OFFSET.get(offset)
+            result = BY_OFFSET.get(offset)
             low = int(bench.rng.integers(4)) if round_ else 0  # of a byte within the word
             value, strobe = bench.random_word(), int(bench.rng.integers(16)) if round_ else 15
             resp = await bench.host.write(offset + low, value, strobe)
-            legal = found is not None and found.access != "ro"
+            legal = result is not None and result.access != "ro"
             assert resp == (OKAY if legal else SLVERR), f"writing {offset:#x} gives {resp}"
-            if found is not None and found.access == "rw":
-                stored[found.name] = contents(found, merged(stored[found.name], value, strobe))
+            if result is not None and result.access == "rw":
+                stored[result.name] = contents(result, merged(stored[result.name], value, strobe))
             resp, value = await bench.host.read(offset + low)
-            if found is None:
+            if result is None:
                 assert (resp, value) == (SLVERR, 0), f"reading {offset:#x} gives {resp}"
             else:
-                wanted = stored.get(found.name, readable[found.name])
-                assert (resp, value) == (OKAY, wanted), f"{found.name}: {value:#x}, not {wanted:#x}"
+                wanted = stored.get(result.name, readable[result.name])
+                assert (resp, value) == (OKAY, wanted), (
+                    f"{result.name}: {value:#x}, not {wanted:#x}"
+                )
     for name, value in stored.items():
         assert await bench.read(name) == value, f"{name} was changed by another access"
     assert await bench.read("SUBMITTED") == 0

@@ -408,8 +408,8 @@ class ControlBench:
         for slot in range(QUEUE):
             numbers = range(slot, jobs, QUEUE)
             wanted = consumers.states[numbers[-1]] if numbers else "none"
-            found = STATES[await self.read(f"JOB_STATUS_{slot}")]
-            assert found == wanted, f"slot {slot} of {jobs} jobs: {found}, not {wanted}"
+            result = STATES[await self.read(f"JOB_STATUS_{slot}")]
+            assert result == wanted, f"slot {slot} of {jobs} jobs: {result}, not {wanted}"
 
     async def begin(self) -> None:
         await self.reset()

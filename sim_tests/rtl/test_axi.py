@@ -60,15 +60,15 @@ def test_buses_of_the_top_module() -> None:
     top = re.search(r"^module skeleton\(.*?^endmodule", text, re.S | re.M)
     assert top
     pattern = r"^  (input|output) (?:\[(\d+):0\] )?(\w+);"
-    found = {
+    result = {
         name: (way[:-3], int(high or 0) + 1)
         for way, high, name in re.findall(pattern, top[0], re.M)
     }
     config: Any = SimpleNamespace(ports=(), buses=(MEMORY, CONTROL, INTERRUPT))
     listed = {port["name"]: (port["direction"], port["width"]) for port in ports(config)}
-    stream_ports = {name for name in found if name.startswith("s_axis_beats_")}
+    stream_ports = {name for name in result if name.startswith("s_axis_beats_")}
     assert len(stream_ports) == 4
-    assert {name: port for name, port in found.items() if name not in stream_ports} == listed
+    assert {name: port for name, port in result.items() if name not in stream_ports} == listed
     assert listed["m_axi_mem_awaddr"] == ("out", 40)
     assert listed["m_axi_mem_wstrb"] == ("out", 16)
     assert listed["m_axi_mem_rdata"] == ("in", 128)

@@ -174,9 +174,9 @@ class Padded(Block):
 
     def build(self, m: Module) -> None:
         widths = {name: self.inner.width(name) for name in ("i", "o")}
-        found = Signal(widths["o"], name="found")
-        place(m, "inner", self.inner, i=self.i[: widths["i"]], o=found)
-        m.d.comb += self.o.eq(found)
+        result = Signal(widths["o"], name="found")
+        place(m, "inner", self.inner, i=self.i[: widths["i"]], o=result)
+        m.d.comb += self.o.eq(result)
 
 
 @pytest.mark.slow

@@ -62,12 +62,12 @@ def test_bits_that_depend_on_other_bits_are_no_cycle(monkeypatch: pytest.MonkeyP
         usual(netlist)
 
     monkeypatch.setattr(netlists, "_check_comb_cycles", check)
-    found = list(emit_block(_Built(_crossed), "p"))
+    result = list(emit_block(_Built(_crossed), "p"))
     assert len(asked) == 1
     # The same text, made as Amaranth makes it.
     monkeypatch.setattr(_nir.Value, "__new__", _usual_value)
     monkeypatch.setattr(_nir.Netlist, "resolve_value", _usual_resolve)
-    assert list(emit_block(_Built(_crossed), "p")) == found
+    assert list(emit_block(_Built(_crossed), "p")) == result
 
 
 def _usual_value(cls: type, nets: object = ()) -> object:

@@ -258,7 +258,7 @@ def check_golden(arguments: Vectors) -> int:
     count = 0
     for index, settings in enumerate(arguments.settings):
         _, acc, columns = arguments.part(index)
-        found = apply(settings, arguments.features.accumulator, acc, columns)
+        result = apply(settings, arguments.features.accumulator, acc, columns)
         tensor = (0, settings.factors[0], settings.shift, settings.factors[1], settings.slope_shift)
         records = [tensor] * len(acc)
         if columns is not None:
@@ -269,11 +269,11 @@ def check_golden(arguments: Vectors) -> int:
             exact(settings, arguments.features, value, *record)
             for value, record in zip(acc.tolist(), records, strict=True)
         ]
-        wanted = np.array(expected, found.dtype)
-        same = (found == wanted) | ((found != found) & (wanted != wanted))
+        wanted = np.array(expected, result.dtype)
+        same = (result == wanted) | ((result != result) & (wanted != wanted))
         if settings.output in FLOATS:
-            same &= (np.signbit(found) == np.signbit(wanted)) | (found != found)
-        assert same.all(), (settings, acc[~same][:3], found[~same][:3], wanted[~same][:3])
+            same &= (np.signbit(result) == np.signbit(wanted)) | (result != result)
+        assert same.all(), (settings, acc[~same][:3], result[~same][:3], wanted[~same][:3])
         count += len(acc)
     return count
 
@@ -298,19 +298,19 @@ def test_golden_by_hand() -> None:
         ("half_up", [-3, -2, -1, 0, 1, 2, 3, 4]),
         ("floor", [-4, -3, -2, -1, 0, 1, 2, 3]),
     ):
-        found = apply(PostSettings.scaled("int8", 0.5, rounding=rounding), fmt, acc)
-        assert found.tolist() == expected
-        assert found.dtype == np.int8
+        result = apply(PostSettings.scaled("int8", 0.5, rounding=rounding), fmt, acc)
+        assert result.tolist() == expected
+        assert result.dtype == np.int8
     settings = PostSettings.scaled("int8", 0.5, zero=10, minimum=8, maximum=11)
     assert apply(settings, fmt, acc).tolist() == [8, 8, 8, 10, 10, 11, 11, 11]
     leaky = PostSettings.scaled("int8", 1.0, activation="leaky", slope=0.25)
     assert apply(leaky, fmt, np.array([-100, -6, 100])).tolist() == [-25, -2, 100]
     columns = Columns.scaled("fp16", [0.5, 2.0], bias=[1, -1])
-    found = apply(
+    result = apply(
         PostSettings("fp16", "relu", columns=True), fmt, np.array([[3, 0], [-9, 9]]), columns
     )
-    assert found.tolist() == [[2.0, 0.0], [0.0, 16.0]]
-    assert found.dtype == np.float16
+    assert result.tolist() == [[2.0, 0.0], [0.0, 16.0]]
+    assert result.dtype == np.float16
 
 
 @pytest.mark.parametrize("name", ["int32", "int64"])
@@ -330,8 +330,8 @@ def test_golden_from_integers(name: str) -> None:
             values = values.astype(object) * 3 - 5
         if acc == "int30":
             values = values.astype(np.int64)
-        found = fmt.to_float64(from_integers(fmt, values))
-        for value, came in zip(values.tolist(), found.tolist(), strict=True):
+        result = fmt.to_float64(from_integers(fmt, values))
+        for value, came in zip(values.tolist(), result.tolist(), strict=True):
             places = max(0, abs(value).bit_length() - fmt.precision)
             wanted = round(Fraction(value, 1 << places)) << places
             assert came == (wanted if abs(wanted) <= fmt.max else np.copysign(np.inf, value))
@@ -356,8 +356,8 @@ def test_narrowing(source: str, target: str, tmp_path: Path) -> None:
         middle = middle[:: 1 + (target == "bf16")].view(np.uint32)
         bits = np.concatenate([middle, middle + np.uint32(1), middle - np.uint32(1)])
         bits = np.concatenate([bits, random_pairs(src, 30_000, 1)[0], corners(src)])
-    found = run_block(FloatNarrow(src, dst), {"i": bits}, tmp_path, lanes=4)["o"]
-    assert np.array_equal(found, convert(src, dst, bits))
+    result = run_block(FloatNarrow(src, dst), {"i": bits}, tmp_path, lanes=4)["o"]
+    assert np.array_equal(result, convert(src, dst, bits))
 
 
 @pytest.mark.parametrize(
@@ -381,8 +381,8 @@ def test_integer_to_float(source: str, target: str, stages: int, tmp_path: Path)
     bits = values.astype(src.dtype).view(f"u{src.width // 8}")
     options = {"latency": stages, "stalls": stages, "lanes": 4}
     block = IntegerToFloat(src, fmt, stages, enabled=stages > 0)
-    found = run_block(block, {"i": bits}, tmp_path, **options)["o"]  # type: ignore[arg-type]
-    assert np.array_equal(found, from_integers(fmt, values.astype(np.int64)))
+    result = run_block(block, {"i": bits}, tmp_path, **options)["o"]  # type: ignore[arg-type]
+    assert np.array_equal(result, from_integers(fmt, values.astype(np.int64)))
 
 
 def test_conversions_that_do_not_exist() -> None:

@@ -85,8 +85,8 @@ def test_golden_by_hand() -> None:
     assert apply(settings, SINGLE, odd).tolist() == [7, 255, 1, 255, 7]
     columns = Columns.scaled("bf16", [2.0, 0.5], bias=[0.25, 1.5], slopes=0.125, single=True)
     settings = PostSettings("bf16", "leaky", columns=True, single=True)
-    found = apply(settings, SINGLE, np.array([[1, -3], [-4.25, 0.5]], np.float32), columns)
-    assert found.astype(float).tolist() == [[2.5, -0.09375], [-1.0, 1.0]]
+    result = apply(settings, SINGLE, np.array([[1, -3], [-4.25, 0.5]], np.float32), columns)
+    assert result.astype(float).tolist() == [[2.5, -0.09375], [-1.0, 1.0]]
     relu = apply(PostSettings("raw", "relu"), SINGLE, odd)
     assert relu.view(np.uint32).tolist() == [SINGLE.nan, 0x7F800000, 0, 0x7149F2CA, 0]
 
@@ -193,7 +193,7 @@ def test_a_layer_by_hwgen_run(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", rng.normal(0, 1, (3, 50)).astype(np.float32))
     np.save(tmp_path / "w.npy", rng.normal(0, 0.02, (50, 5)).astype(np.float32))
     (tmp_path / "p.yaml").write_text("output: int8\nscale: 64\nbias: 0.5\n", encoding="utf-8")
-    found = {}
+    result = {}
     for name, post, more in (
         ("host", "{outputs: [raw], columns: false}", []),
         ("engine", "{outputs: [raw, fp32, int8]}", []),
@@ -204,9 +204,9 @@ def test_a_layer_by_hwgen_run(tmp_path: Path) -> None:
                  (("config", "e.yaml"), ("activations", "a.npy"), ("weights", "w.npy"),
                   ("output", f"{name}.npy"))]  # fmt: skip
         assert main(["run", *files, "--check", *more]) == 0
-        found[name] = np.load(tmp_path / f"{name}.npy")
-    assert np.allclose(found["host"], found["engine"], rtol=1e-6)
-    assert np.abs(found["layer"] - (found["host"] + 0.5) * 64).max() < 0.51
+        result[name] = np.load(tmp_path / f"{name}.npy")
+    assert np.allclose(result["host"], result["engine"], rtol=1e-6)
+    assert np.abs(result["layer"] - (result["host"] + 0.5) * 64).max() < 0.51
 
 
 # -- RTL ------------------------------------------------------------------------------------------

@@ -45,11 +45,11 @@ async def jobs(dut: Any, index: int) -> None:
     for _ in range(3):
         await RisingEdge(dut.aclk)
     dut.aresetn.value = 1
-    found = [
+    result = [
         make_job(FAMILY, CONFIG, *operands(CONFIG, tuple(size), "random", rng))
         for size in PLAN["sizes"]
     ]
-    for job in found:
+    for job in result:
         for name, beats in job.beats.items():
             frame: list[int] = []
             for place, (bits, last) in enumerate(beats, 1):
@@ -58,7 +58,7 @@ async def jobs(dut: Any, index: int) -> None:
                     ends[name].send_nowait(AxiStreamFrame(frame))
                     frame = []
     out = CONFIG.ports[-1]
-    for job in found:
+    for job in result:
         image: list[int] = []
         for _ in range(sum(job.schedule.output_last())):
             image += (await with_timeout(ends["out"].recv(), 100, "us")).tdata

@@ -40,10 +40,10 @@ def test_size_counts_each_instance() -> None:
     text = design(INSTANCES, LINES)
     part = text.index("module top")
     expected = INSTANCES * (part - 1) + len(text) - part - 1
-    found = repeated(text, "top")
-    assert found is not None
-    assert found.bytes == pytest.approx(expected, rel=0.001)
-    assert found.attempts == (SHARING, APART)
+    result = repeated(text, "top")
+    assert result is not None
+    assert result.bytes == pytest.approx(expected, rel=0.001)
+    assert result.attempts == (SHARING, APART)
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_what_is_not_promising(text: str) -> None:
 def test_large_modules_within_what_is_repeated_stay_apart() -> None:
     """As the adders of the columns of a core of floating-point numbers."""
     config = load_config(ROOT / "configs" / "lut_core_fp16.yaml")
-    found = repeated(design_of(config).verilog, config.name)
-    assert found is not None
-    assert found.attempts == (APART,)
+    result = repeated(design_of(config).verilog, config.name)
+    assert result is not None
+    assert result.attempts == (APART,)
 
 
 def test_another_top_module() -> None:
@@ -77,10 +77,10 @@ def test_code_is_shared(tmp_path: Path) -> None:
     """Of the columns of a core there is one copy, where each had its own."""
     config = load_config(ROOT / "configs" / "lut_w2.yaml")
     text = design_of(config).verilog
-    found = repeated(text, config.name)
-    assert found is not None
+    result = repeated(text, config.name)
+    assert result is not None
     (tmp_path / "design.v").write_text(text)
     (tmp_path / "main.cpp").write_text(MAIN)
     build_program([tmp_path / "design.v"], config.name, tmp_path, ["main.cpp"])
     written = sum(path.stat().st_size for path in tmp_path.glob("Vtop*.cpp"))
-    assert written < 2 * found.bytes < GROWTH * found.bytes
+    assert written < 2 * result.bytes < GROWTH * result.bytes

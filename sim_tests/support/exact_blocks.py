@@ -113,11 +113,11 @@ def summed(
     """Return the bits of a sum of terms with their exponents, those of a step together."""
     if accumulator == "exact":
         flat = [value for step in steps for value, _ in step]
-        found = _special(flat)
+        result = _special(flat)
         return (
             bits_of(sum(map(_rational, flat), Fraction(0)), nearest=True)
-            if found is None
-            else found
+            if result is None
+            else result
         )
     total = 0
     with np.errstate(all="ignore"):

@@ -60,15 +60,15 @@ class Vectors:
         patterns = self.acc.view(np.uint32) if self.features.single else self.acc
         bits = (patterns.astype(np.uint64)[..., None] >> shifts) & np.uint64(1)
         data = np.packbits(bits.astype(np.uint8).reshape(words, -1), axis=-1, bitorder="little")
-        found = {
+        result = {
             "settings": np.frombuffer(packed, np.uint8).reshape(-1, 28)[self.chosen],
             "i_data": data,
             "i_count": rng.integers(1, lanes, (words, 1), np.uint8, endpoint=True),
             "i_last": rng.integers(0, 2, (words, 1), np.uint8),
         }
         if self.features.columns:
-            found["i_records"] = self.columns.encode().reshape(words, -1)
-        return found
+            result["i_records"] = self.columns.encode().reshape(words, -1)
+        return result
 
     def part(self, index: int) -> tuple[NDArray[np.intp], Ints, Columns | None]:
         """Return the words that have settings `index`, their accumulators, and their columns."""
@@ -85,7 +85,7 @@ class Vectors:
         words, lanes = self.acc.shape
         width = self.features.lane_width
         lane = data.view(f"<u{width // 8}").reshape(words, lanes)
-        found = []
+        result = []
         for index, settings in enumerate(self.settings):
             rows, acc, columns = self.part(index)
             expected = apply(settings, self.features.accumulator, acc, columns)
@@ -97,11 +97,11 @@ class Vectors:
             wrong = np.flatnonzero(came != wanted)
             if wrong.size:
                 i = int(wrong[0])
-                found.append(
+                result.append(
                     f"{wrong.size} of {came.size}: {settings} of {acc[i]} gives"
                     f" {int(came[i]):#x}, not {int(wanted[i]):#x}"
                 )
-        return found
+        return result
 
 
 def vectors(features: PostFeatures, words: int, lanes: int, seed: int = 0) -> Vectors:

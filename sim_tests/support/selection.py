@@ -43,19 +43,19 @@ ALLOWED_SKIPS = (
 @cache
 def commit_seed() -> int:
     """Return a number that every commit has another of, for what tests draw; 0 outside of git."""
-    found = subprocess.run(
+    result = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    return int(found.stdout.strip() or "0", 16) % 2**32
+    return int(result.stdout.strip() or "0", 16) % 2**32
 
 
 def changed_files() -> set[str]:
     """Return the files that differ from the commit before, relative to the project's root."""
-    found = subprocess.run(
+    result = subprocess.run(
         ["git", "diff", "--name-only", "HEAD~1"],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    return set(found.stdout.split("\n")) - {""}
+    return set(result.stdout.split("\n")) - {""}
 
 
 def rotated(
@@ -142,9 +142,9 @@ def _first_legal(
     for value in values[len(begun)]:
         point = [*begun, value]
         if legal(point):
-            found = point if len(point) == len(values) else _first_legal(values, legal, (*point,))
-            if found is not None:
-                return found
+            result = point if len(point) == len(values) else _first_legal(values, legal, (*point,))
+            if result is not None:
+                return result
     return None
 
 
@@ -167,9 +167,9 @@ def missing_pairs(
     missing = []
     names, values = list(axes), list(axes.values())
     for i, j in itertools.combinations(range(len(names)), 2):
-        found = {(repr(point[i]), repr(point[j])) for point in points}
+        result = {(repr(point[i]), repr(point[j])) for point in points}
         for a, b in itertools.product(values[i], values[j]):
-            if (repr(a), repr(b)) not in found:
+            if (repr(a), repr(b)) not in result:
                 others = [*values]
                 others[i], others[j] = [a], [b]
                 if _first_legal(others, legal) is not None:
@@ -220,10 +220,10 @@ def covering_values(
     """
     left = sorted(configs, key=lambda config: zlib.crc32(f"{seed} {config}".encode()))
     missing = {value for config in configs for value in values(config)}
-    found = []
+    result = []
     while missing:
         best = max(left, key=lambda config: len(missing & set(values(config))))
         missing -= set(values(best))
         left.remove(best)
-        found.append(best)
-    return found
+        result.append(best)
+    return result

@@ -123,7 +123,7 @@ def _settings(features: PostFeatures, output: str, rng: np.random.Generator) -> 
 def expected(settings: PostSettings, acc: Singles, columns: Columns | None) -> NDArray[Any]:
     """Return what is specified, number by number, in NumPy's float32 and Python's fractions."""
     factors = [np.float32(settings.scale), np.float32(settings.slope_scale)]
-    found = []
+    result = []
     for i, number in enumerate(acc):
         total = number
         if columns is not None:
@@ -139,10 +139,10 @@ def expected(settings: PostSettings, acc: Singles, columns: Columns | None) -> N
         factor = factors[negative and settings.activation == "leaky"]
         with np.errstate(all="ignore"):
             scaled = total if settings.output == RAW else total * factor
-        found.append(_integer(settings, scaled) if settings.output in INTEGERS else scaled)
+        result.append(_integer(settings, scaled) if settings.output in INTEGERS else scaled)
     fmt: Any = output_format(settings.output, SINGLE)
     with np.errstate(all="ignore"):
-        return np.array(found).astype(fmt.dtype)
+        return np.array(result).astype(fmt.dtype)
 
 
 def _integer(settings: PostSettings, number: np.float32) -> int:
@@ -168,19 +168,19 @@ def check_singles(drawn: Vectors) -> dict[str, int]:
     met = dict.fromkeys(("nan", "infinite", "subnormal", "zero", "inside", "low", "high"), 0)
     for index, settings in enumerate(drawn.settings):
         _, acc, columns = drawn.part(index)
-        found, wanted = apply(settings, SINGLE, acc, columns), expected(settings, acc, columns)
-        same = (found == wanted) | ((found != found) & (wanted != wanted))
+        result, wanted = apply(settings, SINGLE, acc, columns), expected(settings, acc, columns)
+        same = (result == wanted) | ((result != result) & (wanted != wanted))
         if settings.output in INTEGERS:
             low, high = settings.limits
             met["low"] += int((wanted == low).sum())
             met["high"] += int((wanted == high).sum())
             met["inside"] += int(((wanted > low) & (wanted < high)).sum())
         else:
-            same &= (np.signbit(found) == np.signbit(wanted)) | (found != found)
+            same &= (np.signbit(result) == np.signbit(wanted)) | (result != result)
             met["nan"] += int((wanted != wanted).sum())
             met["infinite"] += int(np.isinf(wanted.astype(np.float32)).sum())
             met["zero"] += int((wanted == 0).sum())
             tiny = np.abs(wanted.astype(np.float64)) < np.finfo(np.float32).tiny
             met["subnormal"] += int((tiny & (wanted != 0)).sum())
-        assert same.all(), (settings, acc[~same][:3], found[~same][:3], wanted[~same][:3])
+        assert same.all(), (settings, acc[~same][:3], result[~same][:3], wanted[~same][:3])
     return met

@@ -39,7 +39,7 @@ def evaluate(
     area = (tables + columns) * scale * 1e-4
     fmax = 1000.0 / (1 + 0.1 * np.log2(macs))
     power = area * 0.5 + 0.01
-    found = {
+    result = {
         "area_mm2": area,
         "area_mm2[tables]": tables * scale * 1e-4,
         "area_mm2[columns]": columns * scale * 1e-4,
@@ -51,7 +51,7 @@ def evaluate(
     }
     for name, gemms in workloads.items():
         cycles = sum(m * np.ceil(k / terms) * np.ceil(n / width) for m, k, n in gemms)
-        found[f"cycles({name})"] = cycles
-        found[f"latency_ms({name})"] = cycles / fmax * 1e-3
-    arrays = {key: np.broadcast_to(value, shape) for key, value in found.items()}
+        result[f"cycles({name})"] = cycles
+        result[f"latency_ms({name})"] = cycles / fmax * 1e-3
+    arrays = {key: np.broadcast_to(value, shape) for key, value in result.items()}
     return {**arrays, "valid": np.broadcast_to(valid, shape)}

@@ -19,17 +19,17 @@ def test_shipped_sweeps_are_legal(path: Path) -> None:
 
 def test_the_best_of_each_group_is_shown(tmp_path: Path) -> None:
     question = next(q for q in questions.QUESTIONS if q.sweep == "method_int")
-    found = questions.points("method_int", tmp_path)
-    assert all(questions.macs(point) in (256, 4096) for point in found)
-    assert all(point["fmax_mhz"] >= 450 for point in found)
-    _, *table = questions.answer(question, found)
+    result = questions.points("method_int", tmp_path)
+    assert all(questions.macs(point) in (256, 4096) for point in result)
+    assert all(point["fmax_mhz"] >= 450 for point in result)
+    _, *table = questions.answer(question, result)
     # Formats, sizes, methods, but for those of which none is fast enough.
     groups = {
-        (point["activation"], questions.macs(point), point["array.method"]) for point in found
+        (point["activation"], questions.macs(point), point["array.method"]) for point in result
     }
     assert len(table) == len(groups)
     assert {activation for activation, _, _ in groups} == {"int4", "int8", "int12"}
-    best = max(point["tops_per_mm2"] for point in found if point["activation"] == "int8")
+    best = max(point["tops_per_mm2"] for point in result if point["activation"] == "int8")
     shown = [cells for cells in table if cells[0].startswith("int8")]
     assert max(float(cells[7]) for cells in shown) == pytest.approx(best, abs=0.01)
     assert sum(cells[-1] == "1.00" for cells in table) == 1

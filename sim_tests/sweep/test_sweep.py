@@ -107,8 +107,8 @@ def cost(family: str, point: dict[str, Any], workloads: dict[str, Any]) -> dict[
     numbers = {k: np.array([v]) for k, v in point.items() if isinstance(v, (int, float))}
     fixed = {k: v for k, v in point.items() if k not in numbers}
     technology = point.get("target.technology", "nangate45")
-    found = evaluate(family, fixed, numbers, technology, workloads)
-    return {name: value[0].item() for name, value in found.items()}
+    result = evaluate(family, fixed, numbers, technology, workloads)
+    return {name: value[0].item() for name, value in result.items()}
 
 
 def best_of(rows: Sequence[tuple[int, tuple[float, ...]]]) -> list[int]:
@@ -151,13 +151,13 @@ def test_a_sweep_equals_plain_loops(hwgen: Callable[..., int], tmp_path: Path) -
         if not good:
             removed += 1
             continue
-        found = cost("ternary_lut", point, decode)
-        if not found["valid"]:
+        result = cost("ternary_lut", point, decode)
+        if not result["valid"]:
             illegal += 1
-        elif found["area_mm2"] <= 0.5 and found["latency_ms(decode)"] < 1:
-            figures = (found["area_mm2"], found["latency_ms(decode)"], -found["tops"])
+        elif result["area_mm2"] <= 0.5 and result["latency_ms(decode)"] < 1:
+            figures = (result["area_mm2"], result["latency_ms(decode)"], -result["tops"])
             rows.append((number, figures))
-            costs[number] = found
+            costs[number] = result
     summary = json.loads(Path("out/summary.json").read_text())
     assert summary["evaluated"] == summary["points"] == total == 168
     assert sum(item["points"] for item in summary["removed"]["constraints"]) == removed
@@ -195,8 +195,8 @@ def test_families_and_technologies_in_one_sweep(hwgen: Callable[..., int], tmp_p
             continue
         point = {f"array.{key}": value for key, value in array.items()}
         point |= {"activation": activation, "target.technology": technology}
-        found = cost(family, point, {})
-        rows.append((number, (found["area_mm2"], -found["tops"] / found["power_w"])))
+        result = cost(family, point, {})
+        rows.append((number, (result["area_mm2"], -result["tops"] / result["power_w"])))
     assert sorted(int(p["index"]) for p in points_of(tmp_path / "out")) == best_of(rows)
     table = pq.read_table("out/results.parquet")
     assert table["index"].to_pylist() == [number for number, _ in rows]
@@ -305,9 +305,9 @@ def test_configurations_lack_what_a_choice_rules_out(hwgen: Callable[..., int]) 
 
 def test_the_summary_as_json(hwgen: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     assert hwgen(LUT, "--json") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["directory"] == "build/lut-sweep"
-    assert [best["objective"] for best in found["best"]] == [
+    result = json.loads(capsys.readouterr().out)
+    assert result["directory"] == "build/lut-sweep"
+    assert [best["objective"] for best in result["best"]] == [
         "area_mm2",
         "latency_ms(decode)",
         "tops",
@@ -563,13 +563,13 @@ def test_sampling_all_of_a_small_space_enumerates_it(
 ) -> None:
     assert hwgen(MIXED, "--output", "all") == 0
     assert hwgen(MIXED + "sample: {points: 5000}\n", "--output", "sample") == 0
-    found = [
+    result = [
         sorted(
             [point["family"], point["area_mm2"], point["tops"]] for point in points_of(tmp_path / d)
         )
         for d in ("all", "sample")
     ]
-    assert found[0] == found[1]
+    assert result[0] == result[1]
 
 
 def test_a_scheduler_that_is_not_there(

@@ -35,15 +35,15 @@ def text(depth: int = 3) -> st.SearchStrategy[str]:
 @given(text(), st.lists(st.tuples(*[st.integers(-9, 99)] * 3), min_size=1, max_size=5))
 def test_results_are_those_of_python(source: str, points: list[tuple[int, int, int]]) -> None:
     columns = dict(zip(NAMES, np.array(points).T, strict=True))
-    found = np.broadcast_to(parse(source)(columns), len(points))
+    result = np.broadcast_to(parse(source)(columns), len(points))
     for place, point in enumerate(points):
         scope = {**dict(zip(("x", "y", "z"), point, strict=True)), "min": min, "abs": abs}
         try:
             expected = float(eval(source.replace("a.", ""), {"__builtins__": {}}, scope))
         except ZeroDivisionError:
             continue  # NaN somewhere; what becomes of it depends on the rest
-        if not math.isnan(found[place]):
-            assert float(found[place]) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+        if not math.isnan(result[place]):
+            assert float(result[place]) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -82,13 +82,13 @@ def test_values(source: str, expected: Any) -> None:
         "latency_ms(decode)": 5.0,
         "area_mm2[adders]": 7.0,
     }
-    found = parse(source)(values)
-    np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
+    result = parse(source)(values)
+    np.testing.assert_array_equal(np.asarray(result), np.asarray(expected))
 
 
 def test_names() -> None:
-    found = parse("min(array.tables, 4) * latency_ms(decode) - area_mm2[adders] + k").names
-    assert found == {"array.tables", "latency_ms(decode)", "area_mm2[adders]", "k"}
+    result = parse("min(array.tables, 4) * latency_ms(decode) - area_mm2[adders] + k").names
+    assert result == {"array.tables", "latency_ms(decode)", "area_mm2[adders]", "k"}
 
 
 def test_the_subject_of_a_comparison() -> None:

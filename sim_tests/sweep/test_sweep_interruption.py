@@ -77,9 +77,9 @@ class Running:
     def chunks(self, directory: Path, count: int) -> set[Path]:
         """Wait for finished chunks."""
         for _ in range(1200):
-            found = set((directory / "journal").glob("chunk_*.npz"))
-            if len(found) >= count:
-                return found
+            result = set((directory / "journal").glob("chunk_*.npz"))
+            if len(result) >= count:
+                return result
             assert self.process.poll() is None, self.process.communicate()
             time.sleep(0.05)
         raise AssertionError("no chunk was finished")

@@ -26,8 +26,8 @@ METRICS = ("area_mm2", "power_w", "fmax_mhz")
 def core(name: str, **values: Any) -> FamilyConfig:
     """Return a configuration with these values."""
     config: Any = family(name).params_class
-    found: FamilyConfig = config.model_validate({"name": "core", "family": name, **values})
-    return found
+    result: FamilyConfig = config.model_validate({"name": "core", "family": name, **values})
+    return result
 
 
 STATIONARY = core(
@@ -54,12 +54,12 @@ def rows(config: FamilyConfig, technology: str, **more: Any) -> Rows:
 def test_closed_forms_take_the_macros_of_estimates(config: FamilyConfig, technology: str) -> None:
     estimate = estimate_of(config, technology)
     (memory,) = estimate["memories"]
-    found = rows(config, technology)
-    assert bool(np.all(found.macros)) == (memory["form"] == "macros")
+    result = rows(config, technology)
+    assert bool(np.all(result.macros)) == (memory["form"] == "macros")
     if memory["form"] == "registers":
         return
-    assert float(found.amounts["macro_um2"]) == pytest.approx(memory["area_um2"])
-    assert float(found.amounts["macro_nw"]) == pytest.approx(memory["leakage_nw"])
+    assert float(result.amounts["macro_um2"]) == pytest.approx(memory["area_um2"])
+    assert float(result.amounts["macro_nw"]) == pytest.approx(memory["leakage_nw"])
     metrics = evaluate(config.family, flattened(config.resolved()), {}, technology, {})
     for metric in METRICS:
         assert metrics[metric][0] == pytest.approx(estimate["metrics"][metric], rel=0.25), metric
@@ -69,8 +69,8 @@ def test_closed_forms_take_the_macros_of_estimates(config: FamilyConfig, technol
 def test_macros_from_as_many_bits_as_the_configuration_says() -> None:
     capacity = 5 * 61 * STATIONARY.result.width
     for below, made in ((capacity, 1), (capacity + 1, 0)):
-        found = rows(STATIONARY, "nangate45", **{"memories.registers_below": below})
-        assert int(np.all(found.macros)) == made
+        result = rows(STATIONARY, "nangate45", **{"memories.registers_below": below})
+        assert int(np.all(result.macros)) == made
 
 
 def test_each_depth_of_a_sweep_has_what_it_is_made_of() -> None:
@@ -102,11 +102,11 @@ def test_figures_from_tables_are_those_of_each_memory(*, apart: bool, held: bool
     arguments: list[Any] = [widths[:, None], depths, 1024.0, 500.0]
     if not apart:
         arguments[:2] = rng.permuted(np.stack(np.broadcast_arrays(*arguments[:2])), axis=1)
-    found = tabled("nangate45", *arguments, held=held)
-    assert found is not None
+    result = tabled("nangate45", *arguments, held=held)
+    assert result is not None
     each = [
         np.zeros(8) if one is None else np.ravel(one)
         for values in zip(*(a.ravel() for a in np.broadcast_arrays(*arguments)), strict=True)
         for one in [figures_of("nangate45", *np.atleast_2d(values).T, held=held)]
     ]
-    np.testing.assert_array_equal(np.reshape(found, (8, -1)).T, each)
+    np.testing.assert_array_equal(np.reshape(result, (8, -1)).T, each)

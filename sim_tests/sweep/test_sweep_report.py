@@ -53,8 +53,8 @@ def data(page: Path) -> dict[str, Any]:
     """Return the data in the page."""
     match = re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text())
     assert match
-    found: dict[str, Any] = json.loads(match[1])
-    return found
+    result: dict[str, Any] = json.loads(match[1])
+    return result
 
 
 def test_the_page_holds_everything_and_loads_nothing(page: Path, data: dict[str, Any]) -> None:
@@ -88,9 +88,9 @@ class Logic:
 
 @pytest.fixture(scope="module")
 def logic() -> Iterator[Logic]:
-    found = Logic()
-    yield found
-    found.engine.close()
+    result = Logic()
+    yield result
+    result.engine.close()
 
 
 def test_filters(logic: Logic, data: dict[str, Any]) -> None:
@@ -130,8 +130,8 @@ def test_order_and_breakdown(logic: Logic) -> None:
     assert logic("Logic.sort(rows, [0, 1, 2, 3], 0, false)", rows=rows) == [2, 0, 3, 1]
     assert logic("Logic.sort(rows, [0, 1, 2, 3], 0, true)", rows=rows) == [0, 3, 2, 1]
     parts = [{"name": n, "column": c} for n, c in (("a", 0), ("b", 1), ("c", 2), ("d", 3))]
-    found = logic("Logic.breakdown(row, parts)", row=[1, 3, 0, None], parts=parts)
-    assert found == [
+    result = logic("Logic.breakdown(row, parts)", row=[1, 3, 0, None], parts=parts)
+    assert result == [
         {"name": "b", "value": 3, "share": 0.75},
         {"name": "a", "value": 1, "share": 0.25},
     ]
@@ -197,8 +197,8 @@ def test_clicks_and_filters_without_a_browser(
 def chromium() -> str | None:
     """Return the Chromium of this machine, None if there is none."""
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    found = [os.environ.get("HWGEN_CHROMIUM"), *map(shutil.which, names)]
-    return next((name for name in found if name), None)
+    result = [os.environ.get("HWGEN_CHROMIUM"), *map(shutil.which, names)]
+    return next((name for name in result if name), None)
 
 
 @pytest.fixture(scope="module")
@@ -208,7 +208,7 @@ def browser() -> Iterator[Any]:
     with sync_playwright() as playwright:
         # Without its sandbox: a container has none to give, and the page is our own.
         try:
-            found = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+            result = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
         except Error as error:
             if chromium() is not None:
                 raise
@@ -216,21 +216,21 @@ def browser() -> Iterator[Any]:
                 "no Chromium: install it (apt install chromium, or playwright install chromium),"
                 f" or set HWGEN_CHROMIUM; {str(error).splitlines()[0]}"
             )
-        yield found
-        found.close()
+        yield result
+        result.close()
 
 
 @pytest.fixture
 def tab(browser: Any, page: Path) -> Iterator[Any]:
     """Open the page; any error in it, and any request to a network, fails the test."""
-    found = browser.new_page(viewport={"width": 1400, "height": 1000})
+    result = browser.new_page(viewport={"width": 1400, "height": 1000})
     problems: list[str] = []
-    found.on("pageerror", lambda error: problems.append(str(error)))
-    found.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
-    found.on("request", lambda r: problems.append(r.url) if r.url[:5] != "file:" else None)
-    found.goto(page.as_uri())
-    yield found
-    found.close()
+    result.on("pageerror", lambda error: problems.append(str(error)))
+    result.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
+    result.on("request", lambda r: problems.append(r.url) if r.url[:5] != "file:" else None)
+    result.goto(page.as_uri())
+    yield result
+    result.close()
     assert problems == []
 
 

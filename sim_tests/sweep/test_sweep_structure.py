@@ -87,8 +87,8 @@ def test_the_front_is_that_of_the_structural_figures(
 
     def metrics(config: Any, technology: str, workloads: Any) -> dict[str, Any]:
         factor = 1.1 if config.array.broadcast == int(first[-1]["array.broadcast"]) else 0.9
-        found = closed(config, technology, workloads)
-        return {**found, "area_mm2": factor * found["area_mm2"]}
+        result = closed(config, technology, workloads)
+        return {**result, "area_mm2": factor * result["area_mm2"]}
 
     summary = sweep(f"{SWEEP}refine: 18\n", metrics, "--force")
     second = front()
@@ -130,8 +130,8 @@ def test_refused_candidates_are_told(sweep: Callable[..., dict[str, Any]]) -> No
 
 def test_specs_hold_for_the_structural_figures(sweep: Callable[..., dict[str, Any]]) -> None:
     def metrics(config: Any, technology: str, workloads: Any) -> dict[str, Any]:
-        found = closed(config, technology, workloads)
-        return {**found, "fmax_mhz": 900.0 if config.array.cols == 2 else 100.0}
+        result = closed(config, technology, workloads)
+        return {**result, "fmax_mhz": 900.0 if config.array.cols == 2 else 100.0}
 
     sweep(f"{SWEEP}specs: [fmax_mhz > 500]\n", metrics, "--refine", "18")
     assert {row["array.cols"] for row in front()} == {"2"}

@@ -38,12 +38,12 @@ POINTS = [
 
 
 def test_errors_are_told_with_their_sign_and_what_was_stated() -> None:
-    found = cost_tables.summarise(POINTS, "area")
-    assert found is not None
-    assert found.errors.bias == pytest.approx(0.08 / 3)
-    assert found.errors.worst == pytest.approx(0.1)
-    assert found.uncertainty == 0.05
-    assert found.inside == pytest.approx(2 / 3)
+    result = cost_tables.summarise(POINTS, "area")
+    assert result is not None
+    assert result.errors.bias == pytest.approx(0.08 / 3)
+    assert result.errors.worst == pytest.approx(0.1)
+    assert result.uncertainty == 0.05
+    assert result.inside == pytest.approx(2 / 3)
     fmax = cost_tables.summarise(POINTS, "fmax")
     assert fmax is not None
     assert fmax.errors.bias == pytest.approx(-0.2)
@@ -79,8 +79,8 @@ accumulator: int10
 array: {rows: 64, cols: 1, depth: 2}
 post: {outputs: [fp32]}
 """
-    found = cost_tables.traits(parse_config(text, "core.yaml"), macros=True)
-    assert found == (
+    result = cost_tables.traits(parse_config(text, "core.yaml"), macros=True)
+    assert result == (
         "adder_tree", "9..12 bits", cost_tables.MIXED, cost_tables.BEYOND, cost_tables.NARROW,
         cost_tables.POST, cost_tables.MACROS,
     )  # fmt: skip
@@ -88,10 +88,10 @@ post: {outputs: [fp32]}
 
 def test_formats_with_scales_for_blocks_are_told_by_name() -> None:
     text = "name: core\nfamily: adder_tree\nactivation: int5_g32\nweight: mxfp4\n"
-    found = cost_tables.traits(parse_config(text, "core.yaml"), macros=False)
+    result = cost_tables.traits(parse_config(text, "core.yaml"), macros=False)
     named = {f"{cost_tables.OF_BLOCKS}int5_g32", f"{cost_tables.OF_BLOCKS}mxfp4"}
-    assert {cost_tables.BLOCKS, *named} <= set(found)
-    points = [point("adder_tree", 1e-3, 0.02, *found[1:])]
+    assert {cost_tables.BLOCKS, *named} <= set(result)
+    points = [point("adder_tree", 1e-3, 0.02, *result[1:])]
     assert "| blocks: mxfp4 | 2.0 %, +2.0 % (1) |" in "\n".join(cost_tables.parts(points, ["area"]))
 
 
@@ -107,12 +107,12 @@ def test_what_was_measured_becomes_the_uncertainty_of_the_next_estimates(
         replace(point("cube", 1e-3, n / 100), stated={"area": within / 2}) for n in range(1, 41)
     ]
     cost_points.save(points, 7)
-    found = written[0]
+    result = written[0]
     # The 37th of forty: nine of ten of the next stay within.
-    assert found.structure["uncertainty_of_logic"]["area"] == pytest.approx(2 * 0.37)
-    assert found.timing["uncertainty"] == pytest.approx(0.2)
-    assert found.structure["provenance"]["held_out"] == {"seed": 7, "designs": 40}
-    assert found.structure["costs"] == before.structure["costs"]
-    assert found.uncertainty == before.uncertainty  # that of closed forms
+    assert result.structure["uncertainty_of_logic"]["area"] == pytest.approx(2 * 0.37)
+    assert result.timing["uncertainty"] == pytest.approx(0.2)
+    assert result.structure["provenance"]["held_out"] == {"seed": 7, "designs": 40}
+    assert result.structure["costs"] == before.structure["costs"]
+    assert result.uncertainty == before.uncertainty  # that of closed forms
     cost_points.save(points[:10], 8)  # too few to know
     assert written[1].timing == before.timing

@@ -37,9 +37,9 @@ array: {tables: 2, fetch_ports: 4, accumulator_depth: 24}
 
 
 def published(name: str) -> Memories:
-    found = library(name)
-    assert found is not None
-    return found
+    result = library(name)
+    assert result is not None
+    return result
 
 
 def with_macros(text: str, technology: str) -> tuple[str, macros.Chosen]:
@@ -139,8 +139,8 @@ PINS = "".join(
 
 def test_macros_of_liberty_files(tmp_path: Path) -> None:
     path = liberty_file(tmp_path / "mine.lib", PINS, MEMORY)
-    found = macro_files_of((str(path),), "nangate45")
-    (macro,) = found.macros
+    result = macro_files_of((str(path),), "nangate45")
+    (macro,) = result.macros
     assert (macro.name, macro.words, macro.width) == ("my_ram", 64, 20)
     assert macro.area_um2 == 700
     assert macro.lacks == ("w_mask_in",)

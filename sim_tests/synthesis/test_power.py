@@ -88,13 +88,13 @@ def test_energies() -> None:
     """A register at half the clock drives 4 fF and two outputs of 3 fF; an inverter drives 1 fF."""
     library = liberty.prepare([LIBRARY])
     activity = Activity(100, {"n2": 0, "n3": 100, "n4": 100})
-    found = power_of(
+    result = power_of(
         divider(), activity, library, technology(load_ff=3.0), "aclk", 500.0,
         workload="dividing", macs=25,
     )  # fmt: skip
     uw = {
         name: {key: value and round(1e3 * value, 9) for key, value in vars(group).items()}
-        for name, group in found.groups.items()
+        for name, group in result.groups.items()
     }
     each = 2.0  # V^2 f: uW for a fF that rises in every cycle
     assert uw["sequential"] == {
@@ -110,7 +110,7 @@ def test_energies() -> None:
         "leakage_mw": 0.003,
     }
     assert uw["clock"] == {"internal_mw": None, "switching_mw": 2 * each, "leakage_mw": None}
-    document = found.document()
+    document = result.document()
     assert document["total_mw"] == pytest.approx((7.5 * each + 3.25 + 0.013) * 1e-3)
     # mW at 500 MHz is 2 pJ a cycle; 4 cycles for a multiply-accumulate are 2 for an operation.
     assert document["energy_per_cycle_pj"] == pytest.approx(2 * document["total_mw"])
@@ -119,12 +119,12 @@ def test_energies() -> None:
 
 def test_a_library_without_tables() -> None:
     bare = re.sub(r"internal_power \(\) \{(?:[^{}]|\{[^{}]*\})*\}", "", LIBRARY)
-    found = power_of(
+    result = power_of(
         divider(), Activity(10, {"n3": 1, "n4": 1}), liberty.prepare([bare]), technology(),
         "aclk", 500.0, workload="dividing", macs=1,
     )  # fmt: skip
-    assert found.groups["sequential"].internal_mw is None
-    assert found.note.startswith("without the energy inside cells")
+    assert result.groups["sequential"].internal_mw is None
+    assert result.note.startswith("without the energy inside cells")
 
 
 def test_the_cause_of_a_change() -> None:
@@ -218,12 +218,12 @@ def test_power_at_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     path, data = tmp_path / "tiny.yaml", tmp_path / "zeros.npz"
     path.write_text(TINY)
     np.savez(data, activations=np.zeros((8, 32), int), weights=np.zeros((32, 8), int))
-    found = []
+    result = []
     for activity in ("random:8,32,8", str(data)):
         command = ["synth", "--config", str(path), "--target", "nangate45", "--json"]
         assert main([*command, "--activity", activity]) == 0
-        found.append(json.loads(capsys.readouterr().out)["power"])
-    busy, idle = found
+        result.append(json.loads(capsys.readouterr().out)["power"])
+    busy, idle = result
     assert busy["workload"].startswith("random int3 x int2, M,K,N = 8,32,8")
     assert idle["workload"] == "zeros.npz, M,K,N = 8,32,8"
     config = parse_config(TINY)
@@ -233,7 +233,7 @@ def test_power_at_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert busy["groups"]["clock"] == idle["groups"]["clock"]
     # Products of zeros move nothing but counters.
     for quantity in ("internal_mw", "switching_mw"):
-        values = [power["groups"]["combinational"][quantity] for power in found]
+        values = [power["groups"]["combinational"][quantity] for power in result]
         assert values[1] < 0.5 * values[0]
     assert busy["energy_per_operation_fj"] == pytest.approx(
         busy["total_mw"] / 500 * 1e6 * busy["cycles"] / (2 * 8 * 8 * 32)

@@ -108,10 +108,10 @@ def test_published_datapath_accumulates_products(
         **words(_late(enable[:, None], late, rows), 1, "enable"),
         **words([[int(i < late or i == late + reset)] for i in range(rows)], 1, "reset"),
     }
-    found = run_block(Words(Published(shape)), inputs, tmp_path, lanes=1)
+    result = run_block(Words(Published(shape)), inputs, tmp_path, lanes=1)
     width = shape.total_width
     totals = [
-        sum(int(found[f"totals_{i}"][row]) << WORD * i for i in range(len(found)))
+        sum(int(result[f"totals_{i}"][row]) << WORD * i for i in range(len(result)))
         for row in range(rows)
     ]
     expected: Any = np.zeros(ports, np.uint16)

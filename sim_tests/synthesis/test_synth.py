@@ -157,8 +157,8 @@ def test_levels_of_a_netlist() -> None:
         },
     }
     kinds: dict[str, levels.Kind] = {"FF": "state", "LUT": "logic", "CARRY": "carry", "MUX": "free"}
-    found = levels.longest(module, kinds.__getitem__)
-    assert found == levels.Longest(2, "held[0]", "held[1]")  # a look-up table, and the chain
+    result = levels.longest(module, kinds.__getitem__)
+    assert result == levels.Longest(2, "held[0]", "held[1]")  # a look-up table, and the chain
 
 
 # -- frame and devices ---------------------------------------------------------------------------
@@ -210,8 +210,8 @@ def test_constant_inputs_are_left_open() -> None:
     }
     netlist = json.dumps({"modules": {"top": {"cells": cells}}}).encode()
     assert with_open_inputs(netlist, {}) == netlist
-    found = json.loads(with_open_inputs(netlist, {"SUM": "I"}))["modules"]["top"]["cells"]
-    left = {name: sorted(each["connections"]) for name, each in found.items()}
+    result = json.loads(with_open_inputs(netlist, {"SUM": "I"}))["modules"]["top"]["cells"]
+    left = {name: sorted(each["connections"]) for name, each in result.items()}
     assert left == {"low": ["Z"], "first": ["A", "O"], "second": ["A", "I", "O"],
                     "third": ["A", "O"]}  # fmt: skip
 

