@@ -26,5 +26,5 @@ def generate(core: Core[SpatialConfig]) -> Component:
         return post_processed(config, BlockCore(config))
     if config.processing_element.serial:
         return post_processed(config, SerialCore(config))
-    core = PackedCore if config.packing else SpatialCore
-    return post_processed(config, core(config))
+    integers = PackedCore if config.packing else SpatialCore
+    return post_processed(config, integers(config))

@@ -31,7 +31,7 @@ class PackingArray(Protocol):
     """Parameters of an array whose products may share DSP blocks."""
 
     @property
-    def packing(self) -> str:
+    def packing(self) -> ProductPacking:
         """Packing of products."""
 
     @property
@@ -50,8 +50,13 @@ class PackingTarget(Protocol):
 class PackingParams(Protocol):
     """Parameters of a core whose products may share DSP blocks."""
 
-    activation: Any
-    weight: Any
+    @property
+    def activation(self) -> Any:
+        """Format of A."""
+
+    @property
+    def weight(self) -> Any:
+        """Format of W."""
 
     @property
     def array(self) -> PackingArray:

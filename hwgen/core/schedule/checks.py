@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from hwgen.core.params.base import FamilyConfig
     from hwgen.core.port import Beats, StreamPort
-    from hwgen.formats import NumberFormat
+    from hwgen.formats import Format
 
 
 def check_sizes(config: FamilyConfig, m: int, k: int, n: int) -> None:
@@ -35,7 +35,7 @@ def check_sizes(config: FamilyConfig, m: int, k: int, n: int) -> None:
 
 
 def check_operand(
-    name: str, array: NDArray[Any], shape: tuple[int, int], fmt: NumberFormat
+    name: str, array: NDArray[Any], shape: tuple[int, int], fmt: Format
 ) -> None:
     """Check shape, dtype and values of an operand, called `name` in the message.
 

@@ -247,7 +247,7 @@ class AttentionFormats(FamilyConfig):
     @property
     def floating(self) -> bool:
         """Whether operands and results are floating point."""
-        return self.query.is_float
+        return bool(self.query.is_float)
 
     def inner(self, operand: NumberFormat) -> IntegerFormat:
         """Return the format in which the arrays take an operand's format."""

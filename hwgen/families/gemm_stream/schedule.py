@@ -26,6 +26,7 @@ from hwgen.core.schedule.product import Product
 from hwgen.core.schedule.stream import RAW_RESULTS
 from hwgen.errors import InputError
 from hwgen.families.gemm_stream.blocks import Blocks, Extent, choose, limits_of, reads
+from hwgen.formats import Format
 
 if TYPE_CHECKING:
     from hwgen.core.loop_nest import Loops
@@ -314,7 +315,7 @@ class Plan(Product):
 
     def pack_activations(self, a: NDArray[np.integer]) -> Beats:
         """Return A, shape (m, k), as the bytes of its rows, shape (m, bytes)."""
-        fmt = self.config.activation
+        fmt: Format = self.config.activation
         check_operand("activations", a, (self.m, self.k), fmt)
         if self.config.in_blocks:
             return fmt.pack_lines(a, self.tiles[1] * self.config.k_lanes)
@@ -322,7 +323,7 @@ class Plan(Product):
 
     def unpack_activations(self, rows: Beats) -> NDArray[Any]:
         """Return A, shape (m, k), from what `pack_activations` made."""
-        fmt = self.config.activation
+        fmt: Format = self.config.activation
         if self.config.in_blocks:
             return fmt.unpack_lines(rows, self.k)
         values: NDArray[Any] = rows.view(fmt.dtype.newbyteorder("<")).astype(fmt.dtype)
@@ -337,7 +338,8 @@ class Plan(Product):
         """
         check_operand("weights", w, (self.k, self.n), self.config.weight)
         if self.config.in_blocks:
-            return self.config.weight.pack_lines(w.T, self.tiles[1] * self.config.k_lanes)
+            fmt: Format = self.config.weight
+            return fmt.pack_lines(w.T, self.tiles[1] * self.config.k_lanes)
         if not self.config.loop_nest.image:
             return _bytes(w, self.config.weight.dtype)
         c, (_, kt, nt) = self.config, self.tiles

@@ -148,8 +148,8 @@ PES = pe_table(
     replace(MAC, summary="a multiplier and an accumulating adder"),
     replace(
         CARRY_SAVE,
-        summary="(output-stationary) multiples by digits of A and the accumulator in one tree of"
-        " full adders whose last carries wait",
+        summary="multiples by digits of A and the accumulator in one tree of full adders whose last"
+        " carries wait (output-stationary)",
         dataflows=("output_stationary",),
     ),
     HYBRID,

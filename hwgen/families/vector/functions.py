@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hwgen.arithmetic.functions.exponential import Scaling
 from hwgen.formats.fixed import FixedFormat
 from hwgen.formats.floating import FloatFormat, floating
 from hwgen.formats.integer import IntegerFormat
@@ -22,7 +23,6 @@ from hwgen.formats.integer import IntegerFormat
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hwgen.arithmetic.functions.exponential import Scaling
     from hwgen.arithmetic.functions.unit import FunctionUnit
 
 _SHARES = (1.0, 0.85, 0.7, 0.55, 0.4)
@@ -124,15 +124,13 @@ def powers_of(fmt: IntegerFormat | FloatFormat, function_bits: int) -> Powers:
     A scaled argument is off by less than ``2 * 2**-fraction``, so an exponential by a share of less
     than 0.18 of ``2**-function_bits``, and by that of the table.
     """
-    from hwgen.arithmetic.functions.exponential import Scaling
-
     fraction, real = function_bits + _FRACTION_GUARD, floating("fp32")
     unit = unit_within(
         "exp2", FixedFormat(0, fraction, False), real, relative=_TABLE_SHARE * 2.0**-function_bits
     )
     if fmt.is_float or fmt.width > _TOP:
-        source = fmt if fmt.is_float else real
-        scaling = Scaling("exp", source, fraction, fraction + _TOP - 1, _TOP)
+        number = fmt if fmt.is_float else real
+        scaling = Scaling("exp", number, fraction, fraction + _TOP - 1, _TOP)
         return Powers(scaling, unit, converted=not fmt.is_float)
     bits = fmt.width - 1
     source = FixedFormat(bits, 0, True)

@@ -31,6 +31,7 @@ from hwgen.arithmetic.hadamard import in_stages
 from hwgen.families.vector.functions import rescaled
 from hwgen.families.vector.operations import CODES
 from hwgen.families.vector.schedule import beats_of_row, constants
+from hwgen.formats import NumberFormat
 from hwgen.formats.floating import FLOATS
 
 if TYPE_CHECKING:
@@ -325,6 +326,6 @@ def _turned(o: Bits, turns: Bits) -> Bits:
     return found
 
 
-def _narrow(fmt: Any, bits: Bits) -> NDArray[Any]:
+def _narrow(fmt: NumberFormat, bits: Bits) -> NDArray[Any]:
     """Return results: rounded to nearest, ties to even; integers saturate, and a NaN gives 0."""
     return fmt.nearest(REAL.to_float64(bits))
