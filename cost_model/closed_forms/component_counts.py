@@ -20,7 +20,7 @@ from cost_model.closed_forms.numbers import Counts, Number, register
 from cost_model.closed_forms.space import View
 from cost_model.netlist.fabric.fabric import Fabric
 
-KINDS: Mapping[str, str] = {
+COMPONENTS: Mapping[str, str] = {
     "flip_flop": "bit of a register",
     "enable": "bit of a register that may keep its value",
     "reset": "bit of a register with a reset",

@@ -95,28 +95,28 @@ def certainty(
     for metric, value in metrics.items():
         if value is None:
             continue
-        kind, _, rest = metric.partition("(")
+        base, _, rest = metric.partition("(")
         basis: Basis = "modelled"
-        if kind == "cycles":
+        if base == "cycles":
             result[metric] = cycles[rest[:-1]].document()
             continue
-        if kind == "latency_ms":
+        if base == "latency_ms":
             # What a memory achieves is a model.
             served: Basis = "modelled" if limited else "exact"
             basis = _weakest(clock, cycles[rest[:-1]].basis, served)
-        elif kind == "bandwidth_gb_s":
+        elif base == "bandwidth_gb_s":
             basis = clock
-        elif kind == "tops":
+        elif base == "tops":
             # What a full cycle does; a model of a job's cycles says nothing about it.
             basis = _weakest(clock, "expected" if rate == "expected" else "exact")
-        elif kind == "ops_per_byte":
+        elif base == "ops_per_byte":
             basis = "exact"
-        elif kind in PER_SECOND:
+        elif base in PER_SECOND:
             basis = _weakest(clock, "modelled")
         result[metric] = {"basis": basis}
-        margin = uncertainty.get("fmax_mhz" if kind in ("bandwidth_gb_s", "tops") else metric)
+        margin = uncertainty.get("fmax_mhz" if base in ("bandwidth_gb_s", "tops") else metric)
         # At an assumed clock, of what is a model beside.
-        if margin is not None and (basis == "modelled" or kind in PER_SECOND):
+        if margin is not None and (basis == "modelled" or base in PER_SECOND):
             result[metric]["within"] = margin
     return result
 

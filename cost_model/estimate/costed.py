@@ -312,7 +312,7 @@ def _breakdown(
     result = []
     for part in forms.parts(view.config) if forms else ():
         counts = part.counts(view)
-        components = {kind: plain(n) for kind, n in counts.items() if float(n)}
+        components = {component: plain(n) for component, n in counts.items() if float(n)}
         costs: dict[str, Any] = {}
         if tech is not None:
             costs = {quantity: plain(tech.cost(quantity, counts)) for quantity in tech.costs}

@@ -41,41 +41,41 @@ def reasons(
     find = _of_fpga if fpga else _of_cells
     result = {}
     for metric, value in metrics.items():
-        kind = metric.partition("(")[0]
+        base = metric.partition("(")[0]
         if value is not None:
             continue
-        if kind == "bandwidth_gb_s":
+        if base == "bandwidth_gb_s":
             if not streams:
                 result[metric] = "no stream ports; what its memory port moves is counted by job"
-        elif reason := energies.get(kind) or find(kind, technology):
+        elif reason := energies.get(base) or find(base, technology):
             result[metric] = reason
     return result
 
 
-def _of_cells(kind: str, technology: str) -> str | None:
-    if kind in RESOURCES:
+def _of_cells(base: str, technology: str) -> str | None:
+    if base in RESOURCES:
         return "standard cells have an area, no resources of an FPGA"
     if not technologies.is_calibrated(technology):
         return "the technology is not calibrated"
-    if kind in ENERGY:
+    if base in ENERGY:
         return "no energy of the memories of this technology is published"
     return None
 
 
-def _of_fpga(kind: str, technology: str) -> str | None:
-    if kind in AREA:
+def _of_fpga(base: str, technology: str) -> str | None:
+    if base in AREA:
         return "an FPGA has resources, no area"
     if not has_rules(technology):
         return "the data file has no rules of this fabric, and it is not calibrated"
     if not technologies.is_calibrated(technology):
         return "the technology is not calibrated"
     tech = technologies.technology(technology)
-    if kind == "fmax_mhz" and not tech.timing:
+    if base == "fmax_mhz" and not tech.timing:
         return _no_delays(technology)
-    shared = kind in RESOURCES or kind.endswith("_share") or kind == "fits"
+    shared = base in RESOURCES or base.endswith("_share") or base == "fits"
     if shared and not tech.structure:
         return "closed forms do not cover it, and structures are not calibrated on this fabric"
-    if kind in ENERGY:
+    if base in ENERGY:
         return "energies of a fabric are those of a structure, and of blocks of known widths"
     return None
 

@@ -49,7 +49,7 @@ class Technology:
     name : str
     costs : mapping
         Quantity: cost of one component of each kind
-        (`cost_model.closed_forms.component_counts.KINDS`).  Of standard cells ``area_um2``,
+        (`cost_model.closed_forms.component_counts.COMPONENTS`).  Of standard cells ``area_um2``,
         ``leakage_nw`` and ``energy_fj``, the energy of a cycle; of FPGAs resources.
     delays_ns : mapping
         Delay of each kind of thing that a path leads through; empty if delays are not calibrated.
@@ -101,8 +101,8 @@ class Technology:
         longest: Number = 0.0
         prices = {**self.delays_ns, MACRO_NS: 1.0}
         for path in (*paths, *([PORTS] if "port" in self.delays_ns else [])):
-            inside = {kind: n for kind, n in path.items() if kind not in (OUTSIDE, MACRO_NS)}
-            fixed = {kind: n for kind, n in path.items() if kind == MACRO_NS}
+            inside = {name: n for name, n in path.items() if name not in (OUTSIDE, MACRO_NS)}
+            fixed = {name: n for name, n in path.items() if name == MACRO_NS}
             delay = bent(_priced(prices, inside), self.timing) + _priced(prices, fixed)
             delay = delay + path.get(OUTSIDE, 0.0) * outside
             # Arrays grow no axes for a path that never decides.
@@ -116,8 +116,8 @@ class Technology:
 
 def _priced(prices: Mapping[str, float], counts: Counts) -> Number:
     cost: Number = 0.0
-    for kind, count in counts.items():
-        price = prices.get(kind)
+    for name, count in counts.items():
+        price = prices.get(name)
         if price is None:
             cost = cost + np.where(np.asarray(count) == 0, 0.0, np.nan)
         elif price:

@@ -198,8 +198,8 @@ class Composition:
             Whether the word that was read must stay although nothing is read.
         """
         ram, banks = self.ram, self.banks
-        kinds = ("register_bit", "enable_bit", "read_bit", "and_bit", "mux_bit", "buffer")
-        result: dict[str, Any] = dict.fromkeys(kinds, 0.0)
+        components = ("register_bit", "enable_bit", "read_bit", "and_bit", "mux_bit", "buffer")
+        result: dict[str, Any] = dict.fromkeys(components, 0.0)
         address = np.maximum(1, bits_of(ram.words))
         # Which bank was read, and its word.
         result["register_bit"] += bits_of(banks)
@@ -252,8 +252,8 @@ class Composition:
 def _present(counts: Mapping[str, Any]) -> dict[str, float]:
     """Return the counts of what is there, plain numbers where they are no arrays."""
     return {
-        kind: float(count) if np.ndim(count) == 0 else count
-        for kind, count in counts.items()
+        name: float(count) if np.ndim(count) == 0 else count
+        for name, count in counts.items()
         if np.any(count)
     }
 
@@ -289,7 +289,7 @@ def composed(
 
     def area(each: Composition) -> float:
         glue = each.glue(held=True)
-        around = sum((prices or {}).get(kind, 0.0) * count for kind, count in glue.items())
+        around = sum((prices or {}).get(name, 0.0) * count for name, count in glue.items())
         return each.area_um2 + around
 
     return min(result, key=lambda each: (area(each), each.count, each.macro.name), default=None)

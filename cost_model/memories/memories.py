@@ -255,7 +255,7 @@ def part_of(made: Made) -> dict[str, Any]:
         "energy_fj": made.energy_fj,
         "components": {
             "sram_bit": float(bits),
-            **{kind: made.use.count * count for kind, count in sorted(made.glue.items())},
+            **{component: made.use.count * count for component, count in sorted(made.glue.items())},
         },
     }
 

@@ -16,9 +16,9 @@ from cost_model.netlist.few_inputs import few_input_counts, function_of
 from cost_model.netlist.module_components import Counts, bill_of
 from cost_model.netlist.netlist import Netlist
 
-__all__ = ["KINDS", "Counts", "components", "totals"]
+__all__ = ["COMPONENTS", "Counts", "components", "totals"]
 
-KINDS: Mapping[str, tuple[str, float]] = {
+COMPONENTS: Mapping[str, tuple[str, float]] = {
     "register_bit": ("bit of a register or of a memory made of registers", 1.0),
     "enable_bit": ("bit of them that may keep its value", 0.3),
     "reset_bit": ("bit of them with a reset", 0.1),
@@ -100,13 +100,13 @@ def _needed(written: Counts, few: Counts) -> Counts:
 
 def _about(counts: Counts) -> float:
     """Return about what components cost, in bits of a register."""
-    return sum(KINDS[kind][1] * n for kind, n in counts.items())
+    return sum(COMPONENTS[component][1] * n for component, n in counts.items())
 
 
 def totals(design: Netlist) -> Counts:
     """Return the components of a whole design."""
     result: Counter[str] = Counter()
     for name, counts in components(design).items():
-        for kind, count in counts.items():
-            result[kind] += count * design.counts[name]  # type: ignore[assignment]
+        for component, count in counts.items():
+            result[component] += count * design.counts[name]  # type: ignore[assignment]
     return dict(result)

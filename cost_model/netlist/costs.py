@@ -52,7 +52,7 @@ def parts_of(
 
 def cost(prices: Mapping[str, float], counts: Mapping[str, float]) -> float:
     """Return what components cost; a kind without a price was met in no calibration and is free."""
-    return sum(prices.get(kind, 0.0) * count for kind, count in counts.items())
+    return sum(prices.get(name, 0.0) * count for name, count in counts.items())
 
 
 def logic_share(
@@ -99,7 +99,7 @@ def breakdown(parts: list[Part], costs: Mapping[str, Mapping[str, float]]) -> li
             "count": part.count,
             **{quantity: part.count * cost(prices, part.components)
                for quantity, prices in costs.items()},
-            "components": {kind: part.count * n for kind, n in sorted(part.components.items())},
+            "components": {name: part.count * n for name, n in sorted(part.components.items())},
         }
         for part in parts
     ]  # fmt: skip

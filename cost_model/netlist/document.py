@@ -60,7 +60,7 @@ def document_of(module: Module) -> dict[str, Any]:
         "kept": module.kept,
         "ports": [[port.name, port.output, packed(port.bits)] for port in module.ports],
         "cells": [
-            [cell.kind, cell.type, cell.signed[0] + 2 * cell.signed[1], sorted(cell.low),
+            [cell.operator, cell.type, cell.signed[0] + 2 * cell.signed[1], sorted(cell.low),
              _pins(cell.pins), cell.name]
             for cell in module.cells
         ],
@@ -99,9 +99,14 @@ def module_of(document: Mapping[str, Any]) -> Module:
         tuple(Port(name, output, unpacked(runs)) for name, output, runs in document["ports"]),
         tuple(
             Cell(
-                kind, of, (bool(signed & 1), bool(signed & 2)), _bits_of(pins), frozenset(low), name
+                operator,
+                of,
+                (bool(signed & 1), bool(signed & 2)),
+                _bits_of(pins),
+                frozenset(low),
+                name,
             )
-            for kind, of, signed, low, pins, name in document["cells"]
+            for operator, of, signed, low, pins, name in document["cells"]
         ),
         tuple(
             Memory(name, width, depth, tuple(map(_port_of, reads)), tuple(map(_port_of, writes)))

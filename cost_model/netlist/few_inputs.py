@@ -55,7 +55,7 @@ def function_of(module: Module, live: Liveness) -> tuple[int, tuple[int, ...]] |
         or module.memories
         or not cells
         or len([net for net in inputs if net in live.nets]) > FEW
-        or any(cell.kind not in elaborate.GATED | _ARITHMETIC for cell in cells)
+        or any(cell.operator not in elaborate.GATED | _ARITHMETIC for cell in cells)
     ):
         return None
     gates = Gates()
@@ -102,7 +102,7 @@ def _elaborated(gates: Gates, cells: list[Cell], known: dict[int, int]) -> bool:
             return False
         cell = cells[group[0]]
         a, b, select = (literals(cell.pins.get(pin, ())) for pin in ("a", "b", "s"))
-        make = elaborate.gates_of if cell.kind in elaborate.GATED else _arithmetic
+        make = elaborate.gates_of if cell.operator in elaborate.GATED else _arithmetic
         word = make(gates, cell, a, b, select)
         known.update((net, bit) for net, bit in zip(cell.result, word, strict=True) if net >= 0)
     return True
@@ -112,7 +112,7 @@ def _arithmetic(
     gates: Gates, cell: Cell, a: list[int], b: list[int], select: list[int]
 ) -> list[int]:
     width = len(cell.result)
-    if cell.kind == "less":
+    if cell.operator == "less":
         signed, wide = all(cell.signed), max(len(a), len(b))
         x, y = (elaborate.extended(word, wide, signed=signed) for word in (a, b))
         if cell.type in ("gt", "ge"):
@@ -123,8 +123,8 @@ def _arithmetic(
     x, y = (elaborate.extended(word, width, signed=signed) for word in (a, b))
     if cell.type == "neg":
         x, y = y, x
-    if cell.kind != "mul":
-        inverted = cell.kind in ("sub", "neg")
+    if cell.operator != "mul":
+        inverted = cell.operator in ("sub", "neg")
         return _added(gates, x, [bit ^ inverted for bit in y], TRUE if inverted else FALSE)
     total = [FALSE] * width
     for place, bit in enumerate(y):
@@ -187,7 +187,7 @@ def _least(count: int, tables: tuple[int, ...]) -> tuple[tuple[str, float], ...]
 
 
 def _weight(counts: Counter[str]) -> float:
-    return sum(WEIGHTS[kind] * n for kind, n in counts.items())
+    return sum(WEIGHTS[operator] * n for operator, n in counts.items())
 
 
 def _diagram(count: int, tables: tuple[int, ...], order: list[int]) -> Counter[str]:

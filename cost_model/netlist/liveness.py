@@ -116,16 +116,16 @@ class Liveness:
         cell, pins = self.cells[number], self.cells[number].pins
         first = not self.used[number]
         self.used[number].add(index)
-        if cell.kind in _BITWISE:
+        if cell.operator in _BITWISE:
             if first:
                 for pin in _SELECTS:
                     self._mark(pins.get(pin, ()))
             self._mark(_columns(cell, index))
-        elif cell.kind in RIPPLING:
+        elif cell.operator in RIPPLING:
             if index > (reached := self._reached[number]):
                 for pin in ("a", "b"):
                     bits = pins.get(pin, ())
-                    last = index | 1 if cell.kind == "mul" and pin == ENCODED else index
+                    last = index | 1 if cell.operator == "mul" and pin == ENCODED else index
                     self._mark(bits[reached + 1 : last + 1])
                 self._reached[number] = index
         elif first:
@@ -136,9 +136,9 @@ class Liveness:
 def _columns(cell: Cell, index: int) -> Iterable[int]:
     """Return the bits of the operands of a bitwise cell that one bit of its result depends on."""
     pins: Mapping[str, Bits] = cell.pins
-    if cell.kind == "register":
+    if cell.operator == "register":
         return pins["d"][index : index + 1]
-    if cell.kind == "pmux":
+    if cell.operator == "pmux":
         return pins["a"][index : index + 1] + pins["b"][index :: len(pins["y"])]
     result = []
     for pin in ("a", "b"):

@@ -24,7 +24,7 @@ TOP = "(top)"
 FULL_ADDER = "full_adder"
 """Module that is a full adder, mapped to the technology's cell for it."""
 
-KINDS: Mapping[str, tuple[str, ...]] = {
+OPERATORS: Mapping[str, tuple[str, ...]] = {
     "add": ("add", "pos"),
     "sub": ("sub",),
     "neg": ("neg",),
@@ -83,10 +83,10 @@ class Cell:
 
     Parameters
     ----------
-    kind : str
-        A key of `KINDS`, or a type that is in none.
+    operator : str
+        A key of `OPERATORS`, or a type that is in none.
     type : str
-        Yosys's type without ``$``, e.g. ``ne`` of the kind ``equal``.
+        Yosys's type without ``$``, e.g. ``ne`` of the operator ``equal``.
     signed : tuple of bool
         Whether operands ``a`` and ``b`` are in two's complement.
     pins : mapping
@@ -99,7 +99,7 @@ class Cell:
         Of a register the signal that it holds, as the Verilog calls it; empty of operators.
     """
 
-    kind: str
+    operator: str
     type: str
     signed: tuple[bool, bool]
     pins: Mapping[str, Bits]

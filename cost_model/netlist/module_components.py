@@ -78,7 +78,7 @@ class _Bill:
             self.count_sum(total)
         for number, (cell, bits) in enumerate(zip(module.cells, self.used, strict=True)):
             if bits and number not in summed and not self.is_repeated(cell):
-                count = getattr(self, f"count_{cell.kind}", self.count_other)
+                count = getattr(self, f"count_{cell.operator}", self.count_other)
                 count(cell, bits)
         for memory in module.memories:
             (self.load_macro if macros else self.count_memory)(memory)
@@ -99,11 +99,11 @@ class _Bill:
         for net, load in self.loads.items():
             if net >= 0 and load > FAN_OUT and net not in clocks:
                 self.found["buffer"] += load / FAN_OUT  # type: ignore[assignment]
-        return {kind: float(n) for kind, n in self.found.items() if n}, driven
+        return {component: float(n) for component, n in self.found.items() if n}, driven
 
     def is_repeated(self, cell: Cell) -> bool:
         """Return whether another cell does the same."""
-        if cell.kind == "register":
+        if cell.operator == "register":
             key: Any = ("register", tuple(cell.pins.get(p, ()) for p in ("d", "en", "srst")))
         else:
             key = (cell.type, tuple(sorted((p, b) for p, b in cell.pins.items() if p != "y")))
@@ -112,9 +112,9 @@ class _Bill:
         self.seen.add(key)
         return False
 
-    def add(self, kind: str, count: float) -> None:
+    def add(self, component: str, count: float) -> None:
         if count:
-            self.found[kind] += count  # type: ignore[assignment]
+            self.found[component] += count  # type: ignore[assignment]
 
     def load(self, bits: Bits, times: int = 1) -> None:
         for net in bits:
@@ -127,9 +127,9 @@ class _Bill:
         bits = len(used)
         self.add("register_bit", bits)
         self.load(cell.pins["d"])
-        for pin, kind in (("en", "enable_bit"), ("srst", "reset_bit")):
+        for pin, component in (("en", "enable_bit"), ("srst", "reset_bit")):
             if pin in cell.pins:
-                self.add(kind, bits)
+                self.add(component, bits)
                 self.load(cell.pins[pin], bits)
 
     def count_memory(self, memory: Memory) -> None:
@@ -206,14 +206,14 @@ class _Bill:
         bits = tuple(sorted({
             net for net in (*cell.pins["a"], *cell.pins.get("b", ())) if net >= 0
         }))  # fmt: skip
-        kind = cell.kind
+        component = cell.operator
         self.load(bits)
         # What another gate has of the same bits is shared.
         shared = next(
             (n for n in range(len(bits) - 1, 1, -1)
-             if (kind, bits[:n]) in self.gates or (kind, bits[-n:]) in self.gates), 1,
+             if (component, bits[:n]) in self.gates or (component, bits[-n:]) in self.gates), 1,
         )  # fmt: skip
-        self.gates.add((kind, bits))
+        self.gates.add((component, bits))
         self.add("reduce_bit", len(bits) - shared)
 
     count_reduce_or = count_reduce_and
@@ -240,14 +240,14 @@ class _Bill:
         needed = used
         for level, pairs in reversed(result):
             step = 1 << min(level, 30)
-            kinds = [
+            components = [
                 "mask_bit" if ZERO in pairs[i] else "mux_bit"
                 for i in needed
                 if i < size and pairs[i][0] != pairs[i][1]
             ]
-            for kind in ("mask_bit", "mux_bit"):
-                self.add(kind, kinds.count(kind))
-            self.loads[levels[level]] += len(kinds)
+            for component in ("mask_bit", "mux_bit"):
+                self.add(component, components.count(component))
+            self.loads[levels[level]] += len(components)
             more = {i - step for i in needed} if left else {i + step for i in needed}
             needed = {i for i in needed | more if 0 <= i < size}
         self.load(cell.pins["a"], max(1, len(levels) // 2))

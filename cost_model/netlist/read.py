@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cost_model.netlist.model import (
-    KINDS,
     ONE,
+    OPERATORS,
     TOP,
     UNDEFINED,
     ZERO,
@@ -21,7 +21,7 @@ from cost_model.netlist.model import (
     Port,
 )
 
-_KIND_OF = {name: kind for kind, names in KINDS.items() for name in names}
+_OPERATOR_OF = {name: operator for operator, names in OPERATORS.items() for name in names}
 _CONSTANTS = {"0": ZERO, "1": ONE, "x": UNDEFINED, "z": UNDEFINED}
 _POLARITY = {"en": "EN_POLARITY", "srst": "SRST_POLARITY", "arst": "ARST_POLARITY"}
 ROLE = "role"
@@ -56,14 +56,14 @@ def module_of(
     signals = _signals(netlist)
     for label, cell in netlist["cells"].items():
         pins = {pin: _bits(bits) for pin, bits in cell["connections"].items()}
-        kind = cell["type"]
-        if not kind.startswith("$"):
+        type_name = cell["type"]
+        if not type_name.startswith("$"):
             role = cell.get("attributes", {}).get(ROLE, "")
-            instances.append(Instance(label, short(kind), pins, role))
-        elif kind.startswith("$mem"):
+            instances.append(Instance(label, short(type_name), pins, role))
+        elif type_name.startswith("$mem"):
             memories.append(_memory(label, cell["parameters"], pins))
-        elif kind[1:] not in _NOTHING:
-            cells.append(_cell(kind[1:], cell["parameters"], pins, signals))
+        elif type_name[1:] not in _NOTHING:
+            cells.append(_cell(type_name[1:], cell["parameters"], pins, signals))
     ports = tuple(
         Port(port, entry["direction"] == "output", _bits(entry["bits"]))
         for port, entry in netlist["ports"].items()
@@ -92,7 +92,7 @@ def _signals(netlist: Mapping[str, Any]) -> dict[int, str]:
 
 
 def _cell(
-    kind: str,
+    cell_type: str,
     parameters: Mapping[str, Any],
     pins: Mapping[str, Bits],
     signals: Mapping[int, str],
@@ -104,7 +104,7 @@ def _cell(
     signed = (bool(_number(parameters, "A_SIGNED")), bool(_number(parameters, "B_SIGNED")))
     named = {pin.lower(): bits for pin, bits in pins.items()}
     name = signals.get(pins["Q"][0], "") if "Q" in pins else ""
-    return Cell(_KIND_OF.get(kind, kind), kind, signed, named, low, name)
+    return Cell(_OPERATOR_OF.get(cell_type, cell_type), cell_type, signed, named, low, name)
 
 
 def _memory(label: str, parameters: Mapping[str, Any], pins: Mapping[str, Bits]) -> Memory:

@@ -35,7 +35,7 @@ class Choices:
                 continue
             for _, bits in cell.operands:
                 self.uses.update(bits)
-            if cell.kind == "mux":
+            if cell.operator == "mux":
                 for a, b, y in zip(*(cell.pins[pin] for pin in "aby"), strict=True):
                     self.muxes[y] = (a, b, cell.pins["s"][0])
         for bits in module.read_outside():
@@ -51,11 +51,11 @@ def with_choices(module: Module) -> Module:
     muxes = {
         (cell.pins["a"], cell.pins["b"], cell.pins["s"]): cell.pins["y"]
         for cell in module.cells
-        if cell.kind == "mux"
+        if cell.operator == "mux"
     }
     cells = list(module.cells)
     for number, cell in enumerate(cells):
-        if cell.kind != "register" or "en" not in cell.pins:
+        if cell.operator != "register" or "en" not in cell.pins:
             continue
         pins = dict(cell.pins)
         values = (pins["q"], pins["d"])

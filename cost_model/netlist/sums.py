@@ -111,7 +111,7 @@ class _Sums:
             for number, cell in enumerate(module.cells)
             if used[number]
             and (
-                cell.kind in ("add", "sub", "neg")
+                cell.operator in ("add", "sub", "neg")
                 or (products and _is_narrow(cell, max(used[number]) + 1))
             )
         ]
@@ -131,7 +131,7 @@ class _Sums:
             if self.used[number]:
                 for pin, bits in cell.operands:
                     signed = cell.signed[1] if pin == "b" else cell.signed[0]
-                    arithmetic = cell.kind in ("add", "sub", "neg", "mul", "less")
+                    arithmetic = cell.operator in ("add", "sub", "neg", "mul", "less")
                     self.uses.update(trimmed(bits, signed) if arithmetic else bits)
         for port in module.ports:
             if port.output:
@@ -156,7 +156,7 @@ class _Sums:
                 continue
             seen.add(key)
             cell = self.cells[number]
-            signed = all(cell.signed) or cell.kind != "add"
+            signed = all(cell.signed) or cell.operator != "add"
             total = Sum(self._width(cell, self.used[number]), result=cell.result, signed=signed)
             self._collect(number, total, inner)
             result.append(total)
@@ -164,7 +164,7 @@ class _Sums:
 
     def _width(self, cell: Cell, used: set[int]) -> int:
         rows = [len(row) for row in self._operands(cell)]
-        most = sum(rows) if cell.kind == "mul" else max(rows) + 1
+        most = sum(rows) if cell.operator == "mul" else max(rows) + 1
         return min(max(used) + 1, most)
 
     def _operands(self, cell: Cell) -> list[Bits]:
@@ -174,7 +174,7 @@ class _Sums:
     def _inner(self, number: int) -> list[tuple[int, Bits]]:
         """Return the sums that a sum alone takes, each with what it is of the operands."""
         cell = self.cells[number]
-        if cell.kind == "mul":
+        if cell.operator == "mul":
             return []
         result = []
         for row in self._operands(cell):
@@ -201,15 +201,15 @@ class _Sums:
     ) -> None:
         cell = self.cells[number]
         operands = self._operands(cell)
-        if cell.kind == "mul":
+        if cell.operator == "mul":
             a, b = operands
             total.products.append(_rows(a, b, self._width(cell, self.used[number]), cell))
             return
-        total.inverted |= cell.kind != "add"
+        total.inverted |= cell.operator != "add"
         taken = {row: other for other, row in inner[number]}
         signed = all(cell.signed) if "b" in cell.pins else cell.signed[0]
         for place, row in enumerate(operands):
-            turned = minus ^ (cell.kind == "neg" or (cell.kind == "sub" and place == 1))
+            turned = minus ^ (cell.operator == "neg" or (cell.operator == "sub" and place == 1))
             if row in taken:
                 self._collect(taken.pop(row), total, inner, minus=turned)
             else:
@@ -231,7 +231,7 @@ def _rows(a: Bits, b: Bits, width: int, cell: Cell) -> Rows:
 
 def _is_narrow(cell: Cell, width: int) -> bool:
     """Return whether it is a product too narrow for Booth digits, `width` bits of it used."""
-    if cell.kind != "mul":
+    if cell.operator != "mul":
         return False
     sizes = [len(trimmed(cell.pins[pin], all(cell.signed))) for pin in ("a", "b")]
     return min(sizes) > 1 and (min(sizes) < BOOTH or min(width, sum(sizes)) < BOOTH_PRODUCT)

@@ -122,13 +122,13 @@ def _pruned(module: Module, live: Liveness) -> Module:
 
 def _narrowed(cell: Cell, used: set[int]) -> Cell:
     """Return a cell of which only some bits of the result are used."""
-    if cell.kind == "register":
+    if cell.operator == "register":
         bits = sorted(used)
         return replace(cell, pins={
             pin: tuple(nets[index] for index in bits) if pin in ("d", "q") else nets
             for pin, nets in cell.pins.items()
         })  # fmt: skip
-    if cell.kind in RIPPLING:
+    if cell.operator in RIPPLING:
         return replace(cell, pins={**cell.pins, "y": cell.pins["y"][: max(used) + 1]})
     return cell
 
@@ -174,12 +174,12 @@ def gate_counts(modules: Mapping[str, Module]) -> dict[str, float]:
 
 def _gates(cell: Cell) -> float:
     widest = float(max(map(len, cell.pins.values()), default=0))
-    if cell.kind == "mul":
+    if cell.operator == "mul":
         return 6.0 * cell.width("a") * cell.width("b")
-    if cell.kind in ("add", "sub", "neg", "less", "register"):
+    if cell.operator in ("add", "sub", "neg", "less", "register"):
         return 5.0 * widest
-    if cell.kind in ("pmux", "shift"):
-        return 2.0 * cell.width("y") * cell.width("s" if cell.kind == "pmux" else "b")
+    if cell.operator in ("pmux", "shift"):
+        return 2.0 * cell.width("y") * cell.width("s" if cell.operator == "pmux" else "b")
     return widest
 
 

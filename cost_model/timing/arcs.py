@@ -81,7 +81,7 @@ class Costs:
 
     def of(self, steps: Mapping[str, float]) -> float:
         """Return how long steps take."""
-        return sum(self.ns.get(kind, 0.0) * count for kind, count in steps.items())
+        return sum(self.ns.get(step, 0.0) * count for step, count in steps.items())
 
 
 class Parallel:
@@ -135,8 +135,8 @@ class Dense:
     ) -> None:  # fmt: skip
         self.out, self.ins, self.steps = out, ins, steps
         total = np.zeros(reaches.shape)
-        for kind, counts in steps.items():
-            total += costs.ns.get(kind, 0.0) * counts
+        for step, counts in steps.items():
+            total += costs.ns.get(step, 0.0) * counts
         self._delays = np.where(reaches, total, -inf)
 
     @property
@@ -271,7 +271,7 @@ def carry_propagate(out: Nets, ins: Nets, costs: Costs, simple: Places | None = 
         "adder_bit": (crossed - short).astype(np.float64),
         "increment_bit": short.astype(np.float64),
     }
-    both = {kind: np.hstack([count, count]) for kind, count in one.items()}
+    both = {step: np.hstack([count, count]) for step, count in one.items()}
     return Dense(out, ins, both, np.hstack([reaches, reaches]), costs)
 
 

@@ -107,7 +107,7 @@ class Compiled:
         self.ends: list[End] = []
         chained = operators.nested(module.cells)
         for cell in self._merged(module.cells):
-            if cell.kind == "register":
+            if cell.operator == "register":
                 self._register(cell)
             else:
                 self.nodes.append(
@@ -155,11 +155,11 @@ class Compiled:
         outside = {bit for bits in self.module.read_outside() for bit in bits}
         into: dict[int, int] = {}
         for index, cell in enumerate(cells):
-            if cell.kind in _ADDS and cell.type != "pos":
+            if cell.operator in _ADDS and cell.type != "pos":
                 users = set().union(*(uses[bit] for bit in cell.result))
                 if len(users) == 1 and not outside.intersection(cell.result):
                     (user,) = users
-                    if cells[user].kind in _ADDS and cells[user].type != "pos":
+                    if cells[user].operator in _ADDS and cells[user].type != "pos":
                         into[index] = user
         by_user: dict[int, list[int]] = defaultdict(list)
         for index, user in into.items():

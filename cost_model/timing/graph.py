@@ -65,8 +65,8 @@ class Path:
         """All steps by kind."""
         result: dict[str, float] = {}
         for stage in self.stages:
-            for kind, count in stage.steps.items():
-                result[kind] = result.get(kind, 0.0) + count
+            for step, count in stage.steps.items():
+                result[step] = result.get(step, 0.0) + count
         return result
 
 

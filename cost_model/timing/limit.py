@@ -121,18 +121,18 @@ def described(path: Path, ns: Mapping[str, float]) -> dict[str, Any]:
     for instance, group in groupby(path.stages, lambda stage: stage.instance):
         steps: dict[str, float] = {}
         for stage in group:
-            for kind, count in stage.steps.items():
+            for step, count in stage.steps.items():
                 if count:
-                    steps[kind] = steps.get(kind, 0.0) + count
+                    steps[step] = steps.get(step, 0.0) + count
         each = {
-            kind: costs.ns.get(kind, 0.0) * count * (1.0 if kind == MACRO else path.bend)
-            for kind, count in steps.items()
+            step: costs.ns.get(step, 0.0) * count * (1.0 if step == MACRO else path.bend)
+            for step, count in steps.items()
         }
         stages.append({
             "instance": instance,
             "ns": round(sum(each.values()), 4),
-            "steps": {kind: round(count, 2) for kind, count in steps.items()},
-            "ns_by_step": {kind: round(delay, 4) for kind, delay in each.items()},
+            "steps": {step: round(count, 2) for step, count in steps.items()},
+            "ns_by_step": {step: round(delay, 4) for step, delay in each.items()},
         })  # fmt: skip
     return {
         "start": path.start,

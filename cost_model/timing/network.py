@@ -119,9 +119,9 @@ class _Unit:
         for block in blocks.values():
             pins: list[tuple[int, Steps]] = []
             if isinstance(block, Late):
-                steps = _CONTROL if block.kind == "memory" else _DIRECT
+                steps = _CONTROL if block.type == "memory" else _DIRECT
                 pins = [(pin, steps) for pin in dict.fromkeys(block.find())]
-            elif block.kind == "register":
+            elif block.type == "register":
                 d, *controls = block.needs[0]
                 pins = [(d, _DIRECT), *((pin, _CONTROL) for pin in controls)]
             else:
@@ -155,26 +155,26 @@ class _Unit:
         if node in self.carry:
             return self._carried(*self.carry[node])
         block, index = self.blocks.blocks.get(self.origin.get(node, -1), (None, 0))
-        if block is None or block.kind in ("register", "instance"):
+        if block is None or block.type in ("register", "instance"):
             self.starts[node] = (block.name if block else "") or PORT, _REGISTER
             return []
-        if block.kind == "chain":
+        if block.type == "chain":
             return [(self._carry_of(block, index), _DIRECT)]
-        if block.kind == "memory":
+        if block.type == "memory":
             if not block.addresses[index]:
                 self.starts[node] = block.name, _MEMORY
                 return []
             self.starts[node] = block.name, _REGISTER
             address = self.blocks.literals(block.addresses[index])
             return [(source, _READ) for source in self._nodes(address)]
-        if block.kind == "compare":
+        if block.type == "compare":
             bits = len(block.needs[0])
             return [
                 (source, {**_CHAIN, "chain_bit": (bits - place) / 2})
                 for place, literal in enumerate(block.needs[0])
                 for source in self._nodes([literal])
             ]
-        steps = _DSP if block.kind == "dsp" else _DIRECT
+        steps = _DSP if block.type == "dsp" else _DIRECT
         return [(source, steps) for source in self._nodes(block.needs[index])]
 
     def _carry_of(self, block: Block, index: int) -> int:
@@ -225,7 +225,7 @@ class Network:
 
     def _wired(self, unit: _Unit, source: int, steps: Steps) -> Steps:
         """Return the steps of an arc with those that its wire takes more for being long."""
-        wires = sum(steps.get(kind, 0.0) for kind in _WIRES)
+        wires = sum(steps.get(step, 0.0) for step in _WIRES)
         if not wires:
             return steps
         return {**steps, "fanout": spread(unit.loads[source]), "extent": wires * self.extent}

@@ -48,7 +48,7 @@ def product(out: Nets, a: Nets, b: Nets, costs: Costs) -> Dense:
         else {"multiplier": np.ones((width, 1)), "multiplier_level": levels,
               "multiplier_bit": crossed}
     )  # fmt: skip
-    steps = {kind: np.broadcast_to(count, reaches.shape) for kind, count in times.items()}
+    steps = {step_type: np.broadcast_to(count, reaches.shape) for step_type, count in times.items()}
     return Dense(out, np.concatenate([a, b]), steps, reaches, costs)
 
 
@@ -76,8 +76,8 @@ def words_of(cell: Cell, pins: Mapping[str, Nets], constant: int) -> list[Nets]:
 def nested(cells: Sequence[Cell]) -> frozenset[Bits]:
     """Return operands of reductions that are the first bits of others, or have such ones."""
     result: set[Bits] = set()
-    for kind in ("reduce_and", "reduce_or"):
-        reduced = {c.pins["a"] for c in cells if c.kind == kind and "b" not in c.pins}
+    for step_type in ("reduce_and", "reduce_or"):
+        reduced = {c.pins["a"] for c in cells if c.operator == step_type and "b" not in c.pins}
         for bits in reduced:
             if len(bits) > 1 and bits[:-1] in reduced:
                 result |= {bits, bits[:-1]}
@@ -104,26 +104,26 @@ def operator(
         What is `nested` among the cells of its module.
     """
     pins = {pin: number(bits) for pin, bits in cell.pins.items()}
-    y, kind = pins["y"], cell.kind
+    y, step_type = pins["y"], cell.operator
     words = words_of(cell, pins, constant)
-    if kind in ("and", "or", "xor", "not"):
-        steps: Steps = {} if kind == "not" else {"xor" if kind == "xor" else "gate": 1.0}
+    if step_type in ("and", "or", "xor", "not"):
+        steps: Steps = {} if step_type == "not" else {"xor" if step_type == "xor" else "gate": 1.0}
         return Parallel(y, np.stack(words), [steps] * len(words), costs)
-    if kind == "mux":
+    if step_type == "mux":
         select = np.full(len(y), pins["s"][0])
         return Parallel(y, np.stack([*words, select]), [{"mux": 1.0}] * 3, costs)
-    if kind in ("add", "sub", "neg"):
+    if step_type in ("add", "sub", "neg"):
         both = words if len(words) == 2 else [words[0], np.full(len(y), constant)]
         if cell.type == "pos":
             return Parallel(y, np.stack(words), [{}], costs)
         return carry_propagate(
             y, np.concatenate(both), costs, simple_bits(np.stack(both), constant)
         )
-    if kind == "mul":
+    if step_type == "mul":
         return product(y, pins["a"], pins["b"], costs)
-    if kind in ("pmux", "bmux"):
+    if step_type in ("pmux", "bmux"):
         return _selected(cell, pins, constant, costs)
-    if kind == "equal":
+    if step_type == "equal":
         width = max(len(pins["a"]), len(pins["b"]))
         sides = [
             _extended(pins[pin], width, constant, signed=all(cell.signed)) for pin in "ab"
@@ -131,15 +131,15 @@ def operator(
         fixed = any((side == constant).all() for side in sides)
         before = {} if fixed else {"xor": 1.0}
         return Tree(y[:1], np.stack(sides)[:, :, None], before, "gate", costs)
-    if kind == "less":
+    if step_type == "less":
         return _compared(cell, pins, constant, costs)
-    if kind.startswith("reduce"):
+    if step_type.startswith("reduce"):
         ins = np.concatenate([pins["a"], pins.get("b", y[:0])])
-        if kind != "reduce_xor" and cell.pins["a"] in chained:
+        if step_type != "reduce_xor" and cell.pins["a"] in chained:
             return running(y[:1], ins, costs)
-        level = "xor" if kind == "reduce_xor" else "gate"
+        level = "xor" if step_type == "reduce_xor" else "gate"
         return Tree(y[:1], ins[None, :, None], {}, level, costs)
-    if kind == "shift":
+    if step_type == "shift":
         return _shifted(pins, costs)
     # Something without a model of its own is taken for two levels of gates.
     ins = np.unique(np.concatenate([nets for pin, nets in pins.items() if pin != "y"]))
@@ -199,12 +199,12 @@ def write_steps(memory: Memory, address: int) -> Steps:
 def loads(cell: Cell) -> Mapping[str, int]:
     """Return how many loads a bit of each pin is, where it is not one."""
     width = len(cell.result)
-    if cell.kind == "register":
+    if cell.operator == "register":
         return {"en": width, "srst": width}
-    if cell.kind in ("mux", "pmux"):
+    if cell.operator in ("mux", "pmux"):
         return {"s": width}
-    if cell.kind == "mul":
+    if cell.operator == "mul":
         return {"a": cell.width("b"), "b": cell.width("a")}
-    if cell.kind == "shift":
+    if cell.operator == "shift":
         return {"b": width}
     return {}

@@ -16,7 +16,7 @@ from typing import Any
 
 from cost_model.closed_forms.closed_forms import view_of
 from cost_model.families import CLOSED_FORMS
-from cost_model.netlist.components import KINDS, totals
+from cost_model.netlist.components import COMPONENTS, totals
 from cost_model.netlist.memories import memories_of
 from cost_model.netlist.netlist import Netlist
 from flows.build.design import Design
@@ -98,7 +98,7 @@ def size(design: Netlist, registers_below: int) -> float:
         if use.ram.capacity >= registers_below
     )
     counts = totals(design)
-    return sum(KINDS[kind][1] * n for kind, n in counts.items()) - macros
+    return sum(COMPONENTS[component][1] * n for component, n in counts.items()) - macros
 
 
 def _draws(
@@ -143,8 +143,8 @@ def _about(config: FamilyConfig) -> float:
     if config.family in CLOSED_FORMS and (parts := parts_of(config)):
         result, view = 0.0, view_of(config)
         for part in parts:
-            for kind, count in part.counts(view).items():
-                each = _OPERATOR if kind.startswith("float_") else kind not in _NO_BITS
+            for component, count in part.counts(view).items():
+                each = _OPERATOR if component.startswith("float_") else component not in _NO_BITS
                 result += each * float(count)
         return max(1.0, result)
     if not config.multiplies:

@@ -97,7 +97,7 @@ class Sample:
 
 
 def _numbers(counts: Counts) -> dict[str, float]:
-    return {kind: float(n) for kind, n in counts.items() if float(n)}
+    return {component: float(n) for component, n in counts.items() if float(n)}
 
 
 def configurations(seed: int, sizes: Sequence[int] = SIZES) -> Iterator[FamilyConfig]:
@@ -233,8 +233,8 @@ def costs_of(sample: Sample, tech: Technology) -> Costs:
                 place = owners[name] if part is None else part
                 result[place] = result.get(place, 0.0) + costs
         inside[name] = result
-        if kind := operator_kind(name):
-            operators[kind] = np.sum(list(result.values()), axis=0)
+        if component := operator_kind(name):
+            operators[component] = np.sum(list(result.values()), axis=0)
     path = limiting_path(sample.design, tech, sample.config.target.clock_mhz)
     return Costs(inside[TOP], operators, *((path.period_ns, path.outside) if path else (None,)))
 
@@ -250,12 +250,12 @@ def _equations(sample: Sample, costs: Costs, place: int) -> tuple[list[Equation]
     inside = {name: sample.bill[name] for name in named} | {None: rest}
     for part, counts in inside.items():
         amount_of_part = float(costs.inside.get(part, np.zeros(len(QUANTITIES)))[place])
-        operators = [kind for kind in counts if is_operator(kind)]
+        operators = [component for component in counts if is_operator(component)]
         if part in costs.inside and amount_of_part > 0 and not operators:
             equations.append(Equation(f"{part} of {description}", counts, amount_of_part))
             weights.append(PART * math.sqrt(amount_of_part / amount))
-    for kind, quantities in costs.operators.items():
-        equations.append(Equation(kind, {kind: 1.0}, float(quantities[place])))
+    for component, quantities in costs.operators.items():
+        equations.append(Equation(component, {component: 1.0}, float(quantities[place])))
         weights.append(PART)
     return equations, weights
 

@@ -109,24 +109,24 @@ def _fit(
     These are arrays of shape (paths, kinds and the time outside).
     """
     target = np.array([each.delay_ns for each in measured])
-    kinds = tuple(usually)
-    usual = np.array([usually[kind] for kind in kinds])
+    steps = tuple(usually)
+    usual = np.array([usually[step] for step in steps])
     # A first guess of how long a gate takes: what makes the usual steps as slow as measured.
-    first = [each.path(dict(zip(kinds, usual, strict=True)), 0.0) for each in measured]
-    gate = float(np.median(target / np.array([_row(path, kinds)[:-1] @ usual for path in first])))
+    first = [each.path(dict(zip(steps, usual, strict=True)), 0.0) for each in measured]
+    gate = float(np.median(target / np.array([_row(path, steps)[:-1] @ usual for path in first])))
     usual = usual * gate
     ns, best, least = usual, usual, np.inf
     tried: list[list[Array]] = [[] for _ in measured]
     errors: list[float] = []
     for _ in range(_ROUNDS):
-        times = dict(zip(kinds, ns.tolist(), strict=True))
+        times = dict(zip(steps, ns.tolist(), strict=True))
         paths = [each.path(times, each.outside_ns, bend) for each in measured]
         result = np.array([path.period_ns for path in paths]) / target - 1
         if float(np.abs(result).mean()) < least:
             least, best, errors = float(np.abs(result).mean()), ns, result.tolist()
         fresh = False
         for each, rows, path in zip(measured, tried, paths, strict=True):
-            row = _row(path, kinds, each.outside_ns)
+            row = _row(path, steps, each.outside_ns)
             if not any(np.allclose(row, other) for other in rows):
                 rows.append(row)
                 fresh = True
@@ -139,7 +139,7 @@ def _fit(
     errors = (ratios * centre - 1.0).tolist()
     best = best * centre ** (1.0 / bend["exponent"] if bend else 1.0)
     return (
-        dict(zip(kinds, best.tolist(), strict=True)),
+        dict(zip(steps, best.tolist(), strict=True)),
         errors,
         [np.array(rows) for rows in tried],
     )
@@ -153,7 +153,7 @@ def bend_of(measured: Sequence[Timed]) -> dict[str, float] | None:
     """
     target = np.array([each.delay_ns for each in measured])
     ns, _, rows = _fit(measured, USUAL, None)
-    usual = np.array([USUAL[kind] for kind in ns])
+    usual = np.array([USUAL[step] for step in ns])
     usual = usual * float(np.median(target / np.array([each[0, :-1] @ usual for each in rows])))
     start, places = np.array(list(ns.values())), range(len(measured))
     best, least = None, np.inf
@@ -199,7 +199,7 @@ def table(technology: str, designs: Sequence[structural.Measured]) -> dict[str, 
     ns, _ = fit_steps(measured, bend=bend)
     wrong = np.abs(left_out)
     return {
-        "ns": {kind: float(f"{time:.4g}") for kind, time in ns.items()},
+        "ns": {step: float(f"{time:.4g}") for step, time in ns.items()},
         **_timing(bend),
         "outside": INPUT_DELAY,
         "uncertainty": round(covered(left_out), 4),
@@ -221,9 +221,9 @@ def error(each: Timed, ns: Mapping[str, float], bend: Mapping[str, float] | None
     return each.path(ns, each.outside_ns, bend).period_ns / each.delay_ns - 1
 
 
-def _row(path: Path, kinds: Sequence[str], outside_ns: float = 0.0) -> Array:
+def _row(path: Path, steps: Sequence[str], outside_ns: float = 0.0) -> Array:
     """Return the steps of a path by kind, and the time that it takes outside."""
-    return np.array([*(path.steps.get(kind, 0.0) for kind in kinds), outside_ns * path.outside])
+    return np.array([*(path.steps.get(step, 0.0) for step in steps), outside_ns * path.outside])
 
 
 def _fitted(

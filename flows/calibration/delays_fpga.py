@@ -128,4 +128,4 @@ def table(target: str, measured: Sequence[Timed], spreads: Sequence[float]) -> d
 
 
 def _rounded(ns: Mapping[str, float]) -> dict[str, float]:
-    return {kind: float(f"{time:.4g}") for kind, time in ns.items()}
+    return {component: float(f"{time:.4g}") for component, time in ns.items()}

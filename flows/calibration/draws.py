@@ -196,14 +196,14 @@ def _value(entry: Mapping[str, Any], root: Mapping[str, Any], draw: Draw) -> Any
     if "anyOf" in entry:
         return _value({**entry["anyOf"][draw.random.randrange(len(entry["anyOf"]))],
                        "default": entry.get("default")}, root, draw)  # fmt: skip
-    kind = entry.get("type")
-    if kind == "object" and "properties" in entry:
+    component = entry.get("type")
+    if component == "object" and "properties" in entry:
         return _object(entry, root, draw)
-    if kind == "boolean":
+    if component == "boolean":
         return draw.random.random() < 0.5
-    if kind == "integer":
+    if component == "integer":
         return _integer(entry, draw)
-    if kind == "array" and "enum" in entry["items"]:
+    if component == "array" and "enum" in entry["items"]:
         choices = entry["items"]["enum"]
         most = min(len(choices), 3)
         return draw.random.sample(choices, draw.random.randint(entry.get("minItems", 0), most))

@@ -36,13 +36,13 @@ def fit(equations: Sequence[Equation]) -> tuple[dict[str, float], list[float]]:
 
     The sum of the squares of the relative errors is as small as it can be.
     """
-    kinds = sorted({kind for e in equations for kind, n in e.counts.items() if n})
-    matrix = np.array([[e.counts.get(kind, 0.0) for kind in kinds] for e in equations], np.float64)
+    names = sorted({name for e in equations for name, n in e.counts.items() if n})
+    matrix = np.array([[e.counts.get(name, 0.0) for name in names] for e in equations], np.float64)
     measured = np.array([e.measured for e in equations])
     scaled = matrix / measured[:, None]
     solution = non_negative(scaled, np.ones(len(equations)))
     errors = scaled @ solution - 1
-    return dict(zip(kinds, solution.tolist(), strict=True)), errors.tolist()
+    return dict(zip(names, solution.tolist(), strict=True)), errors.tolist()
 
 
 SMALL = 0.02
@@ -55,8 +55,8 @@ def fit_robust(equations: Sequence[Equation], weights: Sequence[float]) -> dict[
     The squares of the relative errors are weighed by their reciprocals until these hardly change:
     a design that is like no other does not shift the costs of all.
     """
-    kinds = sorted({kind for e in equations for kind, n in e.counts.items() if n})
-    matrix = np.array([[e.counts.get(kind, 0.0) for kind in kinds] for e in equations], np.float64)
+    names = sorted({name for e in equations for name, n in e.counts.items() if n})
+    matrix = np.array([[e.counts.get(name, 0.0) for name in names] for e in equations], np.float64)
     scaled = matrix / np.array([e.measured for e in equations])[:, None]
     base = np.array(weights)
     solution = non_negative(scaled * base[:, None], base)
@@ -64,7 +64,7 @@ def fit_robust(equations: Sequence[Equation], weights: Sequence[float]) -> dict[
         errors = np.abs(scaled @ solution - 1)
         weight = base / np.sqrt(np.maximum(errors, SMALL))
         solution = non_negative(scaled * weight[:, None], weight)
-    return dict(zip(kinds, solution.tolist(), strict=True))
+    return dict(zip(names, solution.tolist(), strict=True))
 
 
 def non_negative(a: Array, b: Array) -> Array:
@@ -130,26 +130,26 @@ def fit_longest(
     list of float
         Relative errors.
     """
-    kinds = sorted({kind for some in paths for path in some for kind, n in path.items() if n})
+    names = sorted({name for some in paths for path in some for name, n in path.items() if n})
     result = _Paths(
-        np.array([[path.get(kind, 0.0) for kind in kinds] for some in paths for path in some]),
+        np.array([[path.get(name, 0.0) for name in names] for some in paths for path in some]),
         np.array([part for some in before for part in some] if before
                  else [0.0] * sum(map(len, paths))),
         np.cumsum([0, *(len(some) for some in paths[:-1])]),
         np.array(measured),
     )  # fmt: skip
-    best, least = result.fitted(np.ones(len(kinds)))
-    for kind in range(len(kinds)):
-        if best[kind]:
+    best, least = result.fitted(np.ones(len(names)))
+    for name in range(len(names)):
+        if best[name]:
             continue
         trial = best.copy()
-        trial[kind] = result.allowed(kind, best)
+        trial[name] = result.allowed(name, best)
         trial, error = result.fitted(trial)
         if error < least:
             best, least = trial, error
     delays, _ = result.longest(best)
     errors = delays / result.target - 1
-    return dict(zip(kinds, best.tolist(), strict=True)), errors.tolist()
+    return dict(zip(names, best.tolist(), strict=True)), errors.tolist()
 
 
 @dataclass(frozen=True)
@@ -180,12 +180,12 @@ class _Paths:
         _, chosen = np.unique(owner[places], return_index=True)
         return most, places[chosen]
 
-    def allowed(self, kind: int, solution: Array) -> float:
+    def allowed(self, index: int, solution: Array) -> float:
         """Return how slow a kind may be for the delays of nine of ten cores."""
-        through = np.flatnonzero(self.rows[:, kind] > 0)
+        through = np.flatnonzero(self.rows[:, index] > 0)
         core = np.searchsorted(self.first, through, side="right") - 1
         left = self.target[core] - self.rows[through] @ solution - self.known[through]
-        return max(0.0, float(np.quantile(left / self.rows[through, kind], 0.1)))
+        return max(0.0, float(np.quantile(left / self.rows[through, index], 0.1)))
 
     def fitted(self, start: Array) -> tuple[Array, float]:
         """Return the delays to which a fit comes from others, and their mean relative error."""

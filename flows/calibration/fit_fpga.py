@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from cost_model.closed_forms.closed_forms import view_of
-from cost_model.closed_forms.component_counts import KINDS, Part
+from cost_model.closed_forms.component_counts import COMPONENTS, Part
 from cost_model.estimate.technology import Technology
 from cost_model.families import CLOSED_FORMS
-from cost_model.netlist.fabric.fabric import CELL_KINDS
-from cost_model.netlist.fabric.fabric import KINDS as FABRIC_KINDS
+from cost_model.netlist.fabric.fabric import CELL_COMPONENTS
+from cost_model.netlist.fabric.fabric import COMPONENTS as FABRIC_COMPONENTS
 from flows.calibration.fit import Equation, fit
 from flows.calibration.fpga import Used, provenance
 from flows.calibration.parts import FLOAT, operator_kind, owner, without_operators
@@ -41,24 +41,28 @@ _FREE = ("flip_flop", "enable", "shift")
 
 def table(target: str, measured: Sequence[Used]) -> Technology:
     """Return the table that fits cores mapped to an FPGA family."""
-    kinds = [kind for kind in (*KINDS, *FABRIC_KINDS) if kind not in CELL_KINDS]
+    names = [
+        each_name
+        for each_name in (*COMPONENTS, *FABRIC_COMPONENTS)
+        if each_name not in CELL_COMPONENTS
+    ]
     equations: list[Equation] = []
     operators: dict[str, Mapping[str, int]] = {}
     for used in measured:
         of_core, result = lut_equations(used, target)
         equations += of_core
         operators |= result
-    floats = {kind: dict(resources) for kind, resources in operators.items()}
+    floats = {each_name: dict(resources) for each_name, resources in operators.items()}
     luts, errors = fit([e for e in equations if e.measured > 0])
     costs: dict[str, dict[str, float]] = {
-        "luts": {**dict.fromkeys(kinds, 0.0), **luts},
+        "luts": {**dict.fromkeys(names, 0.0), **luts},
     }
     for resource, counted in EXACT.items():
-        costs[resource] = {**dict.fromkeys(kinds, 0.0), **dict.fromkeys(counted, 1.0)}
+        costs[resource] = {**dict.fromkeys(names, 0.0), **dict.fromkeys(counted, 1.0)}
         costs[resource] |= {name: 0.0 for name in luts if name.startswith(FLOAT)}
-    for kind, resources in floats.items():
+    for each_name, resources in floats.items():
         for resource, prices in costs.items():
-            prices[kind] = float(resources[resource])
+            prices[each_name] = float(resources[resource])
     residuals = {"luts_of_parts": summary(errors)}
     tech = Technology(target, {q: rounded(p) for q, p in costs.items()})  # type: ignore[misc]
     for resource in ("luts", *EXACT):
@@ -112,8 +116,8 @@ def lut_equations(used: Used, target: str) -> tuple[list[Equation], dict[str, Ma
     rest, operators = 0.0, {}
     for module, (count, resources) in used.parts.items():
         short = module.removeprefix(f"{NAME}_")
-        if kind := operator_kind(short):
-            operators[kind] = resources
+        if each_name := operator_kind(short):
+            operators[each_name] = resources
             continue
         part_name = None if short == NAME else owner(short, parts)
         if part_name is None:
@@ -127,6 +131,6 @@ def lut_equations(used: Used, target: str) -> tuple[list[Equation], dict[str, Ma
         if part.modules and luts[name]:
             equations.append(Equation(f"{name} of {used.values}", logic, luts[name]))
         elif not part.modules:
-            for kind, n in logic.items():
-                together[kind] = together.get(kind, 0.0) + n
+            for each_name, n in logic.items():
+                together[each_name] = together.get(each_name, 0.0) + n
     return [*equations, Equation(f"rest of {used.values}", together, rest)], operators

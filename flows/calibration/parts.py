@@ -29,14 +29,14 @@ def operator_kind(module: str) -> str | None:
     return f"{_OPERATORS[match[1]]}_{match[2]}_{match[3]}" if match else None
 
 
-def is_operator(kind: str) -> bool:
+def is_operator(component: str) -> bool:
     """Return whether a kind is that of an operator which is a module of its own."""
-    return kind.startswith(tuple(_OPERATORS.values()))
+    return component.startswith(tuple(_OPERATORS.values()))
 
 
 def without_operators(counts: Mapping[str, float]) -> dict[str, float]:
     """Return the components that are in no module of an operator."""
-    return {kind: n for kind, n in counts.items() if not is_operator(kind)}
+    return {component: n for component, n in counts.items() if not is_operator(component)}
 
 
 def parts_of(config: FamilyConfig) -> tuple[Part, ...]:

@@ -199,10 +199,10 @@ def held_out_points(seed: int, count: int) -> list[Values]:
     """
     draw = random.Random(seed)
     calibrated = list(calibration_points())
-    kinds = [_any_systolic, _any_ternary]
+    components = [_any_systolic, _any_ternary]
     points: list[Values] = []
     while len(points) < count:
-        values = kinds[len(points) % len(kinds)](draw)
+        values = components[len(points) % len(components)](draw)
         try:
             config_of(values)
         except (ConfigError, ValueError):

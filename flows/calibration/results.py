@@ -36,7 +36,7 @@ def summary(errors: Iterable[float]) -> dict[str, float]:
 
 def rounded(prices: Mapping[str, float]) -> dict[str, float]:
     """Return prices of six digits."""
-    return {kind: float(f"{price:.6g}") for kind, price in prices.items()}
+    return {component: float(f"{price:.6g}") for component, price in prices.items()}
 
 
 def ranges(configs: Iterable[FamilyConfig]) -> dict[str, tuple[float, float]]:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from cost_model.netlist.components import KINDS, Counts, components
+from cost_model.netlist.components import COMPONENTS, Counts, components
 from cost_model.netlist.costs import STORED as REGISTER
 from cost_model.netlist.costs import cost, logic_share
 from cost_model.netlist.model import TOP
@@ -180,8 +180,10 @@ def table(technology: str, measured: Sequence[Measured]) -> dict[str, Any]:
             # What a bit of a register takes at least is known apart from all that is around it.
             equations.append(Equation("flip-flop", {REGISTER: 1.0}, flip_flops[quantity]))
             weights.append(FLIP_FLOP)
-            for kind, (_, share) in KINDS.items():
-                equations.append(Equation(kind, {kind: 1.0}, share * flip_flops[quantity]))
+            for each_name, (_, share) in COMPONENTS.items():
+                equations.append(
+                    Equation(each_name, {each_name: 1.0}, share * flip_flops[quantity])
+                )
                 weights.append(GUESS)
             if quantity == "area_um2":
                 inside = [equation for i in chosen for equation in modules[i]]
@@ -194,7 +196,9 @@ def table(technology: str, measured: Sequence[Measured]) -> dict[str, Any]:
     errors = errors_of([(left_out[i], wholes[i], costs[i]) for i in numbers])
     return {
         "costs": {
-            quantity: {kind: float(f"{price:.6g}") for kind, price in sorted(prices.items())}
+            quantity: {
+                each_name: float(f"{price:.6g}") for each_name, price in sorted(prices.items())
+            }
             for quantity, prices in fitted(numbers).items()
         },
         "uncertainty": {name: error["covered"] for name, error in errors.items()},
@@ -294,8 +298,8 @@ def _flip_flop(measured: Sequence[Measured]) -> dict[str, float]:
 def _whole(design: Netlist) -> Counts:
     result: Counter[str] = Counter()
     for name, counts in components(design).items():
-        for kind, n in counts.items():
-            result[kind] += n * design.counts[name]  # type: ignore[assignment]
+        for each_name, n in counts.items():
+            result[each_name] += n * design.counts[name]  # type: ignore[assignment]
     return dict(result)
 
 
@@ -313,8 +317,8 @@ def _modules(m: Measured) -> list[Equation]:
         result = Counter(local[name])
         for instance in m.design.modules[name].instances:
             if instance.module not in separate:
-                for kind, n in inside(instance.module).items():
-                    result[kind] += n
+                for each_name, n in inside(instance.module).items():
+                    result[each_name] += n
         return result
 
     return [

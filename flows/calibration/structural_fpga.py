@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from cost_model.netlist.components import components
-from cost_model.netlist.fabric.components import EXACT, KINDS
+from cost_model.netlist.fabric.components import COMPONENTS, EXACT
 from cost_model.netlist.fabric.fabric import Fabric, fabric
 from cost_model.netlist.netlist import Netlist
 from flows.build.design import Design
@@ -76,8 +76,8 @@ def totals(design: Netlist, rules: Fabric) -> dict[str, float]:
     """Return the components of a whole design on an FPGA family."""
     result: Counter[str] = Counter()
     for name, counts in components(design, (), rules).items():
-        for kind, n in counts.items():
-            result[kind] += n * design.counts[name]  # type: ignore[assignment]
+        for each_name, n in counts.items():
+            result[each_name] += n * design.counts[name]  # type: ignore[assignment]
     return dict(result)
 
 
@@ -86,32 +86,35 @@ def table(target: str, measured: Sequence[Measured]) -> dict[str, Any]:
     equations = [
         Equation(
             each.name,
-            {kind: n for kind, n in each.counts.items() if kind in KINDS},
+            {each_name: n for each_name, n in each.counts.items() if each_name in COMPONENTS},
             float(each.resources["luts"]),
         )
         for each in measured
     ]
-    guesses = [Equation(kind, {kind: 1.0}, share) for kind, (_, share) in KINDS.items()]
+    guesses = [
+        Equation(each_name, {each_name: 1.0}, share) for each_name, (_, share) in COMPONENTS.items()
+    ]
 
     def fitted(chosen: Sequence[Equation]) -> dict[str, float]:
         return fit_robust([*chosen, *guesses], [1.0] * len(chosen) + [GUESS] * len(guesses))
 
     luts = [
-        sum(prices.get(kind, 0.0) * n for kind, n in equation.counts.items()) / equation.measured
+        sum(prices.get(each_name, 0.0) * n for each_name, n in equation.counts.items())
+        / equation.measured
         - 1
         for place, equation in enumerate(equations)
         for prices in [fitted(equations[:place] + equations[place + 1 :])]
     ]
     errors = {"luts": luts}
-    for kind, resource in EXACT.items():
+    for each_name, resource in EXACT.items():
         errors[resource] = [
-            each.counts.get(kind, 0.0) / each.resources[resource] - 1
+            each.counts.get(each_name, 0.0) / each.resources[resource] - 1
             for each in measured
             if each.resources[resource]
         ]
     summaries = {name: _summary(values) for name, values in errors.items() if values}
     costs = {"luts": {k: float(f"{p:.4g}") for k, p in sorted(fitted(equations).items())}}
-    costs |= {resource: {kind: 1.0} for kind, resource in EXACT.items()}
+    costs |= {resource: {each_name: 1.0} for each_name, resource in EXACT.items()}
     return {
         "costs": costs,
         "uncertainty": {name: each["covered"] for name, each in summaries.items()},

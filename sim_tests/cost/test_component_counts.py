@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cost_model.closed_forms.closed_forms import view_of
-from cost_model.closed_forms.component_counts import KINDS
+from cost_model.closed_forms.component_counts import COMPONENTS
 from cost_model.netlist.fabric.fabric import Fabric, delays, fabric
 from flows.bench.cost_points import compare
 from flows.calibration.parts import kept_modules, parts_of
@@ -81,7 +81,7 @@ def test_component_counts_are_those_of_netlists(values: dict[str, Any], tmp_path
     view = view_of(config)
     for part in parts_of(config):
         for component, count in part.counts(view).items():
-            assert component in KINDS
+            assert component in COMPONENTS
             total[component] = total.get(component, 0.0) + float(count)
     assert netlist(config, tmp_path) == (
         total["flip_flop"],

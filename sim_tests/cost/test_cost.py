@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost_model.closed_forms.closed_forms import evaluate
-from cost_model.closed_forms.component_counts import KINDS
+from cost_model.closed_forms.component_counts import COMPONENTS
 from cost_model.closed_forms.space import defaults
 from cost_model.estimate import technology as technologies
 from cost_model.estimate.estimate import estimate
 from cost_model.estimate.technology import Technology, read
 from cost_model.netlist.fabric import components as fabric_bill
 from cost_model.netlist.fabric.components import EXACT
-from cost_model.netlist.fabric.fabric import CELL_KINDS, fabric
-from cost_model.netlist.fabric.fabric import KINDS as FABRIC_KINDS
+from cost_model.netlist.fabric.fabric import CELL_COMPONENTS, fabric
+from cost_model.netlist.fabric.fabric import COMPONENTS as FABRIC_COMPONENTS
 from flows.bench import cost_tables as cost
 from flows.bench.cost_tables import Point
 from flows.calibration.calibrate import calibrate
@@ -308,7 +308,11 @@ def test_tables_load_and_know_every_kind(name: str) -> None:
     assert tech.name == name
     for prices in tech.costs.values():
         assert all(price >= 0 for price in prices.values())
-        missing = {*KINDS, *FABRIC_KINDS} - {*CELL_KINDS} if fabric(name) else {*KINDS}
+        missing = (
+            {*COMPONENTS, *FABRIC_COMPONENTS} - {*CELL_COMPONENTS}
+            if fabric(name)
+            else {*COMPONENTS}
+        )
         missing -= {*prices}
         assert not missing
     assert fabric(name) or tech.delays_ns["register"] >= 0
@@ -320,7 +324,7 @@ def test_tables_load_and_know_every_kind(name: str) -> None:
 def test_tables_without_closed_forms_know_every_kind_of_a_structure(name: str) -> None:
     tech = technologies.technology(name)
     assert tech.structure["costs"].keys() >= {*EXACT.values(), "luts"}
-    assert tech.structure["costs"]["luts"].keys() == fabric_bill.KINDS.keys()
+    assert tech.structure["costs"]["luts"].keys() == fabric_bill.COMPONENTS.keys()
     assert tech.structure["provenance"]["designs"] > 30
     result = evaluate("systolic", {}, {}, name, {})
     assert result["valid"].all()

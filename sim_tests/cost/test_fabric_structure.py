@@ -13,7 +13,7 @@ import pytest
 from cost_model.estimate.costed import STRUCTURE
 from cost_model.estimate.technology import technology
 from cost_model.netlist.fabric import elaborate
-from cost_model.netlist.fabric.components import EXACT, KINDS
+from cost_model.netlist.fabric.components import COMPONENTS, EXACT
 from cost_model.netlist.fabric.fabric import fabric
 from cost_model.netlist.fabric.gates import FALSE, TRUE, Gates
 from cost_model.netlist.fabric.lut_cover import Cover, balanced
@@ -257,7 +257,7 @@ def test_dsp_blocks_of_xc7_contain_adders_and_registers() -> None:
 @pytest.mark.parametrize("target", COUNTED)
 def test_every_kind_of_a_structure_has_a_price(target: str) -> None:
     costs = technology(target).structure["costs"]
-    assert set(KINDS) == set(costs["luts"])
+    assert set(COMPONENTS) == set(costs["luts"])
     assert {kind for kind, resource in EXACT.items() if costs[resource] == {kind: 1.0}} == set(
         EXACT
     )

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
+from cost_model.netlist import model
 from cost_model.netlist.components import components
 from cost_model.netlist.few_inputs import FEW, few_input_counts, function_of
 from cost_model.netlist.liveness import Liveness
-from cost_model.netlist.model import KINDS, Cell, Module, Port
+from cost_model.netlist.model import Cell, Module, Port
 from hwgen.core.load import parse_config
 from sim_tests.support.designs import design_of
 
@@ -33,7 +34,7 @@ OPERATORS: dict[str, Callable[[int, int], int]] = {
 
 
 def _component_type(operator: str) -> str:
-    return next(kind for kind, types in KINDS.items() if operator in types)
+    return next(kind for kind, types in model.OPERATORS.items() if operator in types)
 
 
 def _drawn(rng: random.Random, inputs: int, cells: int) -> tuple[Module, Callable[[int], int]]:

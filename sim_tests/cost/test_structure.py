@@ -43,7 +43,7 @@ def test_an_adder_has_its_operands_and_signs() -> None:
     m.d.comb += y.eq(a + b)
     top = structured(m, {"a": a, "b": b}, {"y": y}).top
     [cell] = top.cells
-    assert cell.kind == cell.type == "add"
+    assert cell.operator == cell.type == "add"
     assert cell.pins["a"][:8] == top.port("a").bits
     # An operand without sign gets a zero, and both are then in two's complement.
     assert cell.pins["b"] == (*top.port("b").bits, ZERO)
@@ -57,7 +57,7 @@ def test_a_multiplexer_has_a_select() -> None:
     m.d.comb += y.eq(Mux(s, b, a))
     top = structured(m, {"s": s, "a": a, "b": b}, {"y": y}).top
     [cell] = top.cells
-    assert cell.kind == "mux"
+    assert cell.operator == "mux"
     for pin in ("a", "b", "s", "y"):
         assert cell.pins[pin] == top.port(pin).bits
 
@@ -81,7 +81,7 @@ def test_a_register_has_enable_and_reset(enabled: bool, resettable: bool, pins: 
         m.d.sync += q.eq(d)
     top = structured(m, {"d": d, "e": e}, {"q": q}).top
     [cell] = top.cells
-    assert cell.kind == "register"
+    assert cell.operator == "register"
     assert set(cell.pins) == pins
     assert cell.result == top.port("q").bits
     assert cell.pins["d"] == top.port("d").bits
@@ -94,7 +94,7 @@ def test_a_register_that_is_cleared_by_a_low_signal_says_so() -> None:
     d, run, q = Signal(4), Signal(), Signal(4, reset_less=True)
     m.d.sync += q.eq(Mux(run, d, 0))
     [cell] = structured(m, {"d": d, "run": run}, {"q": q}).top.cells
-    assert cell.kind == "register"
+    assert cell.operator == "register"
     assert cell.low == {"srst"}
 
 

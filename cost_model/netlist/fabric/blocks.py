@@ -67,10 +67,10 @@ class Blocks(Stores):
         self.sinks: list[int] = []
         self._use()
 
-    def add(self, owner: int, kind: str, count: float) -> None:
+    def add(self, owner: int, component: str, count: float) -> None:
         """Count components of a module."""
         if count:
-            self.found[self.names[owner], kind] += count  # type: ignore[assignment]
+            self.found[self.names[owner], component] += count  # type: ignore[assignment]
 
     def literals(self, bits: Iterable[int]) -> list[int]:
         """Return the literals of nets; what is undefined is zero."""
@@ -121,7 +121,7 @@ class Blocks(Stores):
             products = [
                 (cell, used)
                 for cell, used in zip(module.cells, live.used, strict=True)
-                if used and cell.kind == "mul" and self._is_dsp(cell)
+                if used and cell.operator == "mul" and self._is_dsp(cell)
             ]
             others = {n for n, used in enumerate(live.used) if used and n not in summed}
             self.packed = packing(module, products, totals, others)
@@ -134,7 +134,7 @@ class Blocks(Stores):
         for number, (cell, used) in enumerate(zip(module.cells, live.used, strict=True)):
             if used and number not in summed:
                 reads = [net for _, bits in cell.operands for net in bits]
-                is_register = cell.kind == "register"
+                is_register = cell.operator == "register"
                 items.append(_Item(
                     reads, cell.result, partial(self._cell, cell), owners[number], is_register
                 ))  # fmt: skip
@@ -229,7 +229,7 @@ class Blocks(Stores):
             count = partial(self._count_register, 0 if packed else 1)
             if self.fabric.shifts and reset == FALSE and not packed:
                 self.held[self.known[net] >> 1] = (d, enable)
-            block = Block(owner, [needs], False, count, kind="register", name=cell.name)
+            block = Block(owner, [needs], False, count, type="register", name=cell.name)
             self.blocks[self.known[net] >> 1] = (block, 0)
 
     def _count_register(self, bits: int, block: Block) -> None:
@@ -281,15 +281,15 @@ class Blocks(Stores):
     # -- gates -----------------------------------------------------------------------------------
 
     def _cell(self, cell: Cell) -> None:
-        kind, gates = cell.kind, self.gates
-        if kind in ("register", "less", "mul"):
-            getattr(self, f"_{kind}")(cell)
+        operator, gates = cell.operator, self.gates
+        if operator in ("register", "less", "mul"):
+            getattr(self, f"_{operator}")(cell)
             return
         result = cell.result
         a, b, select = (self.literals(cell.pins.get(pin, ())) for pin in ("a", "b", "s"))
         if cell.result in self.packed.muxes:
             word = self.literals(self.packed.muxes[cell.result])
-        elif kind in elaborate.GATED:
+        elif operator in elaborate.GATED:
             word = elaborate.gates_of(gates, cell, a, b, select)
         else:  # what is not known is one function of all it reads
             reads = [bit for _, bits in cell.operands for bit in self.literals(bits)]

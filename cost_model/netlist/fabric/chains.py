@@ -37,7 +37,7 @@ class Block:
         Outputs up to the highest that is used.
     live : set of int
         Outputs that are used.
-    kind : str
+    type : str
         What paths lead through, a key of `cost_model.timing.network.BLOCKS`.
     name : str
         Of a register or a memory, what the Verilog calls it, with the instances that it is in.
@@ -52,7 +52,7 @@ class Block:
     count: Callable[[Block], None]
     used: int = 0
     live: set[int] = field(default_factory=set)
-    kind: str = "instance"
+    type: str = "instance"
     name: str = ""
     addresses: Sequence[Bits] = ()
 
@@ -84,7 +84,7 @@ class Chains(ABC):
     packed: Packing
 
     @abstractmethod
-    def add(self, owner: int, kind: str, count: float) -> None:
+    def add(self, owner: int, component: str, count: float) -> None:
         """Count components of a module."""
 
     @abstractmethod
@@ -124,7 +124,7 @@ class Chains(ABC):
             self.add(owner, "adder_bit", block.used)
 
         needs = [self._operands(x, y, minus=minus) for x, y in zip(a, b, strict=True)]
-        sums = self._made(Block(owner, needs, True, count, kind="chain"))
+        sums = self._made(Block(owner, needs, True, count, type="chain"))
         for index, literal in enumerate(sums):
             self.gates.behind[literal >> 1] = [(other, CHAIN) for other in needs[index]]
             if index:
@@ -165,7 +165,7 @@ class Chains(ABC):
 
     def _opaque(self, needs: list[int], width: int) -> list[int]:
         """Return outputs of what is part of another block, and depends on literals."""
-        block = Block(self.gates.owner, [needs] * width, False, lambda block: None, kind="inside")
+        block = Block(self.gates.owner, [needs] * width, False, lambda block: None, type="inside")
         return self._made(block)
 
     def _made(self, block: Block) -> list[int]:
@@ -210,7 +210,7 @@ class Chains(ABC):
 
             needs = [bit for x, y in zip(a, b, strict=True)
                      for bit in self._operands(x, y, minus=True)]  # fmt: skip
-            (result,) = self._made(Block(owner, [needs], False, count, kind="compare"))
+            (result,) = self._made(Block(owner, [needs], False, count, type="compare"))
             self.gates.behind[result >> 1] = [(other, CHAIN) for other in needs]
         self._set(cell.pins["y"], [result ^ same, *[FALSE] * (len(cell.pins["y"]) - 1)])
 
@@ -268,4 +268,4 @@ class Chains(ABC):
                 parts(narrow, part)
             parts(wide, sum(narrow))
 
-        return self._made(Block(owner, [[*a, *b]] * width, False, count, kind="dsp"))
+        return self._made(Block(owner, [[*a, *b]] * width, False, count, type="dsp"))

@@ -22,7 +22,7 @@ from cost_model.netlist.fabric.lut_cover import Cover, balanced
 from cost_model.netlist.fabric.lut_trees import TreeCover
 from cost_model.netlist.netlist import Netlist
 
-KINDS: Mapping[str, tuple[str, float]] = {
+COMPONENTS: Mapping[str, tuple[str, float]] = {
     "lut": ("look-up table that covers gates", 1.0),
     "adder_bit": ("bit of an adder on a carry chain", 0.5),
     "memory_bit": ("bit of a memory made of registers", 0.8),
@@ -100,11 +100,11 @@ def fabric_components(design: Netlist, fabric: Fabric) -> dict[str, dict[str, fl
     totals: dict[str, Counter[str]] = defaultdict(Counter)
     for each in mapped(design, fabric):
         blocks, count = each.blocks, each.unit.count
-        for (owner, kind), n in blocks.found.items():
-            totals[owner][kind] += count * n
+        for (owner, component), n in blocks.found.items():
+            totals[owner][component] += count * n
         for node in each.cover.roots():
             totals[blocks.names[each.gates.owners[node]]]["lut"] += count
     return {
-        name: {kind: n / count for kind, n in sorted(totals[name].items()) if n}
+        name: {component: n / count for component, n in sorted(totals[name].items()) if n}
         for name, count in design.counts.items()
     }

@@ -85,7 +85,7 @@ class _Packer:
     def _behind(self, nets: Collection[int]) -> list[int]:
         """Return what registers hold that nothing else reads such nets; empty if there are none."""
         reader = self._only_reader(nets)
-        if not 0 <= reader < self.first_sum or self.cells[reader].kind != "register":
+        if not 0 <= reader < self.first_sum or self.cells[reader].operator != "register":
             return []
         pins, wanted = self.cells[reader].pins, set(nets)
         if not wanted.isdisjoint((*pins.get("en", ()), *pins.get("srst", ()))):
@@ -119,7 +119,7 @@ class _Packer:
         if len(drivers) != 1 or not live <= set(next(iter(drivers))):
             return
         reader = self._only_reader(live)
-        registers = next(iter(drivers.values())).kind == "register"
+        registers = next(iter(drivers.values())).operator == "register"
         if registers and 0 <= reader < self.first_sum and self.cells[reader] is product:
             self.found.registers |= live
 
@@ -137,7 +137,7 @@ class _Packer:
             return
         for row in rows:
             mux = self.driver.get(row[0])
-            if mux is not None and mux.kind == "mux":
+            if mux is not None and mux.operator == "mux":
                 for pin in ("a", "b"):
                     if mux.pins[pin][0] == registers[0]:
                         self.found.muxes[mux.result] = mux.pins[pin]

@@ -22,17 +22,17 @@ GATED = frozenset((
 def gates_of(gates: Gates, cell: Cell, a: Word, b: Word, select: Word) -> list[int]:
     """Return the result of a cell of one of the kinds in `GATED`."""
     width = len(cell.result)
-    if cell.kind in ("and", "or", "xor", "not"):
+    if cell.operator in ("and", "or", "xor", "not"):
         return bitwise(gates, cell, a, b, width)
-    if cell.kind == "mux":
+    if cell.operator == "mux":
         return [gates.choose(select[0], y, x) for x, y in zip(a, b, strict=True)]
     if cell.type == "pmux":
         return selected(gates, a, b, select)
     if cell.type == "bmux":
         return indexed(gates, a, select, width)
-    if cell.kind == "shift":
+    if cell.operator == "shift":
         return shifted(gates, cell, a, b, width)
-    bit = equal(gates, cell, a, b) if cell.kind == "equal" else reduced(gates, cell, a, b)
+    bit = equal(gates, cell, a, b) if cell.operator == "equal" else reduced(gates, cell, a, b)
     return extended([bit], width, signed=False)
 
 
@@ -45,7 +45,7 @@ def extended(word: Word, width: int, *, signed: bool) -> list[int]:
 def bitwise(gates: Gates, cell: Cell, a: Word, b: Word, width: int) -> list[int]:
     """Return the result of an operator that works bit by bit."""
     a = extended(a, width, signed=cell.signed[0])
-    if cell.kind == "not":
+    if cell.operator == "not":
         return [bit ^ 1 for bit in a]
     b = extended(b, width, signed=cell.signed[1])
     operator: Callable[[int, int], int] = {

@@ -19,7 +19,7 @@ from hwgen.core.params.base import FamilyConfig
 from hwgen.technologies import technologies
 from hwgen.technologies.fpga_model import FabricRules, Fpga, LutMemory
 
-KINDS: Mapping[str, str] = {
+COMPONENTS: Mapping[str, str] = {
     "carry": "carry cell",
     "dsp": "DSP block",
     "bram": "block memory",
@@ -41,8 +41,8 @@ KINDS: Mapping[str, str] = {
 """Kinds of components that only FPGAs have, and what one of them is."""
 
 
-CELL_KINDS = ("sum_bit", "multiple", "booth_digit", "ent_digit", "magnitude", "shift_bit")
-"""Kinds of `component_counts.KINDS` whose cost is known of standard cells only."""
+CELL_COMPONENTS = ("sum_bit", "multiple", "booth_digit", "ent_digit", "magnitude", "shift_bit")
+"""Kinds of `component_counts.COMPONENTS` whose cost is known of standard cells only."""
 
 
 class Fabric(FabricRules):

@@ -49,9 +49,9 @@ class Stores(Chains):
                 self.add(owner, "flip_flop", memory.width)
                 return
             for counts in port_counts:
-                for kind, each in counts.items():
-                    if kind != BYPASS:  # whose gates are below
-                        self.add(owner, kind, float(each))
+                for component, each in counts.items():
+                    if component != BYPASS:  # whose gates are below
+                        self.add(owner, component, float(each))
 
         def needs() -> list[int]:
             return self.literals([
@@ -61,7 +61,7 @@ class Stores(Chains):
             ])  # fmt: skip
 
         block = Late(owner, needs, count)
-        block.kind, block.name = "memory", memory.name
+        block.type, block.name = "memory", memory.name
         bram = self._is_block(memory)
         block.addresses = [
             () if port.clocked or bram else port.address for port in memory.reads for _ in port.data
@@ -81,7 +81,7 @@ class Stores(Chains):
         write = memory.writes[0]
         register = Block(
             owner, [[FALSE]] * (len(write.address) + 1 + memory.width), False, lambda block: None,
-            kind="register", name=memory.name,
+            type="register", name=memory.name,
         )  # fmt: skip
         registers = [gates.input() for _ in register.needs]
         self.blocks |= {bit >> 1: (register, index) for index, bit in enumerate(registers)}
@@ -96,7 +96,7 @@ class Stores(Chains):
             return [gates.all([*same, enable]), *self.literals(port.enable)]
 
         waits = Late(owner, hit, lambda block: None)
-        waits.kind, waits.name = "register", memory.name
+        waits.type, waits.name = "register", memory.name
         select = gates.input()
         self.blocks[select >> 1] = (waits, 0)
         for net, bit in zip(port.data, data, strict=True):
