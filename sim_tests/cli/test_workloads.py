@@ -82,8 +82,11 @@ def test_blocks_repeat_in_order(tmp_path: Path) -> None:
     a, b, c = (2, 3, 4), (1, 5, 6), (2, 7, 8)
     assert list(network) == [a, b, c, b, c] * 2
     assert [(layer.name, layer.repeat) for layer in network.layers] == [
-        ("block.a", 2), ("block.1x5x6", 4), ("block.b", 4), ("block.add", 10),
-    ]  # fmt: skip
+        ("block.a", 2),
+        ("block.1x5x6", 4),
+        ("block.b", 4),
+        ("block.add", 10),
+    ]
     assert network.operations == 10 * 2 * 9 * 3
     assert network.kv_bits == 4
     again = pickle.loads(pickle.dumps(network))

@@ -179,8 +179,10 @@ UNBROKEN_EVERY = 10
 
 def unbroken(contract: Contract) -> Iterable[Any]:
     for number, group in enumerate(contract.mutations):
-        values = {broken.config.digest: broken for broken in (
-            Broken(group, mutation) for mutation in group.mutations)}  # fmt: skip
+        values = {
+            broken.config.digest: broken
+            for broken in (Broken(group, mutation) for mutation in group.mutations)
+        }
         named = [(broken.mutation.name, broken) for broken in values.values()]
         every, label = UNBROKEN_EVERY, f"unbroken {number}"
         yield from parameters(contract, named, every, group=label, long=group.long)

@@ -62,8 +62,9 @@ def test_an_estimate_is_the_same_whatever_is_cached(
     assert estimate_of(config) == first
     notes = capsys.readouterr().err.splitlines()
     assert [note.endswith("are damaged or outdated; they are rebuilt") for note in notes] == [
-        True, True,
-    ]  # fmt: skip
+        True,
+        True,
+    ]
     for path in (local_cache / "modules").iterdir():
         path.unlink()
     assert estimate_of(config) == first

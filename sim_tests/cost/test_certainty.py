@@ -116,9 +116,12 @@ def test_given_activations_make_serial_pes_exact(
     ],
 )
 def test_matrices_of_an_estimate_are_checked(
-    options: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.chdir(tmp_path)
     np.save("a.npy", np.ones((3, 20), int))
     np.save("big.npy", np.full((3, 20), 200))

@@ -72,10 +72,12 @@ def test_a_wrong_closed_form_is_noticed(drawn: Sequence[tuple[Sample, Costs]]) -
     costs = {q: {**prices, "flip_flop": 0.0} for q, prices in right.costs.items()}
     result = exceeded(drawn, replace(right, costs=costs))
     assert [text.partition(":")[0] for text in result] == ["area", "power"]
-    delays = {kind: ns * (1.0 if kind == "register" else 0.7) for kind, ns in
-              right.delays_ns.items()}  # fmt: skip
-    assert "fmax" in [text.partition(":")[0] for text in exceeded(drawn, replace(
-        right, delays_ns=delays))]  # fmt: skip
+    delays = {
+        kind: ns * (1.0 if kind == "register" else 0.7) for kind, ns in right.delays_ns.items()
+    }
+    assert "fmax" in [
+        text.partition(":")[0] for text in exceeded(drawn, replace(right, delays_ns=delays))
+    ]
 
 
 def test_a_fit_finds_what_made_the_structural_estimates() -> None:

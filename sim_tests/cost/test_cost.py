@@ -150,7 +150,7 @@ cores = st.one_of(
     serial,
     ternary,
     floats,
-)  # fmt: skip
+)
 
 
 # -- evaluate --------------------------------------------------------------------------------------
@@ -396,8 +396,10 @@ def test_modules_belong_to_the_parts_of_bills() -> None:
     parts = parts_of(config)
     assert set(kept_modules(config)) == {"table", "column", "add_", "multiply_"}
     assert [owner(name, parts) for name in ("table_0", "column", "rows")] == [
-        "tables", "columns", None
-    ]  # fmt: skip
+        "tables",
+        "columns",
+        None,
+    ]
     assert operator_kind("add_fp16_0") == "float_adder_fp16_0"
     assert operator_kind("multiply_bf16_2e") == "float_multiplier_bf16_2"
     assert operator_kind("column") is None

@@ -121,8 +121,9 @@ def test_estimate_of_a_device(run: Run, tmp_path: Path) -> None:
 def _sweep(run: Run, tmp_path: Path, targets: str, spec: str) -> tuple[int, str, str]:
     path = tmp_path / "sweep.yaml"
     path.write_text(SWEEP.replace("TARGETS", targets).replace("SPEC", spec))
-    return run("sweep", "--config", str(path), "--output", str(tmp_path / "out"), "--jobs", "1",
-                "--json")  # fmt: skip
+    return run(
+        "sweep", "--config", str(path), "--output", str(tmp_path / "out"), "--jobs", "1", "--json"
+    )
 
 
 def test_sweep_over_devices(run: Run, tmp_path: Path) -> None:

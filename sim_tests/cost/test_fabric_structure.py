@@ -216,7 +216,7 @@ def test_every_family_has_resources(family: str, target: str) -> None:
         ("ice40", "family: systolic\nactivation: int4\nweight: int3\narray: {rows: 2, cols: 2}"),
         ("ecp5", f"family: systolic\nactivation: int9\nweight: int5\n{DEEP}"),
     ],
-)  # fmt: skip
+)
 def test_structures_agree_with_synthesis(target: str, text: str) -> None:
     """Registers, DSP blocks and memories are what Yosys makes, all as one."""
     config = parse_config(f"name: core\n{text}\n")

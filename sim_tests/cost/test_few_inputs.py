@@ -127,11 +127,13 @@ def test_what_keeps_something_or_reads_much_is_no_function_of_a_few_bits() -> No
 
 
 def test_tables_of_terms_and_unsigned_elements_cost_little() -> None:
-    design = design_of(parse_config(
-        "{name: core, family: cube, activation: uint16, weight: int6_g64,"
-        " array: {pe: bit_serial, rows: 1, cols: 1}}",
-        "core.yaml",
-    )).netlist  # fmt: skip
+    design = design_of(
+        parse_config(
+            "{name: core, family: cube, activation: uint16, weight: int6_g64,"
+            " array: {pe: bit_serial, rows: 1, cols: 1}}",
+            "core.yaml",
+        )
+    ).netlist
     result = components(design)
     # 64 codes of 3 digits of 4 bits each: a table has hundreds of multiplexers as it is written.
     assert result["terms_int6_g64"]["mux_bit"] < 40

@@ -45,15 +45,18 @@ array: {array}
 VARIANTS = [
     ("systolic", "{rows: 7, cols: 5}", "activation: int5\nweight: int3"),
     ("systolic", "{rows: 3, cols: 9, dataflow: weight_stationary, accumulator_depth: 4}", ""),
-    ("systolic", "{rows: 3, cols: 9, dataflow: input_stationary, accumulator_depth: 4}",
-     "weight: int3"),
+    (
+        "systolic",
+        "{rows: 3, cols: 9, dataflow: input_stationary, accumulator_depth: 4}",
+        "weight: int3",
+    ),
     ("cube", "{rows: 3, cols: 5, depth: 7}", "activation: int5\nweight: uint3"),
     ("adder_tree", "{cols: 5, depth: 3}", ""),
     ("broadcast_2d", "{rows: 5, cols: 3}", "weight: int9"),
     ("ternary_lut", "{group_size: 3, tables: 5, fetch_ports: 7, accumulator_depth: 3}", ""),
     ("ternary_lut", "{method: select, group_size: 1, tables: 5, fetch_ports: 7}", ""),
     ("ternary_lut", "{group_size: 2, tables: 3, fetch_ports: 5}", "weight: int3"),
-]  # fmt: skip
+]
 
 
 def variants() -> list[Any]:

@@ -46,11 +46,17 @@ def commands() -> list[list[str]]:
 
 def test_the_page_lists_every_part() -> None:
     assert set(listings(PAGE)) == {
-        "pyproject.toml", "tiny45/tiny45.lib", "tiny45/tiny45.yaml", "core.yaml",
-    }  # fmt: skip
+        "pyproject.toml",
+        "tiny45/tiny45.lib",
+        "tiny45/tiny45.yaml",
+        "core.yaml",
+    }
     assert [command[0] for command in commands()] == [
-        "technologies", "synth", "calibrate", "estimate",
-    ]  # fmt: skip
+        "technologies",
+        "synth",
+        "calibrate",
+        "estimate",
+    ]
 
 
 def groups(annotation: object) -> list[type[BaseModel]]:

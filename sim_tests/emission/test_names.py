@@ -65,12 +65,15 @@ def test_what_is_suggested_can_be_had() -> None:
     "values",
     [
         {"family": "systolic", "array": {"rows": 2, "cols": 2}},
-        {"family": "ternary_lut", "array": {"tables": 2, "fetch_ports": 2},
-         "post": {"outputs": ["int8"]}},
+        {
+            "family": "ternary_lut",
+            "array": {"tables": 2, "fetch_ports": 2},
+            "post": {"outputs": ["int8"]},
+        },
         {"family": "gemm_stream", "queue": 2},
     ],
     ids=lambda values: str(values["family"]),
-)  # fmt: skip
+)
 def test_signals_of_the_top_module_are_refused(values: dict[str, Any]) -> None:
     import yaml
 

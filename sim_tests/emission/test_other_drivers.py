@@ -75,9 +75,10 @@ def library(config: Any, files: dict[str, str], work: Path) -> ctypes.CDLL:
 
 class List(ctypes.Structure):
     _fields_ = (
-        ("address", ctypes.c_uint64), ("descriptors", ctypes.c_uint32),
+        ("address", ctypes.c_uint64),
+        ("descriptors", ctypes.c_uint32),
         ("step_limit", ctypes.c_uint32),
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(scope="module")
@@ -166,9 +167,11 @@ class CRegion(ctypes.Structure):
 
 class CPages(ctypes.Structure):
     _fields_ = (
-        ("place", CRegion), ("table", ctypes.c_uint64), ("skip", ctypes.c_uint32),
+        ("place", CRegion),
+        ("table", ctypes.c_uint64),
+        ("skip", ctypes.c_uint32),
         ("last", ctypes.c_uint32),
-    )  # fmt: skip
+    )
 
 
 def job_type(config: StreamEngineConfig) -> type[ctypes.Structure]:
@@ -195,10 +198,13 @@ def random_job(config: StreamEngineConfig, rng: np.random.Generator) -> StreamJo
             size, count = port.beat_bytes * int(rng.integers(4, 99)), int(rng.integers(1, 99))
             pages = config.memory_bytes * rng.integers(0, 1 << 20, count)
             places[port.name] = Place.paged(
-                int(rng.integers(1 << 30)), size, [int(page) for page in pages],
-                4 * int(rng.integers(1, 1 << 28)), skip=2 * port.beat_bytes,
+                int(rng.integers(1 << 30)),
+                size,
+                [int(page) for page in pages],
+                4 * int(rng.integers(1, 1 << 28)),
+                skip=2 * port.beat_bytes,
                 last=3 * port.beat_bytes,
-            )  # fmt: skip
+            )
     out = config.results[0]
     places[out.name] = place(shape[0], shape[1])
     if out.tail_bytes:
@@ -267,9 +273,11 @@ def test_jobs_of_stream_engines(variant: str, tmp_path: Path) -> None:
         assert text in engine.message(engine.call("submit", ctypes.byref(job), None))
     page = CRegion(64, 32, 0, 2, 0, 0)
     for values, text in (
-        ((64, 32, 0), "too wide"), ((64, 0, 40), "too wide"), ((66, 0, 32), "beyond"),
+        ((64, 32, 0), "too wide"),
+        ((64, 0, 40), "too wide"),
+        ((66, 0, 32), "beyond"),
         ((2 * top - 1, 0, 32), "beyond"),
-    ):  # fmt: skip
+    ):
         for port in config.tables:
             job = type(good).from_buffer_copy(good)
             setattr(job, port.name, CPages(page, *values))

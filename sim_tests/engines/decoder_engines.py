@@ -35,9 +35,10 @@ def small_engine(
         operations = ["quantise", "hadamard_quantise"]
         integers = rows(operations, "fp32", "int8", hadamard=hadamard)
     core: dict[str, Any] = {
-        "family": "systolic", "max_k": 65536,
+        "family": "systolic",
+        "max_k": 65536,
         "array": {"rows": 2, "cols": 2, "dataflow": "weight_stationary"},
-    }  # fmt: skip
+    }
     if ternary:
         core = {"family": "ternary_lut", "accumulator": "int32", "max_k": 65536,
                 "array": {"tables": 2, "fetch_ports": 2}}  # fmt: skip

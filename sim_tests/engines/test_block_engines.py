@@ -208,9 +208,11 @@ def drawn(rng: np.random.Generator) -> GemmStreamConfig:
         post = {
             name: rng.permutation(words)[: rng.integers(1, len(words) + 1)].tolist()
             for name, words in (
-                ("outputs", OUTPUTS), ("activations", ACTIVATIONS), ("roundings", ROUNDINGS)
+                ("outputs", OUTPUTS),
+                ("activations", ACTIVATIONS),
+                ("roundings", ROUNDINGS),
             )
-        }  # fmt: skip
+        }
         if post["activations"] == ["leaky"]:  # raw results have none
             post["activations"] = ["leaky", "relu"]
         more = {"columns": bool(rng.integers(2)), "max_lanes": int(rng.integers(1, 5))}

@@ -94,8 +94,11 @@ def appended(paged: bool) -> bytes:
     values = base + (KEYS * ROW if paged else STEPS * ROW)
     zero = Rows("zero", ZERO, stride=0)
     for name, source, target in (("key", NEW, base), ("value", NEW + STEPS * ROW, values)):
-        arrays = {"x": Rows("new", source, register=OFFSET), "y": zero,
-                  "result": Rows(name, target, register=AT)}  # fmt: skip
+        arrays = {
+            "x": Rows("new", source, register=OFFSET),
+            "y": zero,
+            "result": Rows(name, target, register=AT),
+        }
         builder.rows("add", ROW, arrays, unit="copies")
     program.multiply(ENTRY, POSITION, GROUP * ROW)
     program.multiply(OFFSET, POSITION, 4 * GROUP)
@@ -178,9 +181,12 @@ def golden(tokens: Tokens, data: bytes) -> bytes:
         registers = [0] * config().lists.registers
         registers[POSITION] = token
         interpreter = Interpreter(
-            memory, units_of(config(), memory), config().register_width, config().lists.calls,
+            memory,
+            units_of(config(), memory),
+            config().register_width,
+            config().lists.calls,
             registers,
-        )  # fmt: skip
+        )
         outcome = interpreter.run(LIST, len(data) // BYTES)
         assert outcome.state == "done", outcome
     return bytes(memory.data[:END])

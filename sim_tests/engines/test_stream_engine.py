@@ -149,8 +149,10 @@ def test_pages_that_hardware_would_not_find_are_refused() -> None:
         StreamJob(config, {"command": bytes(24)}, {**ends, "query": key})
     unpaged = StreamJob(config, {"command": bytes(24)}, {**ends, "key": key}).held()
     assert (unpaged["KEY_TABLE_LOW"], unpaged["KEY_LAST"], unpaged["VALUE_TABLE_LOW"]) == (
-        0x2000, 32, 0,
-    )  # fmt: skip
+        0x2000,
+        32,
+        0,
+    )
 
 
 def test_files_name_the_registers_of_all_ports() -> None:
@@ -223,8 +225,10 @@ def test_cycles_of_long_rows_are_those_of_core_or_memory() -> None:
 def test_pages_of_a_cache_cost_few_cycles() -> None:
     """Decoding with 512 keys of 64 elements, in pages of 16 keys and in a row."""
     config = config_of(CACHED)
-    spec = JobSpec("attention", (("kv_heads", 2), ("group", 3), ("queries", 1), ("keys", 512),
-                                 ("elements", 64)))  # fmt: skip
+    spec = JobSpec(
+        "attention",
+        (("kv_heads", 2), ("group", 3), ("queries", 1), ("keys", 512), ("elements", 64)),
+    )
     operation, operands, scalars = draw_operands(config.compute, spec, np.random.default_rng(1))
     result = [
         run_on_engine(design_of(config), operation, operands, scalars, pages=pages, timeout=300)

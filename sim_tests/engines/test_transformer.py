@@ -352,14 +352,17 @@ ONE: dict[str, Any] = {
     "memory": {"data_width": 32, "max_burst": 8, "outstanding": 2},
 }
 MUTATIONS = [
-    Mutation("a list ends too early", "sequencer", r"assign is_idle = .*;",
-             "assign is_idle = 1'h1;", ONE),
+    Mutation(
+        "a list ends too early", "sequencer", r"assign is_idle = .*;", "assign is_idle = 1'h1;", ONE
+    ),
     Mutation("a wrong product", "sequencer", r"factor\[0\] \?", "factor[1] ?", ONE),
-    Mutation("no branches", "sequencer", r"assign branch_taken = .*;",
-             "assign branch_taken = 1'h0;", ONE),
-    Mutation("reads of the unit are lost", r"share_2_32_40_4", r"_ & r_order_data;",
-             "_ & 1'h0;", ONE),
-]  # fmt: skip
+    Mutation(
+        "no branches", "sequencer", r"assign branch_taken = .*;", "assign branch_taken = 1'h0;", ONE
+    ),
+    Mutation(
+        "reads of the unit are lost", r"share_2_32_40_4", r"_ & r_order_data;", "_ & 1'h0;", ONE
+    ),
+]
 
 
 @pytest.mark.long

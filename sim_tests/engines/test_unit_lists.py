@@ -114,8 +114,10 @@ class Attention:
 
     def _list(self) -> bytes:
         builder, rows = ListBuilder(self.config), self.rows
-        real = {name: builder.unit(name, x="bf16", result="bf16")
-                for name in ("rms_norm", "rope", "gated", "add")}  # fmt: skip
+        real = {
+            name: builder.unit(name, x="bf16", result="bf16")
+            for name in ("rms_norm", "rope", "gated", "add")
+        }
         integers = builder.unit("quantise", x="bf16", result="int8")
         sums = builder.unit("dequantise_rows", x="int32", result="bf16")
         builder.rows("rms_norm", WIDTH, {"x": rows("x"), "gamma": rows("gamma", stride=0),
@@ -161,9 +163,12 @@ class Attention:
             }, unit=builder.unit("rms_norm", x="int16", result="bf16"),
                 scalars={"epsilon": 1e-5 / self.output_step**2})  # fmt: skip
         else:
-            builder.rows("quantise", QUERIES, {"x": rows("heads"), "result": rows("result"),
-                         "scales": rows("result_steps")},
-                         unit=builder.unit("quantise", x="int16", result="int8"))  # fmt: skip
+            builder.rows(
+                "quantise",
+                QUERIES,
+                {"x": rows("heads"), "result": rows("result"), "scales": rows("result_steps")},
+                unit=builder.unit("quantise", x="int16", result="int8"),
+            )
         for name, y in (("gated", "turned"), ("add", "gated")):
             builder.rows(name, QUERIES, {
                 "x": rows("turned"), "y": rows(y),

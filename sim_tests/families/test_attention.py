@@ -214,8 +214,11 @@ def test_jobs_are_the_whole(
     out = config.ports[-1]
     parts = []
     for block in plan.blocks:
-        rows_of = wanted[block.head, block.heads.start : block.heads.stop,
-                         block.queries.start : block.queries.stop].swapaxes(0, 1)  # fmt: skip
+        rows_of = wanted[
+            block.head,
+            block.heads.start : block.heads.stop,
+            block.queries.start : block.queries.stop,
+        ].swapaxes(0, 1)
         wide = np.zeros((block.rows, config.steps * out.lanes), wanted.dtype)
         wide[:, : config.head] = rows_of.reshape(block.rows, -1)
         parts.append(wide.reshape(-1, out.lanes))
@@ -233,10 +236,11 @@ def test_smaller_heads_are_filled_up() -> None:
     config = configuration(**SMALL)
     arrays = drawn(config, 1, elements=5)
     filled = {
-        name: np.pad(array, [*[(0, 0)] * (array.ndim - 1), (0, 3)]) if array.ndim > 2
-        and not name.endswith("scale") else array
+        name: np.pad(array, [*[(0, 0)] * (array.ndim - 1), (0, 3)])
+        if array.ndim > 2 and not name.endswith("scale")
+        else array
         for name, array in arrays.items()
-    }  # fmt: skip
+    }
     wide = attend(config, Mask(), filled)
     assert np.array_equal(wide[..., :5], attend(config, Mask(), arrays))
 
@@ -287,8 +291,11 @@ def test_what_cannot_be_quantised() -> None:
 def test_prefill_and_decode_use_the_array() -> None:
     """Prefill of 512 x 512 uses 0.9 of the array, decode 0.95 of the cycles of its beats."""
     for rows, lanes, buffers in (
-        (16, 16, "single"), (32, 16, "single"), (32, 64, "single"), (64, 64, "double")
-    ):  # fmt: skip
+        (16, 16, "single"),
+        (32, 16, "single"),
+        (32, 64, "single"),
+        (64, 64, "double"),
+    ):
         config = configuration(array={"rows": rows, "lanes": lanes, "buffers": buffers})
         sizes = {"kv_heads": 1, "group": 1, "queries": 512, "keys": 512, "elements": 64}
         (operation,) = config.operations

@@ -183,11 +183,14 @@ def configuration(name: str, values: dict[str, Any]) -> SpatialConfig:
     family_name, sizes = values["sizes"]
     activation, weight = values["operands"]
     data: dict[str, Any] = {
-        "name": name, "activation": activation, "weight": weight, "max_k": values["max_k"],
+        "name": name,
+        "activation": activation,
+        "weight": weight,
+        "max_k": values["max_k"],
         "array": {**sizes, "packing": values["packing"]},
         "pipeline": {"pe": values["registers"]},
         "target": {"technology": values["technology"]},
-    }  # fmt: skip
+    }
     return with_accumulator(family_name, data, values["accumulator"])
 
 

@@ -22,9 +22,11 @@ from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation
 
 WIDE = {
-    "name": "wide", "element": "int8", "block": 32,
+    "name": "wide",
+    "element": "int8",
+    "block": 32,
     "scale": {"format": "uint8", "rule": "absmax", "second": "column"},
-}  # fmt: skip
+}
 
 
 def serial_core(
@@ -106,7 +108,7 @@ MUTATIONS = [
     Mutation(
         "the lowest bit of a scale", "pe", r"\| scale_bits\[7:0\]", "| scale_bits[6:0]", MUTANT
     ),
-]  # fmt: skip
+]
 
 
 CONTRACT = Contract(

@@ -224,9 +224,12 @@ def test_a_format_of_the_users_own(tmp_path: Path) -> None:
     assert config.weight.block == 24
     # The contents are the identity, wherever they stand.
     again = parse_config(
-        text.replace("own/small.yaml", "{name: small, element: int3, block: 24, scale: {format:"
-        " bf16, rule: absmax}}"), "other.yaml",
-    )  # fmt: skip
+        text.replace(
+            "own/small.yaml",
+            "{name: small, element: int3, block: 24, scale: {format: bf16, rule: absmax}}",
+        ),
+        "other.yaml",
+    )
     assert again.resolved() == config.resolved()
     assert again.digest == config.digest
     (tmp_path / "own" / "small.yaml").write_text(CUSTOM.replace("24", "48"))

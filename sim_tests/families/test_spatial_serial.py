@@ -185,8 +185,10 @@ def test_a_distribution_changes_time_and_rate_alone() -> None:
     on_fpga = estimate(configs[1], "ecp5", workloads={"w": [(64, 512, 64)]})["metrics"]
     assert on_fpga["cycles(w)"] == narrow["cycles(w)"]
     assert on_fpga["tops"] == pytest.approx(narrow["tops"])
-    mac = [parse_config((text % s).replace("serial_column", "mac"))
-           for s in ("", "activation_sigma: 20")]  # fmt: skip
+    mac = [
+        parse_config((text % s).replace("serial_column", "mac"))
+        for s in ("", "activation_sigma: 20")
+    ]
     assert estimate(mac[0])["metrics"] == estimate(mac[1])["metrics"]
 
 
@@ -218,24 +220,27 @@ def test_parameters_of_serial_pes() -> None:
 
 COLUMN: dict[str, Any] = {"array": {"rows": 2, "cols": 1, "depth": 4, "pe": "serial_column"}}
 GROUPED: dict[str, Any] = {
-    "array": {"rows": 2, "cols": 1, "depth": 16, "pe": "serial_group"}, "pipeline": {"pe": 1}
-}  # fmt: skip
+    "array": {"rows": 2, "cols": 1, "depth": 16, "pe": "serial_group"},
+    "pipeline": {"pe": 1},
+}
 
 MUTATIONS = [
     Mutation("carry dropped", "pe", r"\.carry\(sum_c63\)", ".carry()", COLUMN),
     Mutation("kept carry forgotten", "pe", r"sum_c63 & hold", "1'h0", COLUMN),
     Mutation("kept carry not shifted", "pe", r"sum_c63 & shift", "1'h0", COLUMN),
     Mutation("shift lost", "pe", r"sum_s63 & shift", "1'h0", COLUMN),
-    Mutation("sign of the top digit", "encoder", r"x\[7\] & weight\[3\]", "x[6] & weight[3]",
-             COLUMN),
+    Mutation(
+        "sign of the top digit", "encoder", r"x\[7\] & weight\[3\]", "x[6] & weight[3]", COLUMN
+    ),
     Mutation("digit skipped", "encoder", r"left_0 <= after_0", "left_0 <= after_0 & 4'h7", COLUMN),
     Mutation("slot filled too early", "encoder", r"= ~ pending_0;", "= 1'h1;", COLUMN),
     Mutation("pass begins too early", "slots", r"& oldest;", "& 2'h3;", GROUPED),
-    Mutation("tile begins too early", "slots", r"of_tile & \{ waiting, waiting \}", "2'h0",
-             GROUPED),
+    Mutation(
+        "tile begins too early", "slots", r"of_tile & \{ waiting, waiting \}", "2'h0", GROUPED
+    ),
     Mutation("excess kept", "excess", r"= ~ resolved_2;", "= ~32'h0;", GROUPED),
     Mutation("a lane is not waited for", "edge", r"finished_3\[(.)\],", "", GROUPED),
-]  # fmt: skip
+]
 
 
 @pytest.mark.slow

@@ -106,8 +106,11 @@ def test_closed_forms_of_cycles_are_the_models(config: SystolicConfig) -> None:
 @pytest.mark.parametrize("dataflow", ["output", "weight", "input"])
 @pytest.mark.rotate(3)
 def test_cycles_are_those_of_the_hardware(dataflow: str) -> None:
-    stays = {"output": {"rows": 3, "cols": 2}, "weight": {"rows": 16, "cols": 3, **STAYS["w"]},
-             "input": {"rows": 16, "cols": 2, **STAYS["a"]}}  # fmt: skip
+    stays = {
+        "output": {"rows": 3, "cols": 2},
+        "weight": {"rows": 16, "cols": 3, **STAYS["w"]},
+        "input": {"rows": 16, "cols": 2, **STAYS["a"]},
+    }
     config = config_of("nvfp4", "nvfp4", "exact", stays[dataflow], 1)
     rng = np.random.default_rng(9)
     for m, k, n in SIZES:
@@ -154,13 +157,18 @@ MUTANT = {
 }  # fmt: skip
 
 STANDING = {
-    **MUTANT, "activation": "nvfp4", "weight": "nvfp4",
+    **MUTANT,
+    "activation": "nvfp4",
+    "weight": "nvfp4",
     "array": {"rows": 16, "cols": 2, "dataflow": "weight_stationary", "accumulator_depth": 4},
-}  # fmt: skip
+}
 
 FROZEN = {
-    **MUTANT, "activation": "fp8_e4m3", "weight": "fp4_e2m1", "array": {"rows": 8, "cols": 1},
-}  # fmt: skip
+    **MUTANT,
+    "activation": "fp8_e4m3",
+    "weight": "fp4_e2m1",
+    "array": {"rows": 8, "cols": 1},
+}
 
 MUTATIONS = [
     Mutation(

@@ -273,7 +273,7 @@ class Bytes(Block):
         (16, 8, -300, "fp32", 1, True),  # far below all normal numbers, too
         (16, 8, -100, "fp16", 0, True),
     ],
-)  # fmt: skip
+)
 @pytest.mark.rotate(3)
 def test_scaled_to_float(
     width: int,

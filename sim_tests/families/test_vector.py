@@ -155,14 +155,17 @@ def exact(config: VectorConfig, **operands: np.ndarray) -> dict[str, np.ndarray]
     }
 
 
-@pytest.mark.parametrize("name", ["softmax", "rms_norm", "layer_norm", "rope", "gated", "add",
-                                  "dequantise"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name", ["softmax", "rms_norm", "layer_norm", "rope", "gated", "add", "dequantise"]
+)
 def test_golden_follows_the_formulas(name: str) -> None:
     names = ["softmax", "rms_norm", "layer_norm", "rope", "gated", "add", "dequantise"]
     config = vector(
-        input="fp32", output="fp32", parameters="fp32",
+        input="fp32",
+        output="fp32",
+        parameters="fp32",
         array={"operations": names, "lanes": 4, "gate": "gelu_tanh"},
-    )  # fmt: skip
+    )
     rng, operation = np.random.default_rng(3), select_operation(config, name)
     operands = {
         tensor.name: rng.standard_normal(

@@ -221,12 +221,14 @@ def test_products_are_aligned_as_published(rule):
             terms = [
                 (
                     term(Block([u], p.scale, 0), Block([v], q.scale, 0)),
-                    exponent_of_element(first, u) + exponent_of_element(second, v)
-                    + p.exponent + q.exponent,
+                    exponent_of_element(first, u)
+                    + exponent_of_element(second, v)
+                    + p.exponent
+                    + q.exponent,
                 )
                 for p, q in zip(x[i], y[j], strict=True)
                 for u, v in zip(p.elements, q.elements, strict=True)
-            ]  # fmt: skip
+            ]
             parts = [terms[at : at + depth] for at in range(0, len(terms), depth)]
             assert got[i, j] == summed("aligned", parts, fraction_bits), (distribution, i, j)
 

@@ -41,8 +41,10 @@ def test_rounding_is_to_nearest_even_and_saturates(fmt: FloatFormat) -> None:
     values = np.concatenate([below, halves, above, drawn])
     assert np.array_equal(fmt.encode(values), values.astype(dtype).view(np.uint8))
     assert fmt.to_float64(fmt.encode(np.array([1e9, -1e9, np.inf]))).tolist() == [
-        fmt.max, fmt.min, fmt.max,
-    ]  # fmt: skip
+        fmt.max,
+        fmt.min,
+        fmt.max,
+    ]
 
 
 @FORMATS
@@ -62,8 +64,10 @@ def test_exact_products_through_the_hardware() -> None:
         "activation: fp4_e2m1\nweight: fp6_e2m3\n"
     )
     rng = np.random.default_rng(1)
-    a, w = (fmt.random(rng, size) for fmt, size in zip(
-        (config.activation, config.weight), ((3, 50), (50, 3)), strict=True))  # fmt: skip
+    a, w = (
+        fmt.random(rng, size)
+        for fmt, size in zip((config.activation, config.weight), ((3, 50), (50, 3)), strict=True)
+    )
     result = run_matrices(design_of(config), a.astype(np.float32), w.astype(np.float32)).c
     assert np.array_equal(result, a.astype(np.float64) @ w.astype(np.float64))
 

@@ -56,8 +56,11 @@ def cut(model: Model, layer: int, tokens: Sequence[int], directory: Path) -> Mod
         writer = Writer(file)
         for name in sorted(wanted):
             _copy(model, writer, name, tokens if name in rows else None)
-    arrays = {name: shape for name, shape in description.arrays.items()
-              if name in description.inputs or name in {n.output for n in nodes}}  # fmt: skip
+    arrays = {
+        name: shape
+        for name, shape in description.arrays.items()
+        if name in description.inputs or name in {n.output for n in nodes}
+    }
     arrays[nodes[-1].output] = ("tokens", len(tokens))
     made = description.model_copy(update={
         "nodes": tuple(nodes), "tensors": writer.tensors, "vocabulary": len(tokens),

@@ -133,8 +133,9 @@ def test_memory_is_mapped(model: Model, tmp_path: Path) -> None:
     result = compiled(model, small_engine(), tmp_path / "compiled", context=16)
     places = sorted(
         (array.address + n * array.stride, array.bytes)
-        for array in result.arrays.values() for n in range(array.count)
-    )  # fmt: skip
+        for array in result.arrays.values()
+        for n in range(array.count)
+    )
     for (address, size), (following, _) in pairwise(places):
         assert address % 64 == 0
         assert address + size <= following
@@ -172,9 +173,10 @@ def test_what_cannot_be_compiled_is_said(model: Model, tmp_path: Path) -> None:
     for change, text in (({"query_unit": 0.0}, "has no query_unit"),):
         nodes = tuple(
             node.model_copy(update={"attributes": {**node.attributes, **change}})
-            if node.operation == "attention" else node
+            if node.operation == "attention"
+            else node
             for node in description.nodes
-        )  # fmt: skip
+        )
         other = Model(model.path)
         other.description = description.model_copy(update={"nodes": nodes})
         with pytest.raises(InputError, match=text):
@@ -240,10 +242,13 @@ def test_compiled_files_that_do_not_belong_together(model: Model, tmp_path: Path
     path = tmp_path / "compiled"
     document = compiled(model, small_engine(), path, context=8).document
     for name, key, value, text in (
-        ("x", "bytes", 1 << 30, "ends at 0x"), ("x", "address", -1, "cannot be"),
-        ("x", "count", 0, "cannot be"), ("x", "stride", "1", "cannot be"),
-        ("tokens", "bytes", 4, "no room for 8 tokens"), ("list", "address", 64, "is not where"),
-    ):  # fmt: skip
+        ("x", "bytes", 1 << 30, "ends at 0x"),
+        ("x", "address", -1, "cannot be"),
+        ("x", "count", 0, "cannot be"),
+        ("x", "stride", "1", "cannot be"),
+        ("tokens", "bytes", 4, "no room for 8 tokens"),
+        ("list", "address", 64, "is not where"),
+    ):
         arrays = [{**a, key: value} if a["name"] == name else a for a in document["arrays"]]
         (path / "compiled.json").write_text(json.dumps({**document, "arrays": arrays}))
         with pytest.raises(InputError, match=text):
@@ -259,9 +264,11 @@ def test_compiled_files_that_do_not_belong_together(model: Model, tmp_path: Path
 
 class Host(ctypes.Structure):
     _fields_ = (
-        ("device", ctypes.POINTER(Device)), ("context", ctypes.c_void_p), ("load", LOAD),
+        ("device", ctypes.POINTER(Device)),
+        ("context", ctypes.c_void_p),
+        ("load", LOAD),
         ("store", LOAD),
-    )  # fmt: skip
+    )
 
 
 class FakeEngine(Registers):

@@ -131,21 +131,26 @@ def test_what_the_units_cannot_do_is_said(tmp_path: Path, model: Model, units: U
     small = made(tmp_path, Small())
     with pytest.raises(InputError, match="not in int8; run `hwgen model quantise`"):
         GoldenEngine(small, units)
-    for index, (recipe, text) in enumerate((
-        ({"weights": "int4", "group": 32}, "name a core with weight: int4_g32"),
-        ({"activation_bits": 16}, "not in int8"), ({"kv_bits": 4}, "keys and values"),
-    )):  # fmt: skip
+    for index, (recipe, text) in enumerate(
+        (
+            ({"weights": "int4", "group": 32}, "name a core with weight: int4_g32"),
+            ({"activation_bits": 16}, "not in int8"),
+            ({"kv_bits": 4}, "keys and values"),
+        )
+    ):
         out = tmp_path / str(index)
         out.mkdir()
         quantise(small, out, TOKENS, Recipe(**recipe))  # type: ignore[arg-type]
         with pytest.raises(InputError, match=text):
             GoldenEngine(Model(out), units)
     without = {
-        "rows": "needs (rms_norm|add|rope|gated) with x in fp32", "attention": "needs attention",
-        "products": "no unit multiplies matrices", "quantise": "needs quantise",
+        "rows": "needs (rms_norm|add|rope|gated) with x in fp32",
+        "attention": "needs attention",
+        "products": "no unit multiplies matrices",
+        "quantise": "needs quantise",
         "results": "needs dequantise with x in int16",
         "dequantise": "needs dequantise with x in int32",
-    }  # fmt: skip
+    }
     for name, text in without.items():
         fewer = Units(load_config(path) for path in UNITS if path.stem != name)
         with pytest.raises(InputError, match=text):

@@ -64,9 +64,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     ],
 )
 def test_golden_runs_take_groups(
-    weight_type: str, recipe: dict[str, Any], weights: tuple[str, ...], tmp_path: Path,
+    weight_type: str,
+    recipe: dict[str, Any],
+    weights: tuple[str, ...],
+    tmp_path: Path,
     shipped: list[FamilyConfig],
-) -> None:  # fmt: skip
+) -> None:
     model = quantised(
         tmp_path,
         replace(SMALL, weight_type=Ggml[weight_type], embedding=Ggml.Q4_1),
@@ -74,8 +77,11 @@ def test_golden_runs_take_groups(
     )
     cores = [core(weight, f"core{number}") for number, weight in enumerate(weights)]
     engine = GoldenEngine(model, Units([*cores, back(), *shipped]))
-    used = {engine.cores[node.inputs["weights"]].name
-            for node in model.description.nodes if node.operation == "gemm"}  # fmt: skip
+    used = {
+        engine.cores[node.inputs["weights"]].name
+        for node in model.description.nodes
+        if node.operation == "gemm"
+    }
     assert used == {each.name for each in cores}
     result = Run(engine).feed(TOKENS[:6], every=True)
     reference = Run(FloatEngine(model)).feed(TOKENS[:6], every=True)
@@ -89,9 +95,10 @@ def test_blocks_stand_for_the_weights_that_they_are_made_of() -> None:
     scales = rng.random((6, 2)).astype(np.float16).astype(np.float32)
     offsets = rng.standard_normal((6, 2)).astype(np.float16).astype(np.float32)
     for name, groups in (
-        ("int4_g32", Groups(values, scales)), ("q4_1", Groups(values + 8, scales, offsets)),
+        ("int4_g32", Groups(values, scales)),
+        ("q4_1", Groups(values + 8, scales, offsets)),
         ("q4_1", Groups(values + 8, scales)),
-    ):  # fmt: skip
+    ):
         operand: Any = core(name).weight
         assert not misfit(operand, groups)
         result = records(operand, groups)
@@ -109,7 +116,7 @@ def test_what_no_core_takes_is_said(model: Model, shipped: list[FamilyConfig]) -
         ([core("ternary_g32")], "has no element -7"),
         ([core("int4_g32", max_k=64)], r"layers\.0\.down: .*blocks adds up at most 64"),
         ([core("int4_g32", activation="fp16")], "blocks takes fp16 by int4_g32"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(InputError, match=text):
             GoldenEngine(model, Units([*cores, back(), *shipped]))
     with pytest.raises(InputError, match="needs dequantise with x in fp32"):

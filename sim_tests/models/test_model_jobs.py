@@ -116,8 +116,11 @@ class CModel(JobsInC):
 
 
 class Sampling(ctypes.Structure):
-    _fields_ = (("temperature", ctypes.c_double), ("top_k", ctypes.c_uint32),
-                ("state", ctypes.c_uint64))  # fmt: skip
+    _fields_ = (
+        ("temperature", ctypes.c_double),
+        ("top_k", ctypes.c_uint32),
+        ("state", ctypes.c_uint64),
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -170,8 +173,9 @@ def test_tokens_in_c_are_those_of_golden_runs(model: Model, tmp_path: Path) -> N
     def generate_in_c(length: int, most: int, sampling: Sampling | None = None) -> int:
         by = ctypes.byref(sampling) if sampling else None
         made.clear()
-        return in_c.call("generate", prompt, length, most, by, ON_TOKEN(on_token),
-                         ctypes.byref(count))  # fmt: skip
+        return in_c.call(
+            "generate", prompt, length, most, by, ON_TOKEN(on_token), ctypes.byref(count)
+        )
 
     assert generate_in_c(5, 4) == 0
     assert made == list(generate(program(compiled), PROMPT, 4))
@@ -221,8 +225,9 @@ def test_memory_is_mapped(model: Model) -> None:
     for places, alignment in ((result.memory, 64), (result.host, 64), (result.work, 64)):
         ends = sorted(
             (array.address + n * array.stride, array.bytes)
-            for array in places.arrays.values() for n in range(array.count)
-        )  # fmt: skip
+            for array in places.arrays.values()
+            for n in range(array.count)
+        )
         for (address, size), (following, _) in pairwise(ends):
             assert address % alignment == 0
             assert address + size <= following
@@ -262,9 +267,10 @@ def test_what_cannot_be_compiled_is_said(model: Model, tmp_path: Path) -> None:
     other = Model(model.path)
     nodes = tuple(
         node.model_copy(update={"attributes": {"gate": "gelu"}})
-        if node.operation == "gated" else node
+        if node.operation == "gated"
+        else node
         for node in model.description.nodes
-    )  # fmt: skip
+    )
     other.description = model.description.model_copy(update={"nodes": nodes})
     with pytest.raises(InputError, match=r"layers\.0\.gated: its gate is gelu; the host"):
         compilation(other, engine())
@@ -301,18 +307,21 @@ def test_compiled_files_that_do_not_belong_together(model: Model, tmp_path: Path
     path = tmp_path / "compiled"
     document = written(compilation(model, engine()), path).document
     for key, changes, text in (
-        ("arrays", {"bytes": 1 << 30}, "ends behind"), ("arrays", {"address": -1}, "cannot be"),
-        ("host_arrays", {"count": 0}, "cannot be"), ("host_arrays", {"bytes": 1 << 30}, "ends"),
-    ):  # fmt: skip
+        ("arrays", {"bytes": 1 << 30}, "ends behind"),
+        ("arrays", {"address": -1}, "cannot be"),
+        ("host_arrays", {"count": 0}, "cannot be"),
+        ("host_arrays", {"bytes": 1 << 30}, "ends"),
+    ):
         arrays = [{**document[key][0], **changes}, *document[key][1:]]
         (path / "compiled.json").write_text(json.dumps({**document, key: arrays}))
         with pytest.raises(InputError, match=text):
             CompiledJobs(path)
     for change, text in (
-        ({"steps": {"layer": [{}], "after": []}}, "is not complete"), ({"bytes": 8}, "cannot be"),
+        ({"steps": {"layer": [{}], "after": []}}, "is not complete"),
+        ({"bytes": 8}, "cannot be"),
         ({"program": {**document["program"], "words": 3}}, "have 3 words"),
         ({"form": "x"}, "is of another version"),
-    ):  # fmt: skip
+    ):
         (path / "compiled.json").write_text(json.dumps({**document, **change}))
         with pytest.raises(InputError, match=text):
             CompiledJobs(path)

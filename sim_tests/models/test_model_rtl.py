@@ -162,9 +162,11 @@ def test_a_bit_that_differs_is_noticed(
 
 
 def test_the_command(
-    model: Model, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    model: Model,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     equal(monkeypatch)
     named = []
     for name, text in HARDWARE.items():

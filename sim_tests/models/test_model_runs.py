@@ -77,10 +77,12 @@ def test_any_text_is_written_and_read_back(text: str) -> None:
 
 def test_what_a_tokenizer_cannot_be_is_refused() -> None:
     for changes, text in (
-        ({"model": "llama"}, "is not supported"), ({"pre": "tekken"}, "supported are gpt-2"),
-        ({"tokens": 5}, "tokens must be a list"), ({"end": 10**6}, "end must be a token"),
+        ({"model": "llama"}, "is not supported"),
+        ({"pre": "tekken"}, "supported are gpt-2"),
+        ({"tokens": 5}, "tokens must be a list"),
+        ({"end": 10**6}, "end must be a token"),
         ({"merges": [1]}, "merges must be a list"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(InputError, match=text):
             tokenizer(**changes)
     few = Tokenizer({"model": "gpt2", "tokens": ["a"], "merges": []})

@@ -41,8 +41,11 @@ def write(directory: Path, tensors: dict[str, Any], config: dict[str, Any]) -> N
     header, body = {}, b""
     for name, array in tensors.items():
         data = array.tobytes()
-        header[name] = {"dtype": types[array.dtype.name], "shape": list(array.shape),
-                        "data_offsets": [len(body), len(body) + len(data)]}  # fmt: skip
+        header[name] = {
+            "dtype": types[array.dtype.name],
+            "shape": list(array.shape),
+            "data_offsets": [len(body), len(body) + len(data)],
+        }
         body += data
     text = json.dumps({"__metadata__": {"format": "pt"}, **header}).encode()
     data = len(text).to_bytes(8, "little") + text + body
@@ -97,8 +100,11 @@ def test_attention_of_mistral_looks_back_so_far(tmp_path: Path) -> None:
         config = {**CONFIG, "model_type": weight_type, "sliding_window": given}
         write(tmp_path / "hf", tensors, config)
         model = imported(tmp_path / "hf", tmp_path / str(number))
-        result = {node.attributes.get("window", 0) for node in model.description.nodes
-                 if node.operation == "attention"}  # fmt: skip
+        result = {
+            node.attributes.get("window", 0)
+            for node in model.description.nodes
+            if node.operation == "attention"
+        }
         assert result == {window}
     write(tmp_path / "hf", tensors, {**CONFIG, "sliding_window": 5, "use_sliding_window": True})
     assert "sliding_window is supported of mistral" in refused(tmp_path / "hf", tmp_path / "0")
@@ -163,11 +169,13 @@ def test_what_is_not_supported_or_cannot_be_is_named(tmp_path: Path) -> None:
     file = source / "model.safetensors"
     data = file.read_bytes()
     for changed, text in (
-        (data[:4], "header too small"), (data[:-8], "file not fully covered"),
-        (b"\xff" * 8 + data[8:], "header too large"), (data[:8] + b"[" + data[9:], "invalid JSON"),
+        (data[:4], "header too small"),
+        (data[:-8], "file not fully covered"),
+        (b"\xff" * 8 + data[8:], "header too large"),
+        (data[:8] + b"[" + data[9:], "invalid JSON"),
         (data.replace(b'"shape": [64]', b'"shape": [-4]', 1), "integer `-4`"),
         (data.replace(b'"data_offsets": [0,', b'"data_offsets": [4,', 1), "invalid offset"),
-    ):  # fmt: skip
+    ):
         file.write_bytes(changed)
         message = refused(source, out)
         assert f"{file} is no readable safetensors file: " in message

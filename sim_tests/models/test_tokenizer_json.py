@@ -104,9 +104,11 @@ def test_files_that_are_no_tokenizers(tmp_path: Path) -> None:
     file = source / "tokenizer.json"
     text = by_bytes().to_str()
     for wrong, message in (
-        ("[]", "must be an object"), ("{", "not readable JSON"), ("{}", "tokenizer:"),
+        ("[]", "must be an object"),
+        ("{", "not readable JSON"),
+        ("{}", "tokenizer:"),
         (text.replace('"BPE"', '"XYZ"'), "tokenizer:"),
-    ):  # fmt: skip
+    ):
         file.write_text(wrong)
         with pytest.raises(InputError, match=message):
             tokenizer_document(source, 272)

@@ -40,8 +40,11 @@ found = logits(jax.tree.map(jnp.asarray, weights), tokens, shape, exact=True,
                key=jax.random.key(0), dropout=0.0)
 np.save(output, np.asarray(found[0]))
 """
-SENTENCES = [f"{who} sees the {what}." for who in ("Anne", "Jane", "Emma") for what in
-             ("rose", "house", "letter", "garden", "carriage")]  # fmt: skip
+SENTENCES = [
+    f"{who} sees the {what}."
+    for who in ("Anne", "Jane", "Emma")
+    for what in ("rose", "house", "letter", "garden", "carriage")
+]
 
 
 def apart(*arguments: str, status: int = 0) -> str:
@@ -60,8 +63,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(1)
     words = "\n\n".join(" ".join(rng.permutation(SENTENCES)) for _ in range(40))
     (directory / "words.txt").write_text(words, encoding="utf-8")
-    text.main(["--text", str(directory / "words.txt"), "--vocabulary", "288",
-               "--output", str(directory)])  # fmt: skip
+    text.main(
+        ["--text", str(directory / "words.txt"), "--vocabulary", "288", "--output", str(directory)]
+    )
     sizes = [f"--{name.replace('_', '-')}={value}" for name, value in SHAPE.items()]
     apart("-m", "configs.models.training.ternary", "--text", str(directory),
           "--output", str(directory), "--steps=30", "--batch=4", "--every=15", "--rate=0.01",

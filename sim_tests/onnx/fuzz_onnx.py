@@ -50,8 +50,10 @@ def change(model: Any, rng: np.random.Generator) -> None:
 
     node, tensor = one(graph.node), one(graph.initializer)
     other = one(graph.node)
-    values = [*(name for n in graph.node for name in (*n.input, *n.output)),
-              *(t.name for t in graph.initializer)]  # fmt: skip
+    values = [
+        *(name for n in graph.node for name in (*n.input, *n.output)),
+        *(t.name for t in graph.initializer),
+    ]
     if node is None or tensor is None or other is None:
         return
     match int(rng.integers(0, 14)):

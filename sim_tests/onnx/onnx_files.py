@@ -13,9 +13,12 @@ from onnx import TensorProto, helper, numpy_helper
 QONNX = "qonnx.custom_op.general"
 MICROSOFT = "com.microsoft"
 _TENSOR_TYPES = {
-    "float32": TensorProto.FLOAT, "uint8": TensorProto.UINT8, "int8": TensorProto.INT8,
-    "int32": TensorProto.INT32, "int64": TensorProto.INT64,
-}  # fmt: skip
+    "float32": TensorProto.FLOAT,
+    "uint8": TensorProto.UINT8,
+    "int8": TensorProto.INT8,
+    "int32": TensorProto.INT32,
+    "int64": TensorProto.INT64,
+}
 
 
 class Net:
@@ -63,9 +66,12 @@ class Net:
 
     def model(self, opset: int = 17) -> Any:
         graph = helper.make_graph(
-            self.nodes, "net", self.inputs, self.outputs,
+            self.nodes,
+            "net",
+            self.inputs,
+            self.outputs,
             [numpy_helper.from_array(array, name) for name, array in self.constants.items()],
-        )  # fmt: skip
+        )
         opsets = [helper.make_opsetid("", opset)]
         for domain in sorted({node.domain for node in self.nodes} - {""}):
             opsets.append(helper.make_opsetid(domain, 1))
@@ -132,8 +138,11 @@ def qdq_cnn(seed: int = 0, codes: str = "uint8", weights: str = "int8") -> Net:
     point = net.point()
     x = net.again(net.input("image", ("batch", 4, 9, 8)), point)
     for channels, before, group, kernel, stride in (
-        (8, 4, 1, 3, 1), (12, 8, 4, 3, 2), (12, 12, 12, 3, 1), (16, 12, 1, 1, 1),
-    ):  # fmt: skip
+        (8, 4, 1, 3, 1),
+        (12, 8, 4, 3, 2),
+        (12, 12, 12, 3, 1),
+        (16, 12, 1, 1, 1),
+    ):
         w_point = net.channel_point(channels)
         w = net.dequantise(net.narrow(channels, before // group, kernel, kernel), w_point, axis=0)
         bias = net.bias(point, w_point, channels)
@@ -158,8 +167,10 @@ def qlinear_cnn(seed: int = 0, codes: str = "uint8", weights: str = "int8") -> N
     point = net.point()
     x = net.input("image", (2, 4, 9, 8), codes)
     for channels, before, group, kernel, stride in (
-        (8, 4, 1, 3, 1), (12, 8, 4, 3, 2), (12, 12, 12, 3, 1),
-    ):  # fmt: skip
+        (8, 4, 1, 3, 1),
+        (12, 8, 4, 3, 2),
+        (12, 12, 12, 3, 1),
+    ):
         w_point = net.channel_point(channels)
         bias = net.constant(net.rng.integers(-2000, 2000, channels).astype(np.int32))
         after = net.point(0.1, 0.2)
@@ -227,8 +238,11 @@ def encoder(seed: int = 0, quantised: bool = True) -> Net:
     x = net.op("Gather", table, net.input("tokens", ("batch", tokens), "int64"))
 
     def maybe(value: str, size: float = 0.04) -> str:
-        return net.again(value, (net.constant(np.float32(size)), net.constant(np.int8(3)))) if (
-            quantised) else value  # fmt: skip
+        return (
+            net.again(value, (net.constant(np.float32(size)), net.constant(np.int8(3))))
+            if (quantised)
+            else value
+        )
 
     def product(value: str, inside: int, outside: int) -> str:
         if quantised:
@@ -278,8 +292,10 @@ def dynamic_mlp(seed: int = 0) -> Net:
         sums = net.op("MatMulInteger", codes, net.narrow(inside, outside), zero)
         factor = net.op("Mul", scale, w_scale)
         x = net.op("Mul", net.op("Cast", sums, to=TensorProto.FLOAT), factor)
-        x = net.op("Relu", net.op("Add", x, net.constant(net.rng.standard_normal(outside).astype(
-            np.float32))))  # fmt: skip
+        x = net.op(
+            "Relu",
+            net.op("Add", x, net.constant(net.rng.standard_normal(outside).astype(np.float32))),
+        )
     net.output(x)
     return net
 
@@ -298,8 +314,11 @@ def qonnx_cnn(seed: int = 0, bits: int = 4, rounding: str = "ROUND") -> Net:
     net = Net(seed)
 
     def quant(value: str, scale: Any, width: int, **at: Any) -> str:
-        operands = [net.constant(np.asarray(scale, np.float32)), net.constant(np.float32(0)),
-                    net.constant(np.float32(width))]  # fmt: skip
+        operands = [
+            net.constant(np.asarray(scale, np.float32)),
+            net.constant(np.float32(0)),
+            net.constant(np.float32(width)),
+        ]
         result: str = net.op("Quant", value, *operands, domain=QONNX, rounding_mode=rounding, **at)
         return result
 

@@ -287,8 +287,9 @@ def test_functions_are_those_of_the_library() -> None:
         result = FUNCTIONS_OF_HOST[name](x)
         np.testing.assert_allclose(result, wanted, rtol=1e-11, atol=1e-38, err_msg=name)
     positive = np.abs(x[x != 0])
-    np.testing.assert_allclose(FUNCTIONS_OF_HOST["log"](positive), np.log(positive), rtol=1e-14,
-                               atol=1e-16)  # fmt: skip
+    np.testing.assert_allclose(
+        FUNCTIONS_OF_HOST["log"](positive), np.log(positive), rtol=1e-14, atol=1e-16
+    )
     y = rng.uniform(-8, 8, len(positive))
     inside = np.abs(y * np.log(positive)) < 80
     result = power(positive, y)[inside]
@@ -302,8 +303,9 @@ def test_roots_are_rounded_as_they_must_be(tmp_path: Path) -> None:
     net = Net(1)
     x = net.input("x", (1, 20000))
     net.output(net.op("Sqrt", x))
-    net.output(net.op("MatMulInteger", net.input("codes", (1, 3), "int8"), net.narrow(3, 2)),
-               "int32")  # fmt: skip
+    net.output(
+        net.op("MatMulInteger", net.input("codes", (1, 3), "int8"), net.narrow(3, 2)), "int32"
+    )
     result, network = compiled(imported(net, tmp_path), engine(), tmp_path / "compiled")
     rng = np.random.default_rng(2)
     bits = rng.integers(0, 0x7F800000, (1, 20000), np.int64).astype(np.int32)
@@ -358,7 +360,7 @@ def test_a_mutated_program_is_noticed(tmp_path: Path) -> None:
         ("form->before[axis];", "form->before[axis] + 1;"),
         ("x[place] > most", "x[place] < most"),
         ("x < low ? low : x;", "x < low ? x : x;"),
-    ):  # fmt: skip
+    ):
         assert before in text
         changed = text.replace(before, after)
         status, outputs = CNetwork(result, network, text=changed).infer(inputs)

@@ -59,8 +59,9 @@ CASES: list[tuple[Callable[..., Net], bool, tuple[int, ...], str]] = [
 
 
 @pytest.mark.parametrize(("make", "integers", "shape", "name"), CASES)
-@pytest.mark.parametrize(("codes", "weights"), [("uint8", "int8"), ("int8", "int8"),
-                                                ("uint8", "uint8")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("codes", "weights"), [("uint8", "int8"), ("int8", "int8"), ("uint8", "uint8")]
+)
 def test_integers_are_those_of_onnx_runtime(
     make: Callable[..., Net],
     integers: bool,
@@ -94,8 +95,9 @@ def test_a_run_writes_its_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main([*arguments, "--output", str(tmp_path / "y.npy"), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["frames"] == 3
-    expected = np.concatenate([reference(net.model(), {"x": frames[i : i + 1]})[0]
-                               for i in range(3)])  # fmt: skip
+    expected = np.concatenate(
+        [reference(net.model(), {"x": frames[i : i + 1]})[0] for i in range(3)]
+    )
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), expected)
     assert main([*arguments, "--output", str(tmp_path / "y.npy")]) == 2
     assert main([*arguments, "--prompt", "a"]) == 2

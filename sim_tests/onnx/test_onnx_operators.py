@@ -181,8 +181,9 @@ def qlinear_matmul(net: Net) -> Any:
 def qlinear_conv(net: Net) -> Any:
     first, after = net.point(), net.point(0.2, 0.4)
     x = net.quantise(x_of(net, 1, 2, 6), first)
-    result = net.op("QLinearConv", x, *first, net.narrow(4, 2, 3), *net.channel_point(4), *after,
-                   pads=[2, 0])  # fmt: skip
+    result = net.op(
+        "QLinearConv", x, *first, net.narrow(4, 2, 3), *net.channel_point(4), *after, pads=[2, 0]
+    )
     return net.op("Cast", result, to=1)
 
 

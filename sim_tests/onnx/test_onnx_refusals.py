@@ -181,8 +181,11 @@ def test_names_are_kept_and_stay_in_the_description(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     import_model(tmp_path / "net.onnx", tmp_path / "model")
     assert sorted(path.name for path in tmp_path.rglob("*")) == [
-        "model", "model.json", "net.onnx", "weights.bin",
-    ]  # fmt: skip
+        "model",
+        "model.json",
+        "net.onnx",
+        "weights.bin",
+    ]
     (result,) = TensorEngine(Model(tmp_path / "model")).run({"../x/y": np.ones((1, 3))}).items()
     assert result[0] == "/a/../b"
 

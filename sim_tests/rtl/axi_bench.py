@@ -134,8 +134,10 @@ class Bench:
 
     async def _ask(self) -> None:
         dut, edge = self.dut, RisingEdge(self.dut.clk)
-        port = {name: getattr(dut, f"{self.PORT}_{name}")
-                for name in ("address", "bytes", "valid", "ready")}  # fmt: skip
+        port = {
+            name: getattr(dut, f"{self.PORT}_{name}")
+            for name in ("address", "bytes", "valid", "ready")
+        }
         valid = False
         while True:
             await edge

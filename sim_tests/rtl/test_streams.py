@@ -97,6 +97,8 @@ def test_roles_of_instances() -> None:
     verilog, netlist = rtlil_to_netlist(modules)
     cells = netlist["x_pair"]["cells"]
     assert {name: cell["attributes"].get("role") for name, cell in cells.items()} == {
-        "buffer": None, "fifo": "queue", "store": "count",
-    }  # fmt: skip
+        "buffer": None,
+        "fifo": "queue",
+        "store": "count",
+    }
     assert "role" not in verilog

@@ -100,9 +100,12 @@ class JobsInC:
         files = [np.fromfile(compiled.path / name, np.uint8) for name in names]
         self.keep = [*files, work]
         self.host = Host(
-            ctypes.pointer(self.engine.device), None, *access(self.engine.jobs.memory),
-            *(array.ctypes.data for array in self.keep), 9,
-        )  # fmt: skip
+            ctypes.pointer(self.engine.device),
+            None,
+            *access(self.engine.jobs.memory),
+            *(array.ctypes.data for array in self.keep),
+            9,
+        )
         self.call("prepare", compiled.image())
 
     def call(self, name: str, *arguments: Any) -> int:

@@ -53,8 +53,11 @@ def changed_files() -> set[str]:
     """Return the files that differ from the commit before, relative to the project's root."""
     result = subprocess.run(
         ["git", "diff", "--name-only", "HEAD~1"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return set(result.stdout.split("\n")) - {""}
 
 

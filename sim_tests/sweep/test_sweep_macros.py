@@ -31,13 +31,16 @@ def core(name: str, **values: Any) -> FamilyConfig:
 
 
 STATIONARY = core(
-    "systolic", weight="int4",
+    "systolic",
+    weight="int4",
     array={"rows": 3, "cols": 5, "dataflow": "weight_stationary", "accumulator_depth": 61},
-)  # fmt: skip
+)
 TABLES = core(
-    "ternary_lut", activation="int5", max_k=500,
+    "ternary_lut",
+    activation="int5",
+    max_k=500,
     array={"group_size": 2, "tables": 3, "fetch_ports": 7, "accumulator_depth": 67},
-)  # fmt: skip
+)
 
 
 def rows(config: FamilyConfig, technology: str, **more: Any) -> Rows:

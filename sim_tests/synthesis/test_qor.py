@@ -196,8 +196,10 @@ def measured(area: float, **fields: Any) -> Result:
 
 
 def test_results_are_compared_with_the_published_datapath() -> None:
-    ours, other = measured(50, design="lut", group_size=2), measured(100, design="published",
-                                                                      group_size=2)  # fmt: skip
+    ours, other = (
+        measured(50, design="lut", group_size=2),
+        measured(100, design="published", group_size=2),
+    )
     select = measured(60, design="select")
     results = [ours, other, select]
     assert published_for(ours, results) is other

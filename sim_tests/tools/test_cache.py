@@ -113,9 +113,11 @@ def test_build_and_run_without_a_home(unwritable: Path, tmp_path: Path) -> None:
     (tmp_path / "tiny.yaml").write_text(CONFIG)
     np.save(tmp_path / "a.npy", np.eye(2, dtype=np.int8))
     variables = {
-        "HOME": str(unwritable), "XDG_CACHE_HOME": "", "HWGEN_CACHE_DIR": "",
+        "HOME": str(unwritable),
+        "XDG_CACHE_HOME": "",
+        "HWGEN_CACHE_DIR": "",
         "TMPDIR": str(tmp_path),
-    }  # fmt: skip
+    }
     with_runtime(tmp_path / f"hwgen-{os.getuid()}").chmod(0o700)
     built = hwgen("build", "--config", "tiny.yaml", cwd=tmp_path, **variables)
     assert built.returncode == 0, built.stderr
@@ -295,9 +297,12 @@ def test_a_damaged_object_of_the_shared_library(
         work.mkdir()
         (work / "main.cpp").write_text(program)
         path = build_program(
-            [tmp_path / "top.v"], "top", work, ["main.cpp"],
+            [tmp_path / "top.v"],
+            "top",
+            work,
+            ["main.cpp"],
             optimisation={**QUICK, "OPT_GLOBAL": "-O0"},  # sooner compiled
-        )  # fmt: skip
+        )
         subprocess.run([path], check=True, timeout=60)
 
     build(0)

