@@ -10,9 +10,9 @@ import numpy as np
 
 from flows.bench.common import ROOT, Row, parser, report, run
 from flows.build.design import Design
-from flows.simulation.bus.engine_host import open_engine
-from flows.simulation.engine_memory import place
-from flows.simulation.regression import operands
+from flows.simulation.bus.job_host import open_engine
+from flows.simulation.operands import draw_matrices
+from flows.simulation.placed_products import place
 from hwgen.core.load import load_config, parse_config
 from hwgen.families.gemm_stream.cycles.job import job_cycles
 from hwgen.families.gemm_stream.cycles.job import job_cycles as plan_cycles
@@ -43,7 +43,7 @@ def job_rows(config: GemmStreamConfig) -> Iterator[Row]:
     host = open_engine(Design(config), read_latency=1, write_latency=1)
     with host.model:
         for size in SIZES:
-            (placed,), _ = place(config, [operands(config, size, "random", rng)])
+            (placed,), _ = place(config, [draw_matrices(config, size, "random", rng)])
             plan = placed.job.plan
             expected = job_cycles(plan, Places.of(placed.job.regions))
             host.put(placed)

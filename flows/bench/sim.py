@@ -24,13 +24,13 @@ import numpy as np
 
 from flows.bench.common import ROOT, Cell, Row, parser, report, run
 from flows.build.design import Design
-from flows.simulation.bus.engine_host import open_engine
-from flows.simulation.engine_memory import place
-from flows.simulation.regression import operands
+from flows.simulation.bus.job_host import open_engine
+from flows.simulation.operands import draw_matrices
+from flows.simulation.placed_products import place
 from flows.simulation.runner import case_names, compile_design, simulate
 from flows.simulation.stream_program import compile_stream, run_stream
 from hwgen.core.load import load_config
-from hwgen.core.operation import StreamPlan, gemm_operands
+from hwgen.core.operation import GEMM, StreamPlan, gemm_operands
 from hwgen.core.registry import core_of
 
 ARRAYS = ((8, "output_stationary"), (16, "output_stationary"), (16, "weight_stationary"))
@@ -97,7 +97,7 @@ def drawn_operands(config: Any, mode: str) -> tuple[np.ndarray, np.ndarray]:
     m, k, n = 64, 256, config.natural_sizes[2] * 8
     core = core_of(config)
     m *= -(-CYCLES[mode] // core.cycles([core.gemm(m, k, n)]).number)
-    return operands(config, (m, k, n), "random", np.random.default_rng(0))
+    return draw_matrices(config, (m, k, n), "random", np.random.default_rng(0))
 
 
 def children_seconds() -> float:
@@ -110,7 +110,7 @@ def stream_timing(config: Any, work: Path) -> Timing:
     """Time ``hwgen run`` of a stream core."""
     a, w = drawn_operands(config, "fast")
     core, operands = core_of(config), gemm_operands(a, w)
-    job = core.job(operands)
+    job = core.gemm(*a.shape, w.shape[1])
     plan = core.schedule(job)
     assert isinstance(plan, StreamPlan)
     expected = core.cycles([job], [operands]).number
@@ -124,7 +124,7 @@ def engine_timing(config: Any) -> Timing:
     """Time ``hwgen run`` of an engine."""
     host = open_engine(Design(config), read_latency=1, write_latency=1)
     with host.model:
-        drawn = operands(config, (256, 512, 512), "random", np.random.default_rng(0))
+        drawn = draw_matrices(config, (256, 512, 512), "random", np.random.default_rng(0))
         (placed,), _ = place(config, [drawn])
         host.put(placed)
         start, before = time.process_time(), host.model.traffic.cycles
@@ -138,14 +138,12 @@ def cocotb_timing(config: Any, mode: str, work: Path) -> Timing:
     if mode == "run":
         for path, values in zip(files.values(), drawn_operands(config, "run"), strict=True):
             np.save(path, values)
+    request = {"operands": files, "operation": GEMM, "scalars": {}, "post": None}
     modules = "flows.simulation.cocotb"
     modes: dict[str, tuple[str, dict[str, Any]]] = {
         "idle": (f"{modules}.idle", {"cycles": 200_000}),
-        "run": (f"{modules}.run", {**files, "beats": str(work / "beats.bin")}),
-        "regression": (
-            f"{modules}.{'engine' if config.buses else 'regression'}",
-            {"seed": 0, "cases": case_names(config, 0)},
-        ),
+        "run": (f"{modules}.run", {**request, "beats": str(work / "beats.bin")}),
+        "regression": (f"{modules}.regression", {"seed": 0, "cases": case_names(config, 0)}),
     }
     module, plan = modes[mode]
     lines: list[str] = []

@@ -35,17 +35,17 @@ from flows.build.design import Design
 from flows.demonstration import digits
 from flows.demonstration import on_engine as demo_engine
 from flows.demonstration.digits import Digits, Integers, QuantisedNetwork
+from flows.demonstration.layer_run import LayerRun
 from flows.demonstration.program import run_program
-from flows.simulation.bus.engine_host import open_engine
-from flows.simulation.matrices import LayerRun, RunResult, check_results, run_matrices
+from flows.simulation.bus.job_host import open_engine
+from flows.simulation.run import JobRun, check_results, run_product
 from flows.simulation.runner import compile_design
 from flows.simulation.stream_program import check_cycles
 from hwgen.core.load import load_config
 from hwgen.core.operation import gemm_operands
+from hwgen.core.protocols import WeightPacker
 from hwgen.core.registry import core_of
-from hwgen.core.schedule.stream import StreamProduct
 from hwgen.families.gemm_stream.params import is_engine
-from hwgen.families.gemm_stream.schedule import Plan
 from hwgen.reports.terminal import console, cycle_progress
 
 if TYPE_CHECKING:
@@ -60,12 +60,12 @@ HIDDEN, HIDDEN_TERNARY = 32, 64
 
 
 def run_layer(
-    config: FamilyConfig,
+    design: Design,
     a: Integers,
     w: Integers,
     *,
     on_progress: Callable[[int, int], None] | None = None,
-    run: Callable[..., RunResult] | None = None,
+    run: Callable[..., JobRun] | None = None,
 ) -> tuple[Integers, LayerRun]:
     """Compute ``a . w`` with the RTL and hold it against the golden and the cycle model.
 
@@ -74,30 +74,30 @@ def run_layer(
     CheckFailed
         If a result or the number of cycles differs.
     """
-    core = core_of(config)
+    core = core_of(design.config)
     (m, k), n = a.shape, w.shape[1]
-    result = (run or run_matrices)(config, a, w, on_progress=on_progress)
-    check_results(f"{m} x {k} x {n}", result.c, core.multiply(a, w))
+    result = (run or run_product)(design, a, w, on_progress=on_progress)
+    check_results(f"{m} x {k} x {n}", result.results, {"result": core.multiply(a, w)})
     job = core.gemm(m, k, n)
     model = core.cycles([job], [gemm_operands(a, w)])
     check_cycles(f"{m} x {k} x {n}", result.cycles, model)
     expected = model.number
-    share = m * k * n / (config.macs_per_cycle * result.cycles)
+    share = m * k * n / (core.params.macs_per_cycle * result.cycles)
     most = core.cycles([job]).most or 0
-    return result.c, LayerRun(
+    return result.result, LayerRun(
         m, k, n, result.cycles, expected, share, most_cycles=most if most > expected else None
     )
 
 
 def classify(
-    config: FamilyConfig, network: QuantisedNetwork, pixels: Integers, *, quiet: bool = False
+    design: Design, network: QuantisedNetwork, pixels: Integers, *, quiet: bool = False
 ) -> tuple[Integers, list[LayerRun]]:
     """Classify images with the RTL; return the digits and what each layer took."""
     layers: list[LayerRun] = []
 
     def product(a: Integers, w: Integers) -> Integers:
         with cycle_progress(quiet=quiet) as update:
-            c, layer = run_layer(config, a, w, on_progress=update)
+            c, layer = run_layer(design, a, w, on_progress=update)
         layers.append(layer)
         return c
 
@@ -108,7 +108,7 @@ def weight_bits(config: FamilyConfig) -> float:
     """Return the bits of a weight in the stream of a core that is filled."""
     m, k, n = config.natural_sizes
     plan = core_of(config).schedule(core_of(config).gemm(m, k, n))
-    assert isinstance(plan, StreamProduct | Plan)
+    assert isinstance(plan, WeightPacker)
     image = plan.pack_weights(np.full((k, n), config.weight.zero, config.weight.dtype))
     return float(8 * image.size / (k * n))
 
@@ -174,8 +174,9 @@ def _on_streams(
     """Return the digits by the RTL and the golden model, and what each layer took."""
     golden = core_of(config).multiply
     with _busy(COMPILING):
-        compile_design(Design(config))
-    predictions, layers = classify(config, network, pixels)
+        design = Design(config)
+        compile_design(design)
+    predictions, layers = classify(design, network, pixels)
     return predictions, network.classify(pixels, golden), layers
 
 

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flows.demonstration.digits import Integers, Layer, QuantisedNetwork, middle
-from flows.simulation.bus.engine_host import EngineHost
-from flows.simulation.engine_memory import Placed, place
-from flows.simulation.matrices import LayerRun, check_results
+from flows.demonstration.layer_run import LayerRun
+from flows.simulation.bus.job_host import JobHost
+from flows.simulation.placed_products import Placed, place
+from flows.simulation.run import check_results
 from hwgen.core.post import PostSettings
 from hwgen.core.post.records import Columns
 from hwgen.errors import CheckFailed, InputError
@@ -93,7 +94,7 @@ def jobs_of(config: GemmStreamConfig, network: QuantisedNetwork, pixels: Integer
 
 
 def classify(
-    host: EngineHost,
+    host: JobHost,
     network: QuantisedNetwork,
     pixels: Integers,
     *,
@@ -134,7 +135,7 @@ def classify(
             raise CheckFailed(f"layer {index} ended with {state}")
     results = [host.results(placed) for placed in jobs]
     for index, (placed, result) in enumerate(zip(jobs, results, strict=True), 1):
-        check_results(f"layer {index}", result, placed.expected)
+        check_results(f"layer {index}", {"result": result}, {"result": placed.expected})
     layers = []
     for index, placed in enumerate(jobs):
         plan = placed.job.plan

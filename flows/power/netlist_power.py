@@ -13,15 +13,13 @@ import numpy as np
 from flows.build.design import Design
 from flows.power.gates import Gates, read_netlist
 from flows.power.power import Activity, PowerResult, power_of, read_saif
-from flows.simulation.matrices import check_results
-from flows.simulation.stream_program import run_product
+from flows.simulation.run import check_results, run_product
 from flows.synthesis import liberty
 from flows.synthesis.result import SynthesisResult
 from flows.synthesis.standard_cells import TIMEOUT
 from flows.synthesis.synth_cache import CLOCK
 from flows.tools.guard import scratch
 from hwgen.core.files.arrays import read_npz
-from hwgen.core.operation import StreamPlan, gemm_operands
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import core_of
 from hwgen.errors import InputError
@@ -144,20 +142,18 @@ def simulated(
     """
     core = core_of(config)
     settings, columns = post or (None, None)
-    job = core.gemm(*work.a.shape, work.w.shape[1], settings)
-    image, _, _ = run_product(
+    result = run_product(
         Design(config).with_verilog(gates.design()),
-        job,
-        gemm_operands(work.a, work.w, columns),
-        directory,
-        activity=True,
+        work.a,
+        work.w,
+        settings,
+        columns,
+        activity=directory,
         on_progress=on_progress,
         timeout=LONGEST_S,
     )
     golden = core.multiply(work.a, work.w, settings, columns)
-    plan = core.schedule(job)
-    assert isinstance(plan, StreamPlan)
-    check_results("the netlist", plan.unpack(image)["result"], golden)
+    check_results("the netlist", result.results, {"result": golden})
     return read_saif(directory / "beats.bin.saif")
 
 

@@ -11,10 +11,14 @@ from typing import Any
 import numpy as np
 
 from flows.simulation.bus.wires import bits_of
-from flows.simulation.post_cases import badly_extended
+from flows.simulation.cases import JobSpec
+from flows.simulation.operands import draw_operands, draw_scalars
+from flows.simulation.post_cases import badly_extended, columns_of, settings_of
 from hwgen.core.core import Core
-from hwgen.core.operation import RECORDS, Job, StreamPlan
+from hwgen.core.jobs import select_operation
+from hwgen.core.operation import RECORDS, Arrays, Job, StreamPlan
 from hwgen.core.post import PostSettings
+from hwgen.core.schedule.stream import StreamProduct
 from hwgen.formats import differences
 
 
@@ -59,22 +63,83 @@ class BenchJob:
 
     def mismatch(self, image: np.ndarray) -> tuple[str, int, str] | None:
         """Return the first error, its result beat, and the number of errors; None without any."""
-        results = self.plan.unpack(image)
-        for name, expected in self.expected.items():
-            wrong = differences(results[name], expected)
-            if len(wrong):
-                index = tuple(int(i) for i in wrong[0])
-                return (
-                    (
-                        f"first wrong element {name}[{','.join(map(str, index))}], expected"
-                        f" {expected[index]}, got {results[name][index]}"
-                    ),
-                    self.plan.locate(name, index),
-                    f"{len(wrong)} of {expected.size} wrong",
-                )
+        if error := first_error(self.plan.unpack(image), self.expected):
+            text = f"first wrong {self._tile(error)}{error.text}"
+            return text, self.plan.locate(error.name, error.index), error.count
         if short := badly_extended(self.plan, image):
             return f"{short} results are not extended as their format says", 0, "numbers are right"
         return None
+
+    def _tile(self, error: ResultError) -> str:
+        """Return the tile of an element of a product in words."""
+        if not isinstance(self.plan, StreamProduct):
+            return ""
+        m, n = error.index
+        return f"tile {self.plan.locate_element(m, n)[1]}, "
+
+
+@dataclass(frozen=True)
+class ResultError:
+    """The first element of results that differs from the golden model.
+
+    Parameters
+    ----------
+    name : str
+        Of the result.
+    index : tuple of int
+    expected, actual : object
+        Its values.
+    wrong, size : int
+        How many elements are wrong, and how many there are.
+    """
+
+    name: str
+    index: tuple[int, ...]
+    expected: object
+    actual: object
+    wrong: int
+    size: int
+
+    @property
+    def element(self) -> str:
+        """The element in words."""
+        return f"{self.name}[{','.join(map(str, self.index))}]"
+
+    @property
+    def text(self) -> str:
+        """The error in words."""
+        return f"element {self.element}, expected {self.expected}, got {self.actual}"
+
+    @property
+    def count(self) -> str:
+        """The number of errors in words."""
+        return f"{self.wrong} of {self.size} wrong"
+
+
+def first_error(results: Arrays, expected: Arrays) -> ResultError | None:
+    """Return the first element that differs in any bit, None if there is none."""
+    for name, right in expected.items():
+        wrong = differences(results[name], right)
+        if len(wrong):
+            index = tuple(int(i) for i in wrong[0])
+            return ResultError(
+                name, index, right[index], results[name][index], len(wrong), right.size
+            )
+    return None
+
+
+def draw_job(core: Core[Any], spec: JobSpec, rng: np.random.Generator) -> BenchJob:
+    """Return a job of a case with random operands."""
+    operation = select_operation(core.params, spec.operation)
+    sizes = dict(spec.sizes)
+    operands = draw_operands(core, operation, sizes, spec.pattern, rng)
+    scalars, post = draw_scalars(operation, rng), None
+    if spec.post is not None:
+        post = settings_of(core.params)[spec.post]
+        columns = columns_of(post, sizes["N"], core.params, rng)
+        if columns is not None:
+            operands[RECORDS] = columns.encode()
+    return make_job(core, operands, scalars, operation=spec.operation, post=post, note=spec.pattern)
 
 
 def make_job(

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from flows.simulation.engine_memory import place
-from flows.simulation.operation_cases import JobSpec, draw_operands
-from flows.simulation.regression import operands
-from flows.simulation.stream_jobs import place_operation
+from flows.simulation.operands import draw_matrices, draw_operands, draw_scalars
+from flows.simulation.placed_operations import place_operation
+from flows.simulation.placed_products import place
 from hwgen.core.lists.commands import BYTES, CONDITIONS, OPERATIONS, Program
 from hwgen.core.lists.golden import Interpreter, MemoryFault, Outcome
 from hwgen.core.register_map import JOB_WINDOW, job_window
+from hwgen.core.registry import core_of
 
 LIST, SCRATCH, OPERANDS, MISSING = 0x10000, 0x20000, 0x30000, 0x900000
 SCRATCH_BYTES = 512
@@ -129,7 +129,7 @@ def _products(unit: Any, rng: np.random.Generator, jobs: int, base: int) -> tupl
     products = []
     for _ in range(jobs):
         m, k, n = (int(x) for x in rng.integers(1, 7, 3))
-        products.append(operands(unit, (m, k, n), "random", rng))
+        products.append(draw_matrices(unit, (m, k, n), "random", rng))
     placed, end = place(unit, products, rng=rng, base=base)
     return list(placed), end
 
@@ -140,15 +140,12 @@ def _operations(unit: Any, rng: np.random.Generator, jobs: int, base: int) -> tu
     while len(placed) < jobs:
         offered = unit.operations
         operation = offered[int(rng.integers(len(offered)))]
-        sizes = tuple(
-            (
-                size.name,
-                int(rng.integers(1, min(4, size.most // size.multiple) + 1)) * size.multiple,
-            )
+        sizes = {
+            size.name: int(rng.integers(1, min(4, size.most // size.multiple) + 1)) * size.multiple
             for size in operation.sizes
-        )
-        spec = JobSpec(operation.name, sizes)
-        _, arrays, scalars = draw_operands(unit.compute, spec, rng)
+        }
+        arrays = draw_operands(core_of(unit.compute), operation, sizes, "random", rng)
+        scalars = draw_scalars(operation, rng)
         each, base = place_operation(
             unit, operation, arrays, scalars, rng=rng, base=base, golden=False
         )

@@ -16,11 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.build.design import Design
-from flows.simulation.engine_regression import engine_cases
-from flows.simulation.list_regression import list_cases
-from flows.simulation.operation_cases import operation_cases
-from flows.simulation.regression import cases
-from flows.simulation.stream_engine_regression import stream_engine_cases
+from flows.simulation.cases import cases
 from flows.simulation.verilator.programs import compiled, follow
 from flows.simulation.verilator.simulator import Start, start_of
 from flows.simulation.verilator.verilator import Waves, build, toolchain_id
@@ -28,8 +24,8 @@ from flows.simulation.verilator.waves import fst_from_vcd, trace_format
 from flows.tools.parallel import run_all
 from flows.tools.toolchain import require
 from hwgen.core.params.base import FamilyConfig
+from hwgen.core.registry import core_of
 from hwgen.errors import CheckFailed
-from hwgen.families.gemm_stream.params import is_engine
 
 TIMEOUT_S = 3600
 """Limit of one simulator process; a hung simulation is ended, not waited for."""
@@ -216,26 +212,9 @@ def _outcomes(results: Path) -> list[Outcome]:
     return outcomes
 
 
-def _regression(config: FamilyConfig) -> tuple[Callable[[Any, int], Sequence[Any]], str]:
-    """Return what makes the cases of a regression, and the cocotb module that runs them.
-
-    An engine is tested from memory to memory, a core at its streams.
-    """
-    if config.takes_jobs and not config.multiplies:
-        return stream_engine_cases, "cocotb.stream_engine"
-    if not config.multiplies:
-        return operation_cases, "cocotb.operations"
-    if is_engine(config):
-        return engine_cases, "cocotb.engine"
-    if config.registers:
-        return list_cases, "cocotb.lists"
-    return cases, "cocotb.regression"
-
-
 def case_names(config: FamilyConfig, seed: int) -> list[str]:
     """Return the names of the regression's cases."""
-    make, _ = _regression(config)
-    return [case.name for case in make(config, seed)]
+    return [case.name for case in cases(core_of(config), seed)]
 
 
 def regress(
@@ -268,14 +247,13 @@ def regress(
     """
     config, build_dir = design.config, compile_design(design, waves=waves)
     chosen = case_names(config, seed) if names is None else list(names)
-    _, module = _regression(config)
     shares = [share for i in range(jobs) if (share := chosen[i::jobs])]
 
     def run(index: int) -> list[Outcome]:
         outcomes = simulate(
             config,
             build_dir,
-            f"flows.simulation.{module}",
+            "flows.simulation.cocotb.regression",
             {"seed": seed, "cases": shares[index]},
             work if len(shares) == 1 else work / f"part_{index}",
             seed=seed,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrices through a core's RTL with no Python in the simulation: ``hwgen run --engine fast``.
+"""Beats through a stream core with no Python in the simulation: ``hwgen run --engine fast``.
 
 The Verilated model is driven by ``cpp/stream.cpp``, which gets the beats of each input port
 through a pipe.  A schedule repeats blocks, so that the beats of a port can be far more than its
@@ -28,9 +28,8 @@ from flows.simulation.verilator.verilator import (
     program_id,
 )
 from hwgen.core.cycles.figures import Cycles
-from hwgen.core.operation import Arrays, Chunks, Job, StreamPlan
+from hwgen.core.operation import Chunks, StreamPlan
 from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import core_of
 from hwgen.errors import CheckFailed
 
 HARNESS = Path(__file__).parent / "cpp"
@@ -183,61 +182,16 @@ def run_stream(
     return np.fromfile(beats, np.uint8).reshape(plan.output_beats, -1), said.cycles
 
 
-def progress(on_progress: Callable[[int, int], None] | None) -> Callable[[str], None]:
-    """Return what tells `on_progress` what a simulation prints of its progress."""
+def follow_progress(on_progress: Callable[[int, int], None] | None) -> Callable[[str], None]:
+    """Return a function of the lines of a simulation that reports its progress."""
 
-    def look(line: str) -> None:
+    def read_line(line: str) -> None:
         kind, _, rest = line.partition(" ")
         if kind == "PROGRESS" and on_progress:
             done, total = map(int, rest.split())
             on_progress(done, total)
 
-    return look
-
-
-def run_product(
-    design: Design,
-    job: Job,
-    operands: Arrays,
-    work: Path,
-    *,
-    activity: bool = False,
-    on_progress: Callable[[int, int], None] | None = None,
-    timeout: float,
-) -> tuple[np.ndarray, int, Cycles]:
-    """Compute one product with a core; parameters are those of `compile_stream` and `run_stream`.
-
-    Parameters
-    ----------
-    job : Job
-    operands : mapping of ndarray
-    on_progress : callable, optional
-        Gets the cycles simulated and the cycles in all.
-
-    Returns
-    -------
-    (ndarray of uint8, int, Cycles)
-        What `run_stream` returns, and the cycles by the cycle model.
-
-    Raises
-    ------
-    CheckFailed
-        As `run_stream`, or if it took other cycles than the cycle model says.
-    """
-    config = design.config
-    core = core_of(config)
-    plan = core.schedule(job)
-    assert isinstance(plan, StreamPlan)
-    packed = plan.pack(operands)  # refuses operands that do not fit, before anything is compiled
-    model = core.cycles([job], [operands])
-    expected = model.most or model.number
-    program = compile_stream(design, activity=activity, cycles=expected)
-    image, cycles = run_stream(
-        config, program, plan, packed, expected, work,
-        on_line=progress(on_progress), timeout=timeout,
-    )  # fmt: skip
-    check_cycles(job.title.replace("x", " x "), cycles, model)
-    return image, cycles, model
+    return read_line
 
 
 def check_cycles(product: str, counted: int, model: Cycles) -> None:

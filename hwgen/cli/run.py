@@ -16,9 +16,7 @@ from hwgen.cli.support.run_post import post_processing, with_second_scales
 from hwgen.reports.terminal import console, cycle_progress
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from flows.simulation.matrices import Engine
+    from flows.simulation.run import Engine
     from hwgen.core.post import Columns, PostSettings
 
 
@@ -155,7 +153,7 @@ def _multiply(
     import numpy as np
 
     from flows.build.design import Design
-    from flows.simulation.matrices import run_matrices
+    from flows.simulation.run import check_results, run_product
     from hwgen.core.registry import core_of
     from hwgen.errors import InputError
 
@@ -170,14 +168,14 @@ def _multiply(
     processing = post_processing(core, post, w.shape[1], a_second, w_second)
     start = time.monotonic()
     with cycle_progress(quiet=as_json) as update:
-        result = run_matrices(Design(core), a, w, *processing, engine=engine, on_progress=update)
+        result = run_product(Design(core), a, w, *processing, engine=engine, on_progress=update)
     seconds = time.monotonic() - start
     buffer = io.BytesIO()
-    c = result.c.astype(_file_dtype(core, *processing))
+    c = result.result.astype(_file_dtype(core, *processing))
     np.save(buffer, with_second_scales(c, a_second, w_second, processing))
     if check:
         golden = core_of(core).multiply(a, w, *processing)
-        _compare(result.c, golden)
+        check_results(f"{output} is not written", result.results, {"result": golden})
     write_file(output, buffer.getvalue(), force=force)
     m, k, n = (*a.shape, w.shape[1])
     utilisation = m * k * n / (core.macs_per_cycle * result.cycles)
@@ -208,20 +206,6 @@ def _multiply(
         f"  {result.cycles} cycles{known}, {100 * utilisation:.1f} % of the PEs' cycles used",
         soft_wrap=True,
     )
-
-
-def _compare(c: NDArray[Any], golden: NDArray[Any]) -> None:
-    """Raise `CheckFailed` unless results equal the golden model's, bit for bit."""
-    from hwgen.errors import CheckFailed
-    from hwgen.formats import differences
-
-    wrong = differences(c, golden)
-    if len(wrong):
-        m, n = (int(i) for i in wrong[0])
-        raise CheckFailed(
-            f"{len(wrong)} of {golden.size} results differ from the golden model, first"
-            f" C[{m},{n}]: expected {golden[m, n]}, got {c[m, n]}; nothing written"
-        )
 
 
 def _file_dtype(

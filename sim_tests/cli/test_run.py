@@ -150,7 +150,7 @@ def test_a_mismatch_is_explained(
     assert main(["sim", "--config", "tiny.yaml", "--seed", "3", "--case", "values_opposite"]) == 1
     error = capsys.readouterr().err
     assert re.search(
-        r"values_opposite: .*first wrong tile \(0, 0\), element C\[0,0\], expected -?\d+,"
+        r"values_opposite: .*first wrong tile \(0, 0\), element result\[0,0\], expected -?\d+,"
         r" got -?\d+, cycle \d+",
         error,
     )
@@ -159,7 +159,7 @@ def test_a_mismatch_is_explained(
     save("w.npy", np.full((3, 2), 7))
     assert run("--check") == 1
     assert re.search(
-        r"4 of 4 results differ .* C\[0,0\]: expected -105, got \d+; nothing written",
+        r"is not written: 4 of 4 results .* differ .* result\[0,0\]: expected -105, got \d+",
         capsys.readouterr().err,
     )
     assert not Path("c.npy").exists()

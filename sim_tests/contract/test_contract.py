@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.simulation.matrices import run_matrices
+from flows.simulation.run import run_product
 from flows.simulation.runner import case_names
 from hwgen.core.load import load_config, parse_config
 from hwgen.core.params.base import FamilyConfig
@@ -215,8 +215,8 @@ def test_steady_state(product: Steady) -> None:
     config, (m, k, n) = product.config, product.sizes
     rng = np.random.default_rng(0)
     a, w = config.activation.random(rng, (m, k)), config.weight.random(rng, (k, n))
-    result = run_matrices(design_of(config), a, w)
-    assert not len(differences(result.c, golden(config, a, w)))
+    result = run_product(design_of(config), a, w)
+    assert not len(differences(result.result, golden(config, a, w)))
     assert result.cycles == cycles_of(config, [(m, k, n)])
     macs = m * k * (product.columns or n)
     assert macs / (config.macs_per_cycle * result.cycles) >= 0.99

@@ -12,7 +12,7 @@ import pytest
 
 from flows.build.files import ports
 from flows.simulation import runner
-from flows.simulation.matrices import run_matrices
+from flows.simulation.run import run_product
 from flows.simulation.runner import compile_design
 from hwgen.config.names import SIMULATOR, VERILOG, reserved
 from hwgen.core.load import parse_config
@@ -97,7 +97,7 @@ def test_other_unusual_names_are_simulated(
 ) -> None:
     config = parse_config(SMALL.format(name))
     a = np.array([[1, -2], [3, 4]])
-    assert (run_matrices(design_of(config), a, a).c == a @ a).all()
+    assert (run_product(design_of(config), a, a).result == a @ a).all()
     if name == UNUSUAL[0]:  # with cocotb's libraries, which cost most of the time
         monkeypatch.setattr(runner, "_host", None)
         assert (compile_design(design_of(config)) / name).is_file()

@@ -18,8 +18,8 @@ from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam
 
 from flows.simulation.bus.job_bench import FILL
 from flows.simulation.bus.stream_bench import start_clock
-from flows.simulation.engine_memory import place
-from flows.simulation.regression import operands
+from flows.simulation.operands import draw_matrices
+from flows.simulation.placed_products import place
 from hwgen.core.register_map import STATES, register_map
 from hwgen.core.registry import family
 
@@ -48,7 +48,7 @@ async def jobs(dut: Any, index: int) -> None:
     placed, end = [], 0
     for size in PLAN["sizes"]:
         (one,), end = place(
-            CONFIG, [operands(CONFIG, tuple(size), "random", rng)], rng=rng, base=end
+            CONFIG, [draw_matrices(CONFIG, tuple(size), "random", rng)], rng=rng, base=end
         )
         placed.append(one)
     ram = AxiRam(memory, dut.aclk, dut.aresetn, size=1 << (end + 4096).bit_length(), **reset)

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from flows.build.design import Design
-from flows.simulation.bus.engine_host import EngineHost, open_engine
-from flows.simulation.engine_memory import place
+from flows.simulation.bus.job_host import JobHost, open_engine
+from flows.simulation.operands import PATTERNS, draw_matrices
+from flows.simulation.placed_products import place
 from flows.simulation.post_cases import columns_of, settings_of
-from flows.simulation.regression import OPERANDS, operands
 from flows.simulation.verilator.verilator import FEW_CYCLES
 from hwgen.cli import main
 from hwgen.core.files.block_packing import pack_matrix
@@ -116,16 +116,16 @@ def any_format(config: GemmStreamConfig, rng: np.random.Generator) -> GemmStream
     return config.formats[rng.integers(len(config.formats))] if config.formats[1:] else config
 
 
-def check_jobs(host: EngineHost, jobs: int, rng: np.random.Generator, most: int) -> None:
+def check_jobs(host: JobHost, jobs: int, rng: np.random.Generator, most: int) -> None:
     """Run jobs in a queue and check what stands in memory, bit for bit."""
     at, batch, queue = 0, [], host.config.queue
     for number in range(jobs):
         config = any_format(host.config, rng)
-        size, kind = size_of(config, rng, most), OPERANDS[number % len(OPERANDS)]
+        size, kind = size_of(config, rng, most), PATTERNS[number % len(PATTERNS)]
         choices = settings_of(config)
         settings = choices[number % len(choices)]
         (placed,), at = place(
-            config, [operands(config, size, kind, rng)], settings=settings,
+            config, [draw_matrices(config, size, kind, rng)], settings=settings,
             columns=columns_of(settings, size[2], config, rng), rng=rng if number % 2 else None,
             base=at, least_traffic=bool(rng.integers(2)),
         )  # fmt: skip
@@ -141,7 +141,7 @@ def check_jobs(host: EngineHost, jobs: int, rng: np.random.Generator, most: int)
 
 
 def check_cycles(
-    host: EngineHost, latency: int, rng: np.random.Generator, size: tuple[int, int, int]
+    host: JobHost, latency: int, rng: np.random.Generator, size: tuple[int, int, int]
 ) -> None:
     """Compare the cycles of a job on an idle engine with the model."""
     config = any_format(host.config, rng)
@@ -149,7 +149,8 @@ def check_cycles(
     settings = settings_of(config)[-1]
     columns = columns_of(settings, size[2], config, rng)
     (placed,), _ = place(
-        config, [operands(config, size, "random", rng)], settings=settings, columns=columns, rng=rng
+        config, [draw_matrices(config, size, "random", rng)], settings=settings,
+        columns=columns, rng=rng,
     )
     host.put(placed)
     before, job = host.counter("BUSY"), placed.job
@@ -168,7 +169,7 @@ def check(config: GemmStreamConfig, seed: int, jobs: int, most: int) -> None:
             design_of(config).with_verilog(text), cycles=FEW_CYCLES, read_latency=latency,
             write_latency=latency, stalls=stalls, seed=seed,
         ).model as model:  # fmt: skip
-            host = EngineHost(config, model)
+            host = JobHost(config, model)
             check_jobs(host, jobs, rng, most)
             sizes = [size_of(config, rng, most) for _ in range(2)]
             for size in [] if stalls else [*sizes, (3, 900, 5)]:
@@ -240,7 +241,7 @@ def test_rows_come_back(name: str) -> None:
     config, rng = config_of(name), np.random.default_rng(3)
     for size in ((3, min(config.max_k, 70), 5), (1, 1, 1), (2, config.max_k, 3)):
         plan = Plan(config, *size)
-        a, w = operands(config, size, "random", rng)
+        a, w = draw_matrices(config, size, "random", rng)
         rows, columns = plan.pack_activations(a), plan.pack_weights(w)
         assert rows.shape == (plan.m, plan.activation_row_bytes)
         assert columns.shape == (plan.n, plan.weight_row_bytes)

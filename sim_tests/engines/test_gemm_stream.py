@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.build.verilog import to_verilog
-from flows.simulation.bus.engine_host import EngineHost, open_engine
-from flows.simulation.engine_memory import place
+from flows.simulation.bus.job_host import JobHost, open_engine
+from flows.simulation.cases import pairwise
+from flows.simulation.operands import PATTERNS, draw_matrices
+from flows.simulation.placed_products import place
 from flows.simulation.post_cases import columns_of, settings_of
-from flows.simulation.regression import OPERANDS, operands, pairwise
 from flows.simulation.runner import compile_design, simulate
 from flows.simulation.verilator.verilator import FEW_CYCLES
 from hwgen.core.load import load_config, parse_config
@@ -92,7 +93,7 @@ def config_of(name: str) -> Any:
     return parse_config(HEAD.replace("engine", name) + ENGINES[name])
 
 
-def opened(name: str, *, many: bool = False, **memory: Any) -> EngineHost:
+def opened(name: str, *, many: bool = False, **memory: Any) -> JobHost:
     """Return the host of one of `ENGINES`, compiled to run soon or for `many` cycles."""
     cycles = None if many else FEW_CYCLES
     return open_engine(design_of(config_of(name)), cycles=cycles, **memory)
@@ -207,7 +208,7 @@ def test_the_registers_alone_hold_the_sizes() -> None:
 def test_weights_come_back(name: str, size: tuple[int, int, int], seed: int) -> None:
     config = config_of(name)
     plan = Plan(config, *size)
-    _, w = operands(config, size, "random", np.random.default_rng(seed))
+    _, w = draw_matrices(config, size, "random", np.random.default_rng(seed))
     image = plan.pack_weights(w)
     assert image.shape == (plan.weight_image_rows, plan.weight_row_bytes)
     assert (plan.unpack_weights(image.reshape(-1)) == w).all()
@@ -245,7 +246,7 @@ def test_another_model_of_memory(tmp_path: Path) -> None:
 
 
 def random_jobs(
-    host: EngineHost, count: int, rng: np.random.Generator, most: int, slower: int
+    host: JobHost, count: int, rng: np.random.Generator, most: int, slower: int
 ) -> None:
     """Run jobs of random sizes, settings and addresses and check what stands in memory.
 
@@ -261,8 +262,8 @@ def random_jobs(
             post = choices[int(rng.integers(len(choices)))]
             columns = columns_of(post, size[2], config, rng) if post.columns else None
             (placed,), base = place(
-                config, [operands(config, size, "random", rng)], settings=post, columns=columns,
-                rng=rng, base=base, least_traffic=bool(rng.integers(2)),
+                config, [draw_matrices(config, size, "random", rng)], settings=post,
+                columns=columns, rng=rng, base=base, least_traffic=bool(rng.integers(2)),
             )  # fmt: skip
             batch.append(placed)
         for placed in batch:
@@ -311,7 +312,7 @@ def check_cycles(name: str, jobs: int, most: int, rng: np.random.Generator) -> N
                 columns = columns_of(post, n, config, rng) if post.columns else None
                 (placed,), _ = place(
                     config,
-                    [operands(config, size, "random", rng)],
+                    [draw_matrices(config, size, "random", rng)],
                     settings=post,
                     columns=columns,
                     rng=rng if rng.integers(2) else None,
@@ -364,7 +365,7 @@ def test_any_size_latency_and_stalls(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(["ws", "lut_post"]))
     config = config_of(name)
     size = data.draw(st.tuples(*[st.integers(1, 70)] * 3))
-    kind = data.draw(st.sampled_from(OPERANDS[:-1]))
+    kind = data.draw(st.sampled_from(PATTERNS[:-1]))
     memory: dict[str, Any] = {
         "read_latency": data.draw(st.integers(1, 200)),
         "write_latency": data.draw(st.integers(1, 200)),
@@ -372,7 +373,8 @@ def test_any_size_latency_and_stalls(data: st.DataObject) -> None:
     }
     rng = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
     least = data.draw(st.booleans())
-    (placed,), _ = place(config, [operands(config, size, kind, rng)], rng=rng, least_traffic=least)
+    products = [draw_matrices(config, size, kind, rng)]
+    (placed,), _ = place(config, products, rng=rng, least_traffic=least)
     host = opened(name, seed=int(rng.integers(1 << 30)), **memory)
     with host.model:
         host.put(placed)
@@ -393,7 +395,7 @@ def test_sizes(name: str) -> None:
     sizes += [(m, k, n) for m, n in ((1, 9), (8, 1), (3, 31)) for k in (2048, 4095, 4096)]
     for m, k, n in sizes:
         size = m, min(k, config.max_k), n
-        (placed,), _ = place(config, [operands(config, size, "random", rng)], rng=rng)
+        (placed,), _ = place(config, [draw_matrices(config, size, "random", rng)], rng=rng)
         ideal = plan_cycles(placed.job.plan)
         # A long job gets a quick memory, or a million bursts would wait one after the other.
         latency = min(int(rng.integers(1, 201)), 1 + 10_000_000 // ideal)
@@ -411,7 +413,7 @@ def test_two_engines_on_one_memory() -> None:
     """Each computes half of the columns of one C; the halves meet within a beat."""
     config, rng = config_of("ws"), np.random.default_rng(23)
     m, k, left, right = 37, 50, 21, 44
-    a, w = operands(config, (m, k, left + right), "random", rng)
+    a, w = draw_matrices(config, (m, k, left + right), "random", rng)
     (whole,), _ = place(config, [(a, w)], rng=rng)
     job = whole.job
     regions = job.regions
@@ -443,31 +445,31 @@ def test_two_engines_on_one_memory() -> None:
 # -- simulation: the shipped engine ---------------------------------------------------------------
 
 
-def _shipped(cycles: int | None) -> EngineHost:
+def _shipped(cycles: int | None) -> JobHost:
     config = load_config(SHIPPED)
     assert isinstance(config, GemmStreamConfig)
     return open_engine(design_of(config), read_latency=1, write_latency=1, cycles=cycles)
 
 
 @pytest.fixture(scope="module")
-def shipped() -> Iterator[EngineHost]:
+def shipped() -> Iterator[JobHost]:
     host = _shipped(FEW_CYCLES)
     with host.model:
         yield host
 
 
 @pytest.fixture(scope="module")
-def shipped_for_many() -> Iterator[EngineHost]:
+def shipped_for_many() -> Iterator[JobHost]:
     """Return the same engine, compiled for millions of cycles."""
     host = _shipped(None)
     with host.model:
         yield host
 
 
-def counted(host: EngineHost, size: tuple[int, int, int]) -> tuple[dict[str, int], Job]:
+def counted(host: JobHost, size: tuple[int, int, int]) -> tuple[dict[str, int], Job]:
     """Run a job on an idle engine and return what the counters counted."""
     config, rng = host.config, np.random.default_rng(3)
-    (placed,), _ = place(config, [operands(config, size, "random", rng)])
+    (placed,), _ = place(config, [draw_matrices(config, size, "random", rng)])
     host.put(placed)
     before = host.counters()
     assert host.wait(host.submit(placed.job), 10_000_000) == "done"
@@ -478,7 +480,7 @@ def counted(host: EngineHost, size: tuple[int, int, int]) -> tuple[dict[str, int
 
 @pytest.mark.slow
 @pytest.mark.rotate(2)
-def test_cycles_and_traffic(shipped: EngineHost) -> None:
+def test_cycles_and_traffic(shipped: JobHost) -> None:
     config = shipped.config
     for size in (
         (16, 16, 16), (64, 64, 64), (128, 512, 256), (1, 512, 1024), (1, 300, 1001), (7, 333, 79),
@@ -492,13 +494,13 @@ def test_cycles_and_traffic(shipped: EngineHost) -> None:
 
 
 @pytest.mark.slow
-def test_a_job_reads_what_the_one_before_wrote(shipped: EngineHost) -> None:
+def test_a_job_reads_what_the_one_before_wrote(shipped: JobHost) -> None:
     """Two layers of a network: int8 results of the first are activations of the second."""
     config, rng = shipped.config, np.random.default_rng(1)
     post = PostSettings.scaled("int8", 2.0**-9, activation="relu")
-    a, w = operands(config, (40, 100, 60), "random", rng)
+    a, w = draw_matrices(config, (40, 100, 60), "random", rng)
     (first,), end = place(config, [(a, w)], settings=post)
-    _, w2 = operands(config, (40, 60, 30), "random", rng)
+    _, w2 = draw_matrices(config, (40, 60, 30), "random", rng)
     (second,), _ = place(config, [(first.expected, w2)], base=end)
     chained = Job(
         second.job.plan,
@@ -518,9 +520,9 @@ def test_a_job_reads_what_the_one_before_wrote(shipped: EngineHost) -> None:
 @pytest.mark.parametrize("size", [(1, 2560, 6912), (64, 2560, 2560), (128, 768, 3072), (512,) * 3])
 @pytest.mark.long
 @pytest.mark.timeout(4 * 3600)
-def test_layers_of_transformers(shipped_for_many: EngineHost, size: tuple[int, int, int]) -> None:
-    result, job = counted(shipped_for_many, size)
-    assert result["BUSY"] == job_cycles(job.plan, Places.of(job.regions))
+def test_layers_of_transformers(shipped_for_many: JobHost, size: tuple[int, int, int]) -> None:
+    found, job = counted(shipped_for_many, size)
+    assert found["BUSY"] == job_cycles(job.plan, Places.of(job.regions))
 
 
 # -- tests of the tests ---------------------------------------------------------------------------

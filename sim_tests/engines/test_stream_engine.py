@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from flows.build.build import Build
+from flows.simulation.bench_jobs import draw_job
+from flows.simulation.cases import JobSpec
 from flows.simulation.command_lists import Image
-from flows.simulation.operation_cases import JobSpec, draw_operands
-from flows.simulation.operations import run_operation
-from flows.simulation.stream_engine_run import run_on_engine
-from flows.simulation.stream_jobs import place_operation
-from hwgen.core.jobs import select_operation
+from flows.simulation.placed_operations import place_operation
+from flows.simulation.run import run_job
 from hwgen.core.load import load_config
+from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 from hwgen.families.stream_engine.cycles import placed
 from hwgen.families.stream_engine.jobs import Place, StreamJob
@@ -106,9 +106,9 @@ def test_what_jobs_do_is_what_operations_compute(values: dict[str, Any]) -> None
         sizes = tuple((size.name, min(size.most, 2 * size.natural)) for size in operation.sizes)
         for odd in (False, True):
             spec = JobSpec(operation.name, sizes)
-            _, operands, scalars = draw_operands(config.compute, spec, rng)
+            bench = draw_job(core_of(config.compute), spec, rng)
             placed, end = place_operation(
-                config, operation, operands, scalars, rng=rng if odd else None
+                config, operation, bench.operands, bench.job.scalars, rng=rng if odd else None
             )
             memory = Image(bytearray(end))
             for job in placed.jobs:
@@ -216,26 +216,26 @@ def test_cycles_of_long_rows_are_those_of_core_or_memory() -> None:
         ("softmax", {"x": x}, 1.02),
         ("add", {"x": x, "y": y}, 1.02),
     ):
-        result = run_operation(design_of(config), select_operation(config, name), operands, {})
-        assert result.expected.least is not None
-        assert result.expected.least <= result.cycles <= most * result.expected.number
+        job = core_of(config).job(operands, operation=name)
+        found = run_job(design_of(config), job, operands)
+        assert found.model is not None
+        assert found.model.least is not None
+        assert found.model.least <= found.cycles <= most * found.model.number
 
 
 @pytest.mark.long
 def test_pages_of_a_cache_cost_few_cycles() -> None:
     """Decoding with 512 keys of 64 elements, in pages of 16 keys and in a row."""
     config = config_of(CACHED)
-    spec = JobSpec(
-        "attention",
-        (("kv_heads", 2), ("group", 3), ("queries", 1), ("keys", 512), ("elements", 64)),
-    )
-    operation, operands, scalars = draw_operands(config.compute, spec, np.random.default_rng(1))
-    result = [
-        run_on_engine(design_of(config), operation, operands, scalars, pages=pages, timeout=300)
+    spec = JobSpec("attention", (("kv_heads", 2), ("group", 3), ("queries", 1), ("keys", 512),
+                                 ("elements", 64)))  # fmt: skip
+    bench = draw_job(core_of(config.compute), spec, np.random.default_rng(1))
+    found = [
+        run_job(design_of(config), bench.job, bench.operands, pages=pages, timeout=300)
         for pages in (0, 32)
     ]
-    assert np.array_equal(result[0][0]["output"], result[1][0]["output"])
-    assert result[1][1] <= 1.02 * result[0][1]
+    assert np.array_equal(found[0].results["output"], found[1].results["output"])
+    assert found[1].cycles <= 1.02 * found[0].cycles
 
 
 MUTATIONS = (

@@ -16,8 +16,8 @@ from cost_model.closed_forms.closed_forms import evaluate
 from cost_model.estimate.estimate import estimate
 from flows.build.build import Build
 from flows.build.files import description
+from flows.simulation.operands import draw_matrices
 from flows.simulation.post_cases import columns_of, settings_of
-from flows.simulation.regression import operands
 from flows.simulation.runner import regress
 from hwgen.cli import main
 from hwgen.config.dotted import flattened
@@ -153,7 +153,7 @@ def test_every_beat_of_results_meets_its_columns(
     job = chosen[seed % len(chosen)]
     columns = columns_of(job, size[2], config, rng)
     plan = gemm_plan(config, *size, job)
-    a, w = operands(config, size, "random", rng)
+    a, w = draw_matrices(config, size, "random", rng)
     beats = np.concatenate([beat for beat, _ in plan.pack(gemm_operands(a, w, columns))["post"]])
     words = beats.view("<u4").astype(np.int64)
     counts = words[:, HEAD_BITS // 32 - 1] + 1
@@ -175,7 +175,7 @@ def test_every_beat_of_results_meets_its_columns(
 def test_golden_is_the_product_and_then_the_block(name: str) -> None:
     config, rng = config_of(name), np.random.default_rng(0)
     plain = type(config).model_validate({**config.resolved(), "post": {"outputs": []}})
-    a, w = operands(config, (5, 9, 7), "random", rng)
+    a, w = draw_matrices(config, (5, 9, 7), "random", rng)
     for job in settings_of(config):
         columns = columns_of(job, 7, config, rng)
         expected = apply(job, config.result, golden(plain, a, w), columns)

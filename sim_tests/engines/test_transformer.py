@@ -21,9 +21,9 @@ from flows.simulation.command_lists import (
     draw,
     interpret,
 )
-from flows.simulation.engine_memory import place
 from flows.simulation.engine_program import BusError, Model, compile_model
-from flows.simulation.matrices import run_matrices
+from flows.simulation.placed_products import place
+from flows.simulation.run import run_product
 from flows.simulation.runner import regress
 from hwgen.core.lists.commands import BYTES, OPERATIONS, STATES, Program, listing
 from hwgen.core.load import load_config
@@ -379,8 +379,8 @@ def test_products_are_jobs_of_the_first_unit() -> None:
     config = config_of(ONE)
     rng = np.random.default_rng(7)
     a, w = (rng.integers(-128, 128, size).astype(np.int8) for size in ((9, 20), (20, 7)))
-    result = run_matrices(design_of(config), a, w)
-    assert np.array_equal(result.c, golden(config, a, w))
+    result = run_product(design_of(config), a, w)
+    assert np.array_equal(result.result, golden(config, a, w))
     assert result.model is not None
     assert result.model.allows(result.cycles)
     assert abs(result.cycles - result.model.number) < 60

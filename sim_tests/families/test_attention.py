@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from flows.bench.attention import SIZES
 from flows.bench.attention import configuration as measured
-from flows.simulation.operations import run_operation
+from flows.simulation.run import run_job
 from flows.simulation.runner import compile_design, run_module
 from hwgen.core.jobs import select_operation
 from hwgen.core.registry import core_of
@@ -412,7 +412,7 @@ def test_a_weight_of_one_times_the_largest_scale(bits: int) -> None:
         "value_scale": np.arange(SCALE.max - 3, SCALE.max + 1, dtype=np.uint16)[None],
     }
     operation = select_operation(config, "attention")
-    result = run_operation(design_of(config), operation, arrays, {}).results["output"]
+    found = run_job(design_of(config), core_of(config).job(arrays), arrays).result
     given = operation.check_scalars({})
     assert np.array_equal(result, operate(config, operation, arrays, given)["output"])
 

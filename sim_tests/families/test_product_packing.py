@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.build.design import Design
-from flows.simulation.matrices import run_matrices
+from flows.simulation.run import run_product
 from flows.synthesis.synth import synthesize
 from hwgen.arithmetic.product_packing import PackedProducts, packed_products
 from hwgen.core.load import parse_config
@@ -230,7 +230,7 @@ def test_errors_of_the_hardware_are_the_golden_models() -> None:
     assert config.packing.error == (-32, 32)
     rng = np.random.default_rng(3)
     a, w = (rng.integers(-128, 128, shape, dtype=np.int8) for shape in ((5, 70), (70, 8)))
-    result, exact = run_matrices(design_of(config), a, w).c, a.astype(np.int64) @ w
+    result, exact = run_product(design_of(config), a, w).result, a.astype(np.int64) @ w
     assert np.array_equal(result, golden(config, a, w))
     assert (result != exact).any()
     assert np.abs(result - exact).max() <= 70 * 32

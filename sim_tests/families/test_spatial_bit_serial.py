@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.simulation.matrices import run_matrices
+from flows.simulation.run import run_product
 from hwgen.core.params.block_operands import factor_of
 from hwgen.core.params.spatial import SpatialConfig
 from hwgen.core.registry import family
@@ -88,9 +88,9 @@ def test_results_are_those_of_a_mac_in_as_many_times_the_beats_as_terms() -> Non
     # An infinity is one of the whole weight, whatever signs its terms have.
     a[1:] = np.where(np.isfinite(a[1:]), a[1:], 1)
     a[1, 3], a[2, 150] = np.inf, -np.inf
-    result = run_matrices(design_of(core), a, w)
+    result = run_product(design_of(core), a, w)
     expected = golden(plain, a, w)
-    np.testing.assert_array_equal(result.c.view(np.uint32), expected.view(np.uint32))
+    np.testing.assert_array_equal(result.result.view(np.uint32), expected.view(np.uint32))
     assert np.isinf(expected[1:]).any()
     assert core.slots == 2
     # 32 beats of two slots for each of nine tiles.

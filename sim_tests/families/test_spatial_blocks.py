@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from flows.simulation.matrices import run_matrices
+from flows.simulation.run import run_product
 from hwgen.core.files.packing import pack, unpack
 from hwgen.core.load import load_config, parse_config
 from hwgen.core.params.spatial import SpatialConfig
@@ -146,9 +146,9 @@ def test_a_product_of_blocks_through_the_hardware() -> None:
     fmt: Any = config.activation
     a = fmt.sample(rng, (3, 100), "special")
     w = fmt.sample(rng, (5, 100), "random").T
-    result = run_matrices(design_of(config), a, w)
+    result = run_product(design_of(config), a, w)
     expected = golden(config, a, w)
-    np.testing.assert_array_equal(result.c.view(np.uint32), expected.view(np.uint32))
+    np.testing.assert_array_equal(result.result.view(np.uint32), expected.view(np.uint32))
     # Four blocks of two beats for each of nine tiles, none of which waits.
     assert result.cycles == cycles(config, 3, 100, 5) == 9 * 8 + config.latency
 
@@ -319,8 +319,8 @@ def test_hybrids_have_the_results_and_cycles_of_a_mac() -> None:
     assert cycles(hybrid, 3, 100, 5) == cycles(plain, 3, 100, 5)
     rng, fmt = np.random.default_rng(2), cast("Any", plain.weight)
     a, w = plain.activation.random(rng, (3, 100)), fmt.sample(rng, (5, 100), "random").T
-    result = run_matrices(design_of(hybrid), a, w).c
-    np.testing.assert_array_equal(result.view(np.uint32), golden(plain, a, w).view(np.uint32))
+    found = run_product(design_of(hybrid), a, w).result
+    np.testing.assert_array_equal(found.view(np.uint32), golden(plain, a, w).view(np.uint32))
 
 
 TREE, CUBE = family("adder_tree").params_class, family("cube").params_class

@@ -11,7 +11,7 @@ import pytest
 
 from cost_model.estimate.estimate import estimate
 from cost_model.families import spatial_serial
-from flows.simulation.matrices import run_matrices
+from flows.simulation.run import run_product
 from hwgen.arithmetic.digits import statistics, uniform
 from hwgen.arithmetic.sparse_digits import GROUP_TERMS, expected_group, group_cycles, window_cycles
 from hwgen.core.load import parse_config
@@ -119,8 +119,8 @@ def test_cycles_follow_the_values(queue: int) -> None:
     for pattern in ("dense", "rows", "blocks", "normal", "zero"):
         a = activations(pattern, (7, 100)) if pattern != "zero" else np.zeros((7, 100), np.int8)
         w = np.random.default_rng(1).integers(-128, 128, (100, 3)).astype(np.int8)
-        result = run_matrices(design_of(config), a, w)
-        assert np.array_equal(result.c, a.astype(np.int64) @ w.astype(np.int64))
+        result = run_product(design_of(config), a, w)
+        assert np.array_equal(result.result, a.astype(np.int64) @ w.astype(np.int64))
         assert result.cycles == cycles_of_operands(config, [(a, w)])
         taken[pattern] = result.cycles
     assert taken["zero"] < taken["normal"] < taken["dense"] <= most_cycles_of(config, [(7, 100, 3)])
@@ -248,11 +248,11 @@ MUTATIONS = [
 def test_a_run_holds_cycles_against_the_model(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     config, rng = small(queue=2), np.random.default_rng(1)
     a, w = rng.integers(-128, 128, (4, 20)), rng.integers(-128, 128, (20, 3))
-    taken = run_matrices(design_of(config), a, w, engine=engine).cycles
+    taken = run_product(design_of(config), a, w, engine=engine).cycles
     monkeypatch.setattr(spatial_serial, "counted", lambda config, operands: taken + 1)
     message = f"4 x 20 x 3: the RTL took {taken} cycles, the cycle model says {taken + 1}"
     with pytest.raises(CheckFailed, match=message):
-        run_matrices(design_of(config), a, w, engine=engine)
+        run_product(design_of(config), a, w, engine=engine)
 
 
 LINTED = [

@@ -10,7 +10,7 @@ import pytest
 
 from cost_model.closed_forms.closed_forms import view_of
 from cost_model.families.systolic import cycles_at
-from flows.simulation.matrices import run_matrices
+from flows.simulation.run import run_product
 from hwgen.core.files.packing import pack, unpack
 from hwgen.core.registry import family
 from hwgen.families.systolic.params import SystolicConfig
@@ -85,9 +85,9 @@ def test_a_product_of_blocks_through_the_hardware() -> None:
     rng, fmt = np.random.default_rng(5), config.activation
     a = fmt.sample(rng, (3, 100), "special")
     w = fmt.sample(rng, (5, 100), "random").T
-    result = run_matrices(design_of(config), a, w)
+    result = run_product(design_of(config), a, w)
     expected = golden(config, a, w)
-    np.testing.assert_array_equal(result.c.view(np.uint32), expected.view(np.uint32))
+    np.testing.assert_array_equal(result.result.view(np.uint32), expected.view(np.uint32))
     # Four blocks of 32 slots for each of four tiles, none of which waits.
     assert result.cycles == cycles(config, 3, 100, 5) == 4 * 4 * 32 + config.latency + 2 - 1
 
@@ -116,7 +116,7 @@ def test_cycles_are_those_of_the_hardware(dataflow: str) -> None:
     for m, k, n in SIZES:
         a = config.activation.sample(rng, (m, k), "random")
         w = config.weight.sample(rng, (n, k), "random").T
-        assert run_matrices(design_of(config), a, w).cycles == cycles(config, m, k, n), (m, k, n)
+        assert run_product(design_of(config), a, w).cycles == cycles(config, m, k, n), (m, k, n)
 
 
 def test_results_are_those_of_the_spatial_families() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.simulation.matrices import run_matrices
+from flows.simulation.run import run_product
 from hwgen.core.load import load_config
 from hwgen.errors import InputError
 from hwgen.families.ternary_lut.params import TernaryLutConfig
@@ -220,9 +220,9 @@ def test_layers_of_a_language_model(k: int, n: int) -> None:
     rng = np.random.default_rng(0)
     a = rng.integers(-128, 128, (1, k), dtype=np.int8)
     w = rng.integers(-1, 2, (k, n), dtype=np.int8)
-    result = run_matrices(design_of(config), a, w)
-    assert np.array_equal(result.c, golden(config, a, w))
-    assert np.array_equal(result.c, a.astype(np.int64) @ w)
+    result = run_product(design_of(config), a, w)
+    assert np.array_equal(result.result, golden(config, a, w))
+    assert np.array_equal(result.result, a.astype(np.int64) @ w)
     assert result.cycles == cycles(config, 1, k, n)
 
 

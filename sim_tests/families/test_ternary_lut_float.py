@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.simulation.matrices import run_matrices
-from flows.simulation.regression import OPERANDS, operands
+from flows.simulation.operands import PATTERNS, draw_matrices
+from flows.simulation.run import run_product
 from hwgen.cli import main
 from hwgen.core.files.packing import pack
 from hwgen.core.load import load_config, parse_config
@@ -151,8 +151,8 @@ def reference(config: TernaryLutConfig, a: np.ndarray, w: np.ndarray) -> np.ndar
 def test_golden_adds_in_the_order_of_the_contract(config: TernaryLutConfig) -> None:
     rng = np.random.default_rng(3)
     size = (3, 2 * config.terms + 1, 5)
-    for kind in OPERANDS:
-        a, w = operands(config, size, kind, rng)
+    for kind in PATTERNS:
+        a, w = draw_matrices(config, size, kind, rng)
         with np.errstate(all="ignore"):
             expected = reference(config, a, w)
         result = golden(config, a, w)
@@ -164,7 +164,7 @@ def test_golden_adds_in_the_order_of_the_contract(config: TernaryLutConfig) -> N
 
 def test_golden_does_not_depend_on_the_block_size(monkeypatch: pytest.MonkeyPatch) -> None:
     config = sized()
-    a, w = operands(config, (9, 20, 7), "random", np.random.default_rng(0))
+    a, w = draw_matrices(config, (9, 20, 7), "random", np.random.default_rng(0))
     whole = golden(config, a, w)
     monkeypatch.setattr("hwgen.families.ternary_lut.golden._ELEMENTS", 1)
     assert not len(differences(golden(config, a, w), whole))
@@ -196,7 +196,7 @@ def test_zeros_infinities_and_nans(method: str) -> None:
 @pytest.mark.parametrize("name", ["fp16", "bf16", "fp8_e4m3"])
 def test_wider_arrays_of_exact_values_are_accepted(name: str) -> None:
     config = sized(name)
-    a, w = operands(config, (4, 9, 3), "special", np.random.default_rng(2))
+    a, w = draw_matrices(config, (4, 9, 3), "special", np.random.default_rng(2))
     for dtype in (np.float32, np.float64):
         assert not len(differences(golden(config, a.astype(dtype), w), golden(config, a, w)))
 
@@ -223,9 +223,9 @@ def test_passes_wait_for_their_totals(groups: int, accumulate: int) -> None:
         pipeline={"accumulate": accumulate},
     )
     m, k, n = 5, 40, groups
-    a, w = operands(config, (m, k, n), "random", np.random.default_rng(0))
-    result = run_matrices(design_of(config), a, w)
-    assert not len(differences(result.c, golden(config, a, w)))
+    a, w = draw_matrices(config, (m, k, n), "random", np.random.default_rng(0))
+    result = run_product(design_of(config), a, w)
+    assert not len(differences(result.result, golden(config, a, w)))
     passes = m * ((k // 2 - 1) * max(groups, accumulate + 1) + groups)
     assert result.cycles == cycles(config, m, k, n)
     assert result.cycles == passes + 1 + config.latency
@@ -294,7 +294,7 @@ def test_run_of_a_format_without_a_file_type(
     )
     config = load_config(Path("x.yaml"))
     assert isinstance(config, TernaryLutConfig)
-    a, w = operands(config, (3, 5, 2), "special", np.random.default_rng(0))
+    a, w = draw_matrices(config, (3, 5, 2), "special", np.random.default_rng(0))
     np.save("w.npy", w)
     command = ["run", "--config", "x.yaml", "--activations", "a.npy", "--weights", "w.npy",
                "--output", "c.npy", "--check"]  # fmt: skip

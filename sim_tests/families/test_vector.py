@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from flows.bench.draws import draw
-from flows.simulation.operation_cases import JobSpec, draw_operands
-from flows.simulation.operations import run_operation
+from flows.simulation.bench_jobs import draw_job
+from flows.simulation.cases import JobSpec
+from flows.simulation.run import run_job
 from flows.simulation.stream_program import compile_stream, run_stream
 from flows.tools.guard import scratch
 from hwgen.core.jobs import select_operation
@@ -346,9 +347,9 @@ class Refused:
 def test_commands_that_cannot_be_carried_out_are_answered() -> None:
     """An answer of ones, and the next job is as if nothing had been."""
     config = vector(**SMALL)
-    operation, operands, _ = draw_operands(
-        config, JobSpec("softmax", (("rows", 3), ("length", 7))), np.random.default_rng(1)
-    )
+    spec = JobSpec("softmax", (("rows", 3), ("length", 7)))
+    bench = draw_job(core_of(config), spec, np.random.default_rng(1))
+    operation, operands, _ = bench.job.operation, bench.operands, bench.job.scalars
     good = prepare(config, operation, operands, {})
     add, softmax = CODES["add"], CODES["softmax"]
     bad = Refused(good, ((add, 0, 5), (softmax, 2, 0), (softmax, 2, 10), (15, 1, 1),
@@ -365,9 +366,9 @@ def test_commands_that_cannot_be_carried_out_are_answered() -> None:
 @pytest.mark.slow
 def test_rows_that_are_no_whole_blocks_are_answered() -> None:
     config = vector(**HADAMARD)
-    operation, operands, _ = draw_operands(
-        config, JobSpec("hadamard_quantise", (("rows", 3), ("length", 8))), np.random.default_rng(1)
-    )
+    spec = JobSpec("hadamard_quantise", (("rows", 3), ("length", 8)))
+    bench = draw_job(core_of(config), spec, np.random.default_rng(1))
+    operation, operands, _ = bench.job.operation, bench.operands, bench.job.scalars
     good, code = prepare(config, operation, operands, {}), CODES["hadamard_quantise"]
     bad = Refused(good, ((code, 1, 6), (code, 2, 1), (code, 1, 13)))
     with scratch("vector-") as work:
@@ -382,13 +383,13 @@ def test_rows_that_are_no_whole_blocks_are_answered() -> None:
 @pytest.mark.slow
 def test_a_run_of_an_operation() -> None:
     config = vector(**SMALL)
-    operation, operands, scalars = draw_operands(
-        config, JobSpec("rms_norm", (("rows", 40), ("length", 9))), np.random.default_rng(2)
-    )
-    actual = run_operation(design_of(config), operation, operands, scalars)
+    spec = JobSpec("rms_norm", (("rows", 40), ("length", 9)))
+    bench = draw_job(core_of(config), spec, np.random.default_rng(2))
+    operation, operands, scalars = bench.job.operation, bench.operands, bench.job.scalars
+    found = run_job(design_of(config), bench.job, operands)
     wanted = operate(config, operation, operands, scalars)
-    assert np.array_equal(actual.results["result"].view("u2"), wanted["result"].view("u2"))
-    assert actual.cycles == job_cycles(config, operation.name, actual.sizes, scalars)
+    assert np.array_equal(found.results["result"].view("u2"), wanted["result"].view("u2"))
+    assert found.cycles == job_cycles(config, operation.name, bench.job.sizes, scalars)
 
 
 MUTATIONS = [

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from flows.simulation.matrices import run_matrices
+from flows.simulation.run import run_product
 from hwgen.core.load import parse_config
 from hwgen.errors import ConfigError
 from hwgen.formats import SMALL_FLOATS, FloatFormat
@@ -64,12 +64,10 @@ def test_exact_products_through_the_hardware() -> None:
         "activation: fp4_e2m1\nweight: fp6_e2m3\n"
     )
     rng = np.random.default_rng(1)
-    a, w = (
-        fmt.random(rng, size)
-        for fmt, size in zip((config.activation, config.weight), ((3, 50), (50, 3)), strict=True)
-    )
-    result = run_matrices(design_of(config), a.astype(np.float32), w.astype(np.float32)).c
-    assert np.array_equal(result, a.astype(np.float64) @ w.astype(np.float64))
+    a, w = (fmt.random(rng, size) for fmt, size in zip(
+        (config.activation, config.weight), ((3, 50), (50, 3)), strict=True))  # fmt: skip
+    found = run_product(design_of(config), a.astype(np.float32), w.astype(np.float32)).result
+    assert np.array_equal(found, a.astype(np.float64) @ w.astype(np.float64))
 
 
 def test_sums_are_not_rounded_to_them() -> None:

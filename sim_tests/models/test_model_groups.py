@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.simulation.matrices import RunResult
 from flows.simulation.models import model_run
 from flows.simulation.models.model_run import Record, RtlEngine
+from flows.simulation.run import JobRun
 from hwgen.core.load import load_config, parse_config
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import core_of
@@ -144,17 +144,15 @@ def test_the_rtl_gets_blocks(
 ) -> None:
     asked = []
 
-    def product(config: Any, a: Any, w: Any) -> Any:
-        asked.append((config.name, w.dtype))
-        return RunResult(golden(config, a, w), 11)
+    def product(design: Any, a: Any, w: Any) -> Any:
+        asked.append((design.name, w.dtype))
+        return JobRun({"result": golden(design.config, a, w)}, 11)
 
-    def operation(config: Any, operation: Any, operands: Any, scalars: Any) -> Any:
-        core = core_of(config)
-        results = core.golden(core.job(operands, scalars, operation=operation.name), operands)
-        return type("Found", (), {"results": results, "cycles": 7})
+    def operation(design: Any, job: Any, operands: Any) -> Any:
+        return JobRun(core_of(design.config).golden(job, operands), 7)
 
-    monkeypatch.setattr(model_run, "run_matrices", product)
-    monkeypatch.setattr(model_run, "run_operation", operation)
+    monkeypatch.setattr(model_run, "run_product", product)
+    monkeypatch.setattr(model_run, "run_job", operation)
     record = Record(layers={0})
     blocks = core("int4_g32")
     engine = RtlEngine(model, [blocks, back(), *shipped], record)

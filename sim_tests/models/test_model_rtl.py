@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.simulation.matrices import RunResult
 from flows.simulation.models import model_run
 from flows.simulation.models.model_run import Record, RtlEngine, digest_of
-from flows.simulation.operations import OperationRun
+from flows.simulation.run import JobRun
 from hwgen.cli import main
 from hwgen.core.cycles.figures import Cycles
 from hwgen.core.load import parse_config
@@ -53,18 +52,16 @@ def equal(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Let the golden models stand for the RTL; return the names of what was asked for."""
     asked: list[str] = []
 
-    def operation(config: Any, operation: Any, operands: Any, scalars: Any) -> Any:
-        asked.append(config.name)
-        core = core_of(config)
-        results = core.golden(core.job(operands, scalars, operation=operation.name), operands)
-        return OperationRun(results, {}, 7, Cycles(7))
+    def operation(design: Any, job: Any, operands: Any) -> Any:
+        asked.append(design.name)
+        return JobRun(core_of(design.config).golden(job, operands), 7, Cycles(7))
 
-    def product(config: Any, a: Any, w: Any) -> Any:
-        asked.append(config.name)
-        return RunResult(golden(config, a, w), 11)
+    def product(design: Any, a: Any, w: Any) -> Any:
+        asked.append(design.name)
+        return JobRun({"result": golden(design.config, a, w)}, 11)
 
-    monkeypatch.setattr(model_run, "run_operation", operation)
-    monkeypatch.setattr(model_run, "run_matrices", product)
+    monkeypatch.setattr(model_run, "run_job", operation)
+    monkeypatch.setattr(model_run, "run_product", product)
     return asked
 
 
@@ -128,19 +125,19 @@ def test_a_run_goes_on_from_its_journal(
 
 def wrong_product(real: Callable[..., Any]) -> Callable[..., Any]:
     def run(config: Any, a: Any, w: Any) -> Any:
-        result = real(config, a, w)
-        result.c[0, 5] += 1
-        return result
+        found = real(config, a, w)
+        found.result[0, 5] += 1
+        return found
 
     return run
 
 
 def wrong_operation(real: Callable[..., Any]) -> Callable[..., Any]:
-    def run(config: Any, operation: Any, operands: Any, scalars: Any) -> Any:
-        result = real(config, operation, operands, scalars)
-        if operation.name == "attention":
-            result.results["output"].reshape(-1)[3] ^= 1
-        return result
+    def run(design: Any, job: Any, operands: Any) -> Any:
+        found = real(design, job, operands)
+        if job.operation.name == "attention":
+            found.results["output"].reshape(-1)[3] ^= 1
+        return found
 
     return run
 
@@ -148,8 +145,8 @@ def wrong_operation(real: Callable[..., Any]) -> Callable[..., Any]:
 @pytest.mark.parametrize(
     ("name", "wrong", "text"),
     [
-        ("run_matrices", wrong_product, r"layers\.0\.query: .*first C\[0,5\]"),
-        ("run_operation", wrong_operation, r"layers\.0\.attention: 1 of \d+ elements of output"),
+        ("run_product", wrong_product, r"layers\.0\.query: .*first result\[0,5\]"),
+        ("run_job", wrong_operation, r"layers\.0\.attention: .*1 of \d+ results .* first output"),
     ],
 )
 def test_a_bit_that_differs_is_noticed(

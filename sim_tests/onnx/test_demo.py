@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.build.design import Design
 from flows.demonstration import demo, digits
 from flows.demonstration import on_engine as demo_engine
 from flows.demonstration.digits import Digits, Integers, Network
-from flows.simulation.bus.engine_host import open_engine
-from flows.simulation.engine_memory import Placed
-from flows.simulation.matrices import RunResult
+from flows.simulation.bus.job_host import open_engine
+from flows.simulation.placed_products import Placed
+from flows.simulation.run import JobRun
 from flows.simulation.verilator.verilator import FEW_CYCLES
 from hwgen.cli import main
 from hwgen.core.golden.post import apply
@@ -90,9 +91,10 @@ def multiply(a: Integers, w: Integers) -> Integers:
     return a.astype(np.int64) @ w.astype(np.int64)
 
 
-def golden_run(config: Any, a: Integers, w: Integers, **_: object) -> RunResult:
+def golden_run(design: Design, a: Integers, w: Integers, **_: object) -> JobRun:
     """Stand in for the simulation."""
-    return RunResult(golden(config, a, w), cycles(config, *a.shape, w.shape[1]))
+    config = design.config
+    return JobRun({"result": golden(config, a, w)}, cycles(config, *a.shape, w.shape[1]))
 
 
 # -- data and training ---------------------------------------------------------------------------
@@ -261,7 +263,7 @@ def test_rtl_equals_the_golden_model(data: Digits, network: Network, dataflow: s
         network, data.train_pixels, config.activation, config.weight, config.result
     )
     pixels = data.test_pixels[:30]
-    answers, layers = demo.classify(config, quantised, pixels, quiet=True)
+    answers, layers = demo.classify(design_of(config), quantised, pixels, quiet=True)
     np.testing.assert_array_equal(answers, quantised.classify(pixels, multiply))
     assert [(layer.m, layer.k, layer.n) for layer in layers] == [(30, 64, 32), (30, 32, 10)]
     assert all(layer.cycles == layer.model_cycles for layer in layers)
@@ -278,7 +280,7 @@ def test_ternary_rtl_equals_the_golden_model(
         ternary, data.train_pixels, config.activation, config.weight, config.result
     )
     pixels = data.test_pixels[:20]
-    answers, layers = demo.classify(config, quantised, pixels, quiet=True)
+    answers, layers = demo.classify(design_of(config), quantised, pixels, quiet=True)
     np.testing.assert_array_equal(answers, quantised.classify(pixels, multiply))
     assert [(layer.m, layer.k, layer.n) for layer in layers] == [(20, 64, 64), (20, 64, 10)]
     assert all(layer.cycles == layer.model_cycles for layer in layers)
@@ -345,7 +347,7 @@ def test_a_wrong_byte_of_an_engine_is_found(data: Digits, network: Network) -> N
         network, data.train_pixels, config.activation, config.weight, config.result
     )
     host: Any = GoldenHost(config, error=1)
-    with pytest.raises(CheckFailed, match=r"layer 1: 1 of 96 .* first C\[1,2\]: expected"):
+    with pytest.raises(CheckFailed, match=r"layer 1: 1 of 96 .* first result\[1,2\]: expected"):
         demo_engine.classify(host, quantised, data.test_pixels[:3])
     host = GoldenHost(config, state="read_error")
     with pytest.raises(CheckFailed, match="layer 1 ended with read_error"):
@@ -375,22 +377,22 @@ def test_an_engine_that_lacks_something_is_refused(old: str, new: str, text: str
 
 
 def test_a_wrong_result_is_found() -> None:
-    def wrong(*arguments: Any, **options: Any) -> RunResult:
+    def wrong(*arguments: Any, **options: Any) -> JobRun:
         result = golden_run(*arguments, **options)
-        result.c[1, 2] += 5
+        result.result[1, 2] += 5
         return result
 
-    with pytest.raises(CheckFailed, match=r"1 of 9 .* first C\[1,2\]: expected 4, got 9"):
-        demo.run_layer(small(), np.ones((3, 4), int), np.ones((4, 3), int), run=wrong)
+    with pytest.raises(CheckFailed, match=r"1 of 9 .* first result\[1,2\]: expected 4, got 9"):
+        demo.run_layer(Design(small()), np.ones((3, 4), int), np.ones((4, 3), int), run=wrong)
 
 
 def test_a_wrong_number_of_cycles_is_found() -> None:
-    def slow(*arguments: Any, **options: Any) -> RunResult:
+    def slow(*arguments: Any, **options: Any) -> JobRun:
         result = golden_run(*arguments, **options)
         return replace(result, cycles=result.cycles + 1)
 
     with pytest.raises(CheckFailed, match="the cycle model says"):
-        demo.run_layer(small(), np.ones((3, 4), int), np.ones((4, 3), int), run=slow)
+        demo.run_layer(Design(small()), np.ones((3, 4), int), np.ones((4, 3), int), run=slow)
 
 
 @pytest.mark.parametrize(
@@ -410,7 +412,7 @@ def test_bits_of_an_integer_weight() -> None:
 
 @pytest.fixture
 def no_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "run_matrices", golden_run)
+    monkeypatch.setattr(demo, "run_product", golden_run)
     monkeypatch.setattr(demo, "compile_design", lambda config: None)
 
 
@@ -488,12 +490,12 @@ def test_the_command_runs_engines(
 def test_a_mismatch_ends_with_status_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def wrong(*arguments: Any, **options: Any) -> RunResult:
+    def wrong(*arguments: Any, **options: Any) -> JobRun:
         result = golden_run(*arguments, **options)
-        result.c[0, 0] += 1
+        result.result[0, 0] += 1
         return result
 
-    monkeypatch.setattr(demo, "run_matrices", wrong)
+    monkeypatch.setattr(demo, "run_product", wrong)
     config = tmp_path / "small.yaml"
     config.write_text(SMALL % "weight_stationary")
     arguments = ["--config", str(config), "--output", str(tmp_path / "out")]

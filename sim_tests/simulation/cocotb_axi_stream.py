@@ -18,7 +18,8 @@ from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStream
 from flows.simulation.bench_jobs import make_job
 from flows.simulation.bus.stream_bench import start_clock
 from flows.simulation.bus.wires import bytes_of
-from flows.simulation.regression import operands
+from flows.simulation.operands import draw_matrices
+from hwgen.core.operation import gemm_operands
 from hwgen.core.registry import family
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
@@ -45,8 +46,8 @@ async def jobs(dut: Any, index: int) -> None:
     for _ in range(3):
         await RisingEdge(dut.aclk)
     dut.aresetn.value = 1
-    result = [
-        make_job(FAMILY, CONFIG, *operands(CONFIG, tuple(size), "random", rng))
+    found = [
+        make_job(FAMILY(CONFIG), gemm_operands(*draw_matrices(CONFIG, tuple(size), "random", rng)))
         for size in PLAN["sizes"]
     ]
     for job in result:
@@ -60,9 +61,8 @@ async def jobs(dut: Any, index: int) -> None:
     out = CONFIG.ports[-1]
     for job in result:
         image: list[int] = []
-        for _ in range(sum(job.schedule.output_last())):
+        for _ in range(sum(job.plan.output_last())):
             image += (await with_timeout(ends["out"].recv(), 100, "us")).tdata
         texts = [f"{beat:0{8 * out.beat_bytes}b}" for beat in image]
-        assert len(texts) == job.schedule.output_beats
-        got = job.schedule.unpack_outputs(bytes_of(texts, out.beat_bytes))
-        assert (got == job.expected).all()
+        assert len(texts) == job.plan.output_beats
+        assert job.mismatch(bytes_of(texts, out.beat_bytes)) is None

@@ -15,6 +15,7 @@ from cocotb.triggers import ClockCycles
 
 from flows.simulation.bench_jobs import make_job
 from flows.simulation.bus.stream_bench import Bench, start_clock
+from hwgen.core.operation import gemm_operands
 from hwgen.core.registry import family
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
@@ -26,10 +27,11 @@ CONFIG: Any = FAMILY.params_class.model_validate(PLAN["config"])
 async def waveform(dut: Any) -> None:
     """Run the jobs back to back; the output is not ready in the cycles of the plan."""
     jobs = [
-        make_job(FAMILY, CONFIG, np.array(job["a"]), np.array(job["w"])) for job in PLAN["jobs"]
+        make_job(FAMILY(CONFIG), gemm_operands(np.array(job["a"]), np.array(job["w"])))
+        for job in PLAN["jobs"]
     ]
     start_clock(dut)
-    bench = Bench(dut, FAMILY, CONFIG, {}, seed=0, noise=False)
+    bench = Bench(dut, CONFIG, {}, seed=0, noise=False)
     pauses = set(PLAN["pauses"])
     bench.pauses["out"] = (cycle in pauses for cycle in itertools.count())
     await bench.reset()

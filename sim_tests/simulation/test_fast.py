@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from flows.simulation import stream_program as fast
-from flows.simulation.matrices import run_matrices
-from flows.simulation.regression import operands
+from flows.simulation.operands import draw_matrices
+from flows.simulation.run import run_product
 from hwgen.cli import main
 from hwgen.core.load import load_config, parse_config
 from hwgen.errors import CheckFailed
@@ -52,13 +52,13 @@ FLOATS = (
 
 def assert_equal(config: Any, size: tuple[int, int, int], engines: tuple[Any, ...]) -> None:
     """Every engine gives the golden result in the cycles of the model."""
-    a, w = operands(config, size, "random", np.random.default_rng(1))
+    a, w = draw_matrices(config, size, "random", np.random.default_rng(1))
     expected = golden(config, a, w)
     cycles = cycles_of_operands(config, [(a, w)])
     for engine in engines:
-        result = run_matrices(design_of(config), a, w, engine=engine)
-        assert result.c.dtype == expected.dtype
-        assert not len(differences(result.c, expected)), engine
+        result = run_product(design_of(config), a, w, engine=engine)
+        assert result.result.dtype == expected.dtype
+        assert not len(differences(result.result, expected)), engine
         assert result.cycles == cycles, engine
 
 
@@ -97,7 +97,7 @@ def test_missing_results_end_the_run(engine: Any) -> None:
     design = design_of(config)
     broken = design.verilog.replace(".act__valid(s_axis_act_tvalid)", ".act__valid(1'h0)")
     with pytest.raises(CheckFailed, match=r"^(AssertionError: )?3 result beats are missing"):
-        run_matrices(
+        run_product(
             design.with_verilog(broken), np.ones((3, 5), int), np.ones((5, 4), int), engine=engine
         )
 
@@ -107,21 +107,21 @@ def test_a_design_that_does_not_compile() -> None:
     design = design_of(config)
     text = design.verilog.replace("endmodule", "endmodul", 1)
     with pytest.raises(CheckFailed, match=r"(?s)^verilator failed \(.*syntax error"):
-        run_matrices(design.with_verilog(text), np.ones((3, 5), int), np.ones((5, 4), int))
+        run_product(design.with_verilog(text), np.ones((3, 5), int), np.ones((5, 4), int))
 
 
 def test_time_limit() -> None:
     config: Any = parse_config(OUTPUT)
     a, w = np.ones((120, 64), int), np.ones((64, 120), int)
     with pytest.raises(CheckFailed, match="the simulation did not end within 0 s"):
-        run_matrices(design_of(config), a, w, timeout=0.01)
+        run_product(design_of(config), a, w, timeout=0.01)
 
 
 def test_progress() -> None:
     config: Any = parse_config(OUTPUT)
     seen: list[tuple[int, int]] = []
-    a, w = operands(config, (900, 64, 900), "random", np.random.default_rng(1))
-    run_matrices(design_of(config), a, w, on_progress=lambda *update: seen.append(update))
+    a, w = draw_matrices(config, (900, 64, 900), "random", np.random.default_rng(1))
+    run_product(design_of(config), a, w, on_progress=lambda *update: seen.append(update))
     assert seen
     assert all(0 < cycles <= total for cycles, total in seen)
     assert seen == sorted(seen)
@@ -137,7 +137,7 @@ def test_an_error_of_the_schedule_is_not_lost(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(schedule, "stream", fail)
     with pytest.raises(RuntimeError, match="no more beats"):
-        run_matrices(design_of(config), np.ones((9, 5), int), np.ones((5, 9), int))
+        run_product(design_of(config), np.ones((9, 5), int), np.ones((5, 9), int))
 
 
 def test_repeated_blocks_are_not_held_in_memory() -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from flows.build.verilog import to_verilog
 from flows.simulation.engine_program import BusError, Model, compile_model
-from flows.simulation.matrices import run_matrices
-from flows.simulation.regression import operands
+from flows.simulation.operands import draw_matrices
+from flows.simulation.run import run_product
 from flows.tools.toolchain import require
 from hwgen.core.load import parse_config
 from hwgen.errors import CheckFailed, InputError
@@ -238,19 +238,19 @@ def test_matrices_through_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Products of any size; and a job that ends with an error, or does not end."""
     config: Any = parse_config(ENGINE)
     for size in ((1, 1, 1), (37, 21, 19), (64, 64, 64)):
-        a, w = operands(config, size, "random", np.random.default_rng(0))
-        result = run_matrices(design_of(config), a, w)
-        assert (result.c == a.astype(int) @ w.astype(int)).all()
+        a, w = draw_matrices(config, size, "random", np.random.default_rng(0))
+        result = run_product(design_of(config), a, w)
+        assert (result.result == a.astype(int) @ w.astype(int)).all()
         model = cycles(config, *size)
         assert abs(result.cycles - model) <= 4 * max(size)  # rows that are not aligned take longer
     with pytest.raises(InputError, match="'eng' works on memory; use --engine fast"):
-        run_matrices(design_of(config), a, w, engine="cocotb")
+        run_product(design_of(config), a, w, engine="cocotb")
     with monkeypatch.context() as patch:
         patch.setattr(Model, "map", lambda model, at, _: model.fault(at, 8, "SLVERR"))
         with pytest.raises(CheckFailed, match=r"^the job ended with read_error$"):
-            run_matrices(design_of(config), a, w)
+            run_product(design_of(config), a, w)
     monkeypatch.setattr(Model, "wait", lambda *_: False)
     with pytest.raises(
         CheckFailed, match=r"^the engine hangs: nothing was read or written for \d+ cycles$"
     ):
-        run_matrices(design_of(config), a, w)
+        run_product(design_of(config), a, w)

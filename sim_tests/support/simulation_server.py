@@ -20,9 +20,9 @@ from hwgen.core.registry import families
 MODULES = (
     "cocotb._init", "cocotb.clock", "cocotb.logging", "cocotb.regression", "cocotb.triggers",
     "cocotbext.axi", "flows.simulation.bus.axi_lite", "flows.simulation.bus.axi_memory",
-    "flows.simulation.bus.axi_monitor", "flows.simulation.engine_memory",
-    "flows.simulation.engine_regression", "flows.simulation.post_cases",
-    "flows.simulation.regression", "flows.simulation.bus.stream_bench", "hwgen.core.register_map",
+    "flows.simulation.bus.axi_monitor", "flows.simulation.placed_products",
+    "flows.simulation.cases", "flows.simulation.placement", "flows.simulation.post_cases",
+    "flows.simulation.bus.stream_bench", "hwgen.core.register_map",
     "numpy.random", "pydantic",
 )  # fmt: skip
 """Of benches those that read the plan of a simulation when they are imported are missing."""

@@ -4,12 +4,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from flows.simulation.bench_jobs import draw_job, first_error
 from flows.simulation.bus.memory_bench import MemoryBench
+from flows.simulation.cases import Case
+from flows.simulation.placement import MemoryJob, PlacedJob, place_job, source_core
+from hwgen.core.core import Core
+from hwgen.core.registry import core_of
 
 FILL = 0xA5
 """What memory holds where nothing was put; it must still be there after a run."""
@@ -24,25 +29,6 @@ def _beats(regions: list[tuple[int, int]], beat: int) -> set[int]:
     }
 
 
-class BenchJob(Protocol):
-    """A job with its operands."""
-
-    def images(self) -> Iterator[tuple[int, bytes]]:
-        """Yield what is to be put into memory: address and bytes."""
-
-    def writes(self) -> list[tuple[int, int]]:
-        """Return what is written to the job window."""
-
-    def spoiled(self, rng: np.random.Generator) -> list[tuple[int, int]]:
-        """Return the same of a job whose numbers do not agree, if the engine notices that."""
-
-    def read(self) -> list[tuple[int, int]]:
-        """Return the regions that it reads: address and bytes."""
-
-    def written(self) -> list[tuple[int, int]]:
-        """Return the regions that it writes: address and bytes."""
-
-
 class JobBench(MemoryBench):
     """The engine, its memory, and a host that submits jobs.
 
@@ -51,27 +37,21 @@ class JobBench(MemoryBench):
     dut : cocotb handle
     config : FamilyConfig
         Of a family that takes jobs.
-    case : object
-        With ``name``, ``latency``, ``idle``, ``event`` and ``at``; see
-        `flows.simulation.engine_regression.EngineCase`.
-    jobs : sequence of BenchJob
-    check : callable
-        Gets what reads memory; raises AssertionError unless results are as expected.
-    end : int
-        First address behind everything.
+    case : Case
+    placed : sequence of PlacedJob
     work : int
         Cycles that jobs take at most, but for the memory.
     rng : numpy Generator
     """
 
     def __init__(
-        self, dut: Any, config: Any, case: Any, jobs: Sequence[BenchJob],
-        check: Callable[[Callable[[int, int], Any]], None],
-        *, end: int, work: int, rng: np.random.Generator,
+        self, dut: Any, config: Any, case: Case, placed: Sequence[PlacedJob],
+        *, work: int, rng: np.random.Generator,
     ) -> None:  # fmt: skip
-        self.config, self.case, self.jobs, self.check = config, case, jobs, check
+        self.config, self.case, self.placed = config, case, placed
+        self.jobs = [job for each in placed for job in each.jobs]
         self.states = config.job_interface.states
-        self.image = bytearray([FILL]) * (end + 4096)
+        self.image = bytearray([FILL]) * (placed[-1].end + 4096)
         self._fill()
         super().__init__(
             dut, config, self.image, rng, outstanding=config.memory.outstanding,
@@ -79,7 +59,7 @@ class JobBench(MemoryBench):
         )  # fmt: skip
         beats = len(self.image) // config.memory_bytes
         slow = 60 + case.latency if case.idle or case.latency > 1 else 12
-        self.limit = 4000 + slow * (200 * len(jobs) + 16 * beats + work)
+        self.limit = 4000 + slow * (200 * len(self.jobs) + 16 * beats + work)
 
     def _fill(self) -> None:
         self.image[:] = bytes([FILL]) * len(self.image)
@@ -90,7 +70,7 @@ class JobBench(MemoryBench):
     # -- the host --------------------------------------------------------------------------
 
     async def submit(
-        self, job: BenchJob, limit: int, *, refused: bool = False, spoiled: bool = False
+        self, job: MemoryJob, limit: int, *, refused: bool = False, spoiled: bool = False
     ) -> None:
         """Put a job into the queue as soon as there is room; it may be `refused`."""
         for offset, value in job.spoiled(self.rng) if spoiled else job.writes():
@@ -191,7 +171,13 @@ class JobBench(MemoryBench):
 
     def _compare(self) -> None:
         """Compare results, and what lies around them."""
-        self.check(lambda at, size: self.image[at : at + size])
+        for index, each in enumerate(self.placed):
+            results = each.results(lambda at, size: self.image[at : at + size])
+            if error := first_error(results, each.bench.expected):
+                raise AssertionError(
+                    f"mismatch in job {index} ({each.bench.title}): first wrong {error.text};"
+                    f" {error.count}"
+                )
         touched = bytearray(self.image)
         for job in self.jobs:
             for start, size in job.written():
@@ -200,3 +186,21 @@ class JobBench(MemoryBench):
                 touched[start : start + len(content)] = bytes([FILL]) * len(content)
         stray = np.flatnonzero(np.frombuffer(touched, np.uint8) != FILL)
         assert not len(stray), f"something was written to {int(stray[0]):#x}, which is nothing's"
+
+
+async def run_case(dut: Any, core: Core[Any], case: Case, rng: np.random.Generator) -> None:
+    """Run a case from memory to memory."""
+    placed: list[PlacedJob] = []
+    work = 0
+    for spec in case.jobs:
+        # An engine of several formats has a configuration for the jobs of each.
+        engine = core if spec.format is None else core_of(core.params.formats[spec.format])
+        bench = draw_job(source_core(engine), spec, rng)
+        placed.append(
+            place_job(
+                engine, bench, rng=rng if case.odd else None,
+                base=placed[-1].end if placed else 0, least_traffic=spec.least_traffic,
+            )
+        )  # fmt: skip
+        work += engine.cycles([bench.job]).number
+    await JobBench(dut, core.params, case, placed, work=work, rng=rng).run()

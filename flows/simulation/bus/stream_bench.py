@@ -2,7 +2,7 @@
 """cocotb testbench of any stream core: drivers, checks of the handshake and the scoreboard.
 
 It runs inside the simulator.  What to do comes from a plan file (see
-`flows.simulation.regression`), the design is known only through its configuration: ports,
+`flows.simulation.cases`), the design is known only through its configuration: ports,
 schedule, golden model and cycle model.
 """
 
@@ -18,8 +18,10 @@ from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from cocotb.utils import get_sim_time
 
-from flows.simulation.bench_jobs import BenchJob
+from flows.simulation.bench_jobs import BenchJob, draw_job
 from flows.simulation.bus.wires import bits_of, bits_reader, bits_writer, bytes_of, reader, writer
+from flows.simulation.cases import Case
+from hwgen.core.core import Core
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.port import StreamPort
 
@@ -310,11 +312,18 @@ def start_clock(dut: Any) -> None:
     Clock(dut.aclk, PERIOD_NS, unit="ns").start()
 
 
+async def run_case(dut: Any, core: Core[Any], case: Case, rng: np.random.Generator) -> None:
+    """Run a case at the streams of a core."""
+    jobs = [draw_job(core, spec, rng) for spec in case.jobs]
+    full_rate = core.cycles([each.job for each in jobs], [each.operands for each in jobs]).number
+    await run_jobs(dut, core.params, case, jobs, full_rate, int(rng.integers(1 << 31)))
+
+
 async def run_jobs(
     dut: Any,
     config: FamilyConfig,
-    case: Any,
-    jobs: Sequence[Any],
+    case: Case,
+    jobs: Sequence[BenchJob],
     full_rate: int,
     seed: int,
 ) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cocotb side of ``hwgen run``: a user's matrices through the RTL at full rate.
+"""The cocotb side of ``hwgen run``: a job through the RTL of a stream core at full rate.
 
 One coroutine serves all ports with as little Python a cycle as possible.
 """
@@ -19,8 +19,8 @@ import numpy as np
 from cocotb.triggers import RisingEdge
 
 from flows.simulation.bus.stream_bench import start_clock
-from hwgen.core.operation import StreamPlan, gemm_operands
-from hwgen.core.post import Columns, PostSettings
+from hwgen.core.operation import RECORDS, StreamPlan
+from hwgen.core.post import PostSettings
 from hwgen.core.registry import family
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
@@ -72,15 +72,6 @@ def _beats(chunks: Iterator[tuple[np.ndarray, bool]]) -> Iterator[tuple[int, int
             yield value, int(last and start == end)
 
 
-def _post() -> tuple[PostSettings | None, Columns | None]:
-    """Return settings and records of the job."""
-    if "settings" not in PLAN:
-        return None, None
-    settings = PLAN["settings"] and PostSettings(**PLAN["settings"])
-    columns = Columns.decode(np.load(PLAN["columns"])) if "columns" in PLAN else None
-    return settings, columns
-
-
 def _tell(kind: str, cycles: int, expected: int) -> None:
     """Write a line for the process that started the simulation."""
     sys.stdout.write(f"{kind} {cycles} {expected}\n")
@@ -89,14 +80,14 @@ def _tell(kind: str, cycles: int, expected: int) -> None:
 
 @cocotb.test()
 async def run(dut: Any) -> None:
-    """Stream A and W through the core and write the result beats to a file."""
-    a, w = (np.load(PLAN[name], mmap_mode="r") for name in ("activations", "weights"))
+    """Stream the operands through the core and write the result beats to a file."""
+    operands = {name: np.load(file, mmap_mode="r") for name, file in PLAN["operands"].items()}
+    tensors = {name: array for name, array in operands.items() if name != RECORDS}
+    post = PLAN["post"] and PostSettings(**PLAN["post"])
     core = FAMILY(CONFIG)
-    settings, columns = _post()
-    job = core.gemm(a.shape[0], a.shape[1], w.shape[1], settings)
+    job = core.job(tensors, PLAN["scalars"], operation=PLAN["operation"], post=post)
     plan = core.schedule(job)
     assert isinstance(plan, StreamPlan)
-    operands = gemm_operands(a, w, columns)
     expected = core.cycles([job], [operands]).number
     start_clock(dut)
     out = next(port for port in CONFIG.ports if port.direction == "out")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from flows.build.design import Design
-from flows.simulation.bus.engine_host import EngineHost
+from flows.simulation.bus.job_host import JobHost
 from flows.simulation.engine_program import Model, compile_model
 from flows.simulation.models.model_run import Record
 from hwgen.errors import CheckFailed
@@ -45,7 +45,7 @@ class RtlJobs(GoldenJobs):
         self._model = Model(library, **{**settings, **timing})
         self._model.map(compiled.base, compiled.bytes)
         self._model.store(compiled.base, bytes(self.memory.data))
-        self._host = EngineHost(config, self._model)
+        self._host = JobHost(config, self._model)
 
     def close(self) -> None:
         """End the simulation."""

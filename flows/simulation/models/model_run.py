@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flows.build.design import Design
-from flows.simulation.matrices import check_results, run_matrices
-from flows.simulation.operations import compare, run_operation
+from flows.simulation.run import check_results, run_job, run_product
+from hwgen.core.registry import core_of
 from hwgen.errors import CheckFailed, InputError
 from hwgen.models.graph.units import Unit, Units
 from hwgen.models.run.golden_engine import GoldenEngine
@@ -169,8 +169,9 @@ class RtlUnit(Unit):
         expected = super().__call__(operands, **scalars)
 
         def simulate() -> int:
-            result = run_operation(self.design, self.operation, operands, scalars)
-            compare(result.results, expected)
+            job = core_of(self.config).job(operands, scalars, operation=self.operation.name)
+            result = run_job(self.design, job, operands)
+            check_results(self.operation.name, result.results, expected)
             return result.cycles
 
         self.record.check(self.config, operands.values(), simulate)
@@ -225,8 +226,8 @@ class RtlEngine(GoldenEngine):
         core = self.cores[name]
 
         def simulate() -> int:
-            result = run_matrices(self.designs[core], x, self.matrix(name))
-            check_results(name, result.c, total)
+            result = run_product(self.designs[core], x, self.matrix(name))
+            check_results(name, result.results, {"result": total})
             return result.cycles
 
         self.record.check(core, [x], simulate)
@@ -260,8 +261,8 @@ class RtlTensorEngine(TensorEngine):
         core = self.cores[node.name]
 
         def simulate() -> int:
-            result = run_matrices(self.designs[core], x, w)
-            check_results(node.name, result.c, total)
+            result = run_product(self.designs[core], x, w)
+            check_results(node.name, result.results, {"result": total})
             return result.cycles
 
         self.record.check(core, [x, w], simulate)

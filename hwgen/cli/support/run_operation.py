@@ -50,7 +50,7 @@ def run(
     import numpy as np
 
     from flows.build.design import Design
-    from flows.simulation.operations import compare, run_operation
+    from flows.simulation.run import check_results, run_job
     from hwgen.core.operation import sizes_text
     from hwgen.core.registry import core_of
 
@@ -59,23 +59,21 @@ def run(
     for file in files:
         check_file(file, force=force)
     arrays = _arrays(operation, operands)
-    given = operation.check_scalars(_numbers(scalars))
-    operation.check_operands(arrays)
+    accelerator = core_of(core)
+    job = accelerator.job(arrays, _numbers(scalars), operation=operation.name)
     start = time.monotonic()
     with cycle_progress(quiet=as_json) as update:
-        found = run_operation(Design(core), operation, arrays, given, on_progress=update)
+        found = run_job(Design(core), job, arrays, on_progress=update)
     seconds = time.monotonic() - start
+    model = found.model
+    assert model is not None
     if check:
-        accelerator = core_of(core)
-        golden = accelerator.golden(
-            accelerator.job(arrays, given, operation=operation.name), arrays
-        )
-        compare(found.results, golden)
+        check_results(f"{output} is not written", found.results, accelerator.golden(job, arrays))
     for file, tensor in zip(files, operation.results, strict=True):
         buffer = io.BytesIO()
         np.save(buffer, found.results[tensor.name].astype(tensor.format.file_dtype))
         write_file(file, buffer.getvalue(), force=force)
-    work = operation.work(found.sizes)
+    work = operation.work(job.sizes)
     share = work / (core.operations_per_cycle * found.cycles)
     if as_json:
         emit_json(
@@ -85,9 +83,9 @@ def run(
                     for file, tensor in zip(files, operation.results, strict=True)
                 },
                 "operation": operation.name,
-                "sizes": dict(found.sizes),
+                "sizes": dict(job.sizes),
                 "cycles": found.cycles,
-                "cycle_model": {"cycles": found.expected.number, **found.expected.document()},
+                "cycle_model": {"cycles": model.number, **model.document()},
                 "utilisation": share,
                 "checked": check,
                 "wall_seconds": round(seconds, 3),
@@ -97,12 +95,11 @@ def run(
     out = console()
     checked = ", equal to the golden model" if check else ""
     out.print(
-        f"{', '.join(map(str, files))}: {operation.name} of {sizes_text(found.sizes)} on"
+        f"{', '.join(map(str, files))}: {operation.name} of {sizes_text(job.sizes)} on"
         f" {core.name}{checked}"
     )
     out.print(
-        f"  {found.cycles} cycles, {_agrees(found.expected)},"
-        f" {work / found.cycles:.3g} operations a cycle",
+        f"  {found.cycles} cycles, {_agrees(model)}, {work / found.cycles:.3g} operations a cycle",
         soft_wrap=True,
     )
 

@@ -318,7 +318,7 @@ def draw_operands(
     kind: str,
     rng: np.random.Generator,
 ) -> dict[str, NDArray[Any]]:
-    """Return operands for a regression; see `flows.simulation.operation_cases`.
+    """Return operands for a regression; see `flows.simulation.operands`.
 
     Scales of queries mostly leave scaled scores within their range and differ in all rows; some
     are anything, so that scores saturate, or are all the same.

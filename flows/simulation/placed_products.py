@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hwgen.core.post import PostSettings
+from hwgen.core.post import PostSettings, output_format
 from hwgen.core.post.records import Columns
 from hwgen.core.registry import core_of
 from hwgen.core.schedule.stream import RAW_RESULTS
@@ -20,22 +20,6 @@ from hwgen.families.gemm_stream.schedule import Job, plan_of
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream.params import GemmStreamConfig
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Where the regions of a job go.
-
-    Parameters
-    ----------
-    align : int
-        Bytes that addresses and strides are multiples of.
-    gap : int
-        Bytes between regions, at least.
-    """
-
-    align: int = 64
-    gap: int = 64
 
 
 @dataclass(frozen=True)
@@ -49,14 +33,15 @@ class Placed:
         None if an earlier job writes A.
     w : ndarray
     columns : Columns or None
-    expected : ndarray, shape (m, n)
+    expected : ndarray, shape (m, n), or None
+        Results by the golden model; None if they are not needed.
     """
 
     job: Job
     a: np.ndarray | None
     w: np.ndarray
     columns: Columns | None
-    expected: np.ndarray
+    expected: np.ndarray | None
 
     def images(self) -> Iterator[tuple[int, bytes]]:
         """Yield what is to be put into memory: address and bytes."""
@@ -77,8 +62,8 @@ class Placed:
 
     def perform(self, memory: Any) -> None:
         """Do what the job does: write its results."""
-        dtype = self.expected.dtype.newbyteorder("<")
-        raw = np.ascontiguousarray(self.expected.astype(dtype))
+        assert self.expected is not None
+        raw = np.ascontiguousarray(self.expected.astype(self._dtype.newbyteorder("<")))
         for row, (address, size) in zip(raw, self.written(), strict=True):
             memory.write(address, row.tobytes()[:size])
 
@@ -102,8 +87,75 @@ class Placed:
         """Return C from memory; `read` takes an address and a length."""
         rows, size, stride, address = self.job.regions["C"]
         raw = b"".join(bytes(read(address + row * stride, size)) for row in range(rows))
-        dtype = self.expected.dtype.newbyteorder("<")
-        return np.frombuffer(raw, dtype).reshape(rows, -1).astype(self.expected.dtype)
+        array = np.frombuffer(raw, self._dtype.newbyteorder("<"))
+        return array.reshape(rows, -1).astype(self._dtype)
+
+    @property
+    def _dtype(self) -> np.dtype[Any]:
+        """The type of results."""
+        result = self.job.plan.config.result
+        return np.dtype(output_format(self.job.settings.output, result).dtype)
+
+
+def place_product(
+    config: GemmStreamConfig,
+    a: np.ndarray,
+    w: np.ndarray,
+    settings: PostSettings | None = None,
+    columns: Columns | None = None,
+    *,
+    expected: np.ndarray | None = None,
+    rng: np.random.Generator | None = None,
+    base: int = 0,
+    align: int = 64,
+    least_traffic: bool = False,
+) -> tuple[Placed, int]:
+    """Put a product into memory.
+
+    Parameters
+    ----------
+    config : GemmStreamConfig
+    a : ndarray, shape (m, k)
+    w : ndarray, shape (k, n)
+    settings : PostSettings, optional
+        Default raw results.
+    columns : Columns, optional
+        If the settings ask for them.
+    expected : ndarray, optional
+        Results by the golden model, if they are needed.
+    rng : numpy Generator, optional
+        Draws odd addresses and strides; without it they are aligned.
+    base : int
+        First address.
+    align : int
+        Without `rng`: what regions begin at multiples of.
+    least_traffic : bool
+        See `Plan`.
+
+    Returns
+    -------
+    Placed, int
+        And the first address behind it.
+    """
+    settings = settings or RAW_RESULTS
+    plan = plan_of(config, *a.shape, w.shape[1], settings, least_traffic=least_traffic)
+    plan.check_operands(a, w)
+    sizes = {
+        "a": (plan.m, plan.activation_row_bytes),
+        "w": (plan.weight_image_rows, plan.weight_row_bytes),
+        "c": (plan.m, plan.n * plan.result_bytes),
+        "p": (1, plan.n * plan.record_bytes),
+    }
+    at, where = base, {}
+    for name, (rows, size) in sizes.items():
+        slack, pad = (int(x) for x in rng.integers(0, 70, 2)) if rng is not None else (0, 0)
+        at = -(-at // align) * align + slack
+        where[f"{name}_address"] = at
+        if name != "p":
+            where[f"{name}_stride"] = size + pad
+        at += rows * (size + pad) + 1
+    job = Job(plan, settings=settings, **where)  # type: ignore[arg-type]
+    return Placed(job, a, w, columns, expected), at
 
 
 def place(
@@ -116,21 +168,7 @@ def place(
     base: int = 0,
     least_traffic: bool = False,
 ) -> tuple[list[Placed], int]:
-    """Put products one after the other into memory.
-
-    Parameters
-    ----------
-    config : GemmStreamConfig
-    products : sequence of (a, w)
-    settings : PostSettings
-    columns : Columns, optional
-        If the settings ask for them; every product has as many columns of C.
-    rng : numpy Generator, optional
-        Draws odd addresses and strides; without it they are aligned.
-    base : int
-        First address.
-    least_traffic : bool
-        See `Plan`.
+    """Put products (a, w) one after the other into memory; see `place_product`.
 
     Returns
     -------
@@ -139,24 +177,10 @@ def place(
     """
     placed, at = [], base
     for a, w in products:
-        plan = plan_of(
-            config, a.shape[0], a.shape[1], w.shape[1], settings, least_traffic=least_traffic
-        )
-        sizes = {
-            "a": (plan.m, plan.activation_row_bytes),
-            "w": (plan.weight_image_rows, plan.weight_row_bytes),
-            "c": (plan.m, plan.n * plan.result_bytes),
-            "p": (1, plan.n * plan.record_bytes),
-        }
-        where: dict[str, int] = {}
-        for name, (rows, size) in sizes.items():
-            slack, pad = (int(x) for x in rng.integers(0, 70, 2)) if rng is not None else (0, 0)
-            at = -(-at // 64) * 64 + slack
-            where[f"{name}_address"] = at
-            if name != "p":
-                where[f"{name}_stride"] = size + pad
-            at += rows * (size + pad) + 1
-        job = Job(plan, settings=settings, **where)  # type: ignore[arg-type]
-        expected = core_of(config).multiply(a, w, settings, columns)
-        placed.append(Placed(job, a, w, columns, expected))
+        product, at = place_product(
+            config, a, w, settings, columns,
+            expected=core_of(config).multiply(a, w, settings, columns),
+            rng=rng, base=at, least_traffic=least_traffic,
+        )  # fmt: skip
+        placed.append(product)
     return placed, at

@@ -1,28 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cocotb side of the regression of command lists: one test for each case of the plan."""
+"""An engine that executes command lists, its memory, and a host, for cocotb."""
 
 from __future__ import annotations
 
-import json
-import os
-import zlib
-from pathlib import Path
 from typing import Any
 
-import cocotb
 import numpy as np
 
 from flows.simulation.bus.memory_bench import MemoryBench
+from flows.simulation.cases import Case
 from flows.simulation.command_lists import LIST, SIZE, UnsafeJob, World, draw, interpret
-from flows.simulation.list_regression import ListCase, list_cases
+from hwgen.core.core import Core
 from hwgen.core.lists.commands import BYTES, STATES, listing
 from hwgen.core.lists.golden import Outcome
-from hwgen.core.registry import family
 from hwgen.families.transformer.registers import start_writes
 
-PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
-CONFIG: Any = family(PLAN["config"]["family"]).params_class.model_validate(PLAN["config"])
-CASES = {case.name: case for case in list_cases(CONFIG, PLAN["seed"])}
 STEPS = 300
 """Descriptors that a list executes at most."""
 
@@ -40,23 +32,15 @@ class _Outside:
         return isinstance(address, int) and (address >= SIZE or address in self.broken)
 
 
-@cocotb.test()
-@cocotb.parametrize(index=range(len(PLAN["cases"])))
-async def regression(dut: Any, index: int) -> None:
-    """Run a case; compare how lists end, registers and memory with the golden interpreter."""
-    await ListBench(dut, CASES[PLAN["cases"][index]]).run()
-
-
 class ListBench(MemoryBench):
     """The engine, its memory, and a host that starts lists."""
 
-    def __init__(self, dut: Any, case: ListCase) -> None:
-        self.case = case
-        rng = np.random.default_rng([PLAN["seed"], zlib.crc32(case.name.encode())])
-        self.world = World.make(CONFIG, rng)
-        flying = sum(unit.memory.outstanding for unit in CONFIG.units.values()) + 2
+    def __init__(self, dut: Any, config: Any, case: Case, rng: np.random.Generator) -> None:
+        self.config, self.case = config, case
+        self.world = World.make(config, rng)
+        flying = sum(unit.memory.outstanding for unit in config.units.values()) + 2
         super().__init__(
-            dut, CONFIG, bytearray(self.world.image), rng, outstanding=flying,
+            dut, config, bytearray(self.world.image), rng, outstanding=flying,
             latency=case.latency, idle=dict(case.idle),
         )  # fmt: skip
         self.outside = _Outside()
@@ -70,7 +54,7 @@ class ListBench(MemoryBench):
         """Put a list and everything around it into memory, and start it."""
         self.image[:] = self.world.image
         self.image[LIST : LIST + len(data)] = data
-        for offset, word in start_writes(CONFIG, LIST, data, registers=registers, limit=STEPS):
+        for offset, word in start_writes(self.config, LIST, data, registers=registers, limit=STEPS):
             assert await self.host.write(offset, word) == 0, f"register {offset:#x} is refused"
 
     async def end(self) -> Outcome:
@@ -83,7 +67,8 @@ class ListBench(MemoryBench):
             raise AssertionError(f"the list does not end within {CYCLES} cycles")
         state = STATES[await self.read("STATUS") >> 8 & 15]
         index, unit, steps = [await self.read(name) for name in ("INDEX", "UNIT", "STEPS")]
-        registers = [0, *[await self.read_pair(f"R{i}") for i in range(1, CONFIG.lists.registers)]]
+        count = self.config.lists.registers
+        registers = [0, *[await self.read_pair(f"R{i}") for i in range(1, count)]]
         await self.write("INTERRUPT", 1)
         return Outcome(state, index, unit, steps, registers)
 
@@ -93,7 +78,7 @@ class ListBench(MemoryBench):
         done = 0
         while done < self.case.lists:
             data = draw(self.world, self.rng)
-            drawn = self.rng.integers(0, 1 << 32, CONFIG.lists.registers - 1)
+            drawn = self.rng.integers(0, 1 << 32, self.config.lists.registers - 1)
             registers = [0, *(int(x) for x in drawn)]
             try:
                 expected, image = interpret(self.world, data, registers, STEPS)
@@ -110,9 +95,9 @@ class ListBench(MemoryBench):
         """Run a list until something happens."""
         event = self.case.event
         if event == "read_error":
-            name = list(CONFIG.units)[int(self.rng.integers(len(CONFIG.units)))]
+            name = list(self.config.units)[int(self.rng.integers(len(self.config.units)))]
             placed = self.world.jobs[name][int(self.rng.integers(len(self.world.jobs[name])))]
-            width = CONFIG.memory.data_width // 8
+            width = self.config.memory.data_width // 8
             beat = placed.read()[0][0] // width * width
             self.outside.broken = range(beat, beat + 1)
         await self.begin(data, registers)
@@ -132,7 +117,7 @@ class ListBench(MemoryBench):
             assert found.index < len(data) // BYTES, "the index is outside the list"
 
     def _compare(self, data: bytes, found: Outcome, expected: Outcome, image: bytearray) -> None:
-        text = listing(data, list(CONFIG.units))
+        text = listing(data, list(self.config.units))
         assert found == expected, f"the list ends with {found}, expected {expected}:\n{text}"
         now = np.frombuffer(self.image, np.uint8)
         right = now == np.frombuffer(image, np.uint8)
@@ -140,3 +125,8 @@ class ListBench(MemoryBench):
             right |= (now == np.frombuffer(self.world.image, np.uint8)) & self.world.results
         wrong = np.flatnonzero(~right)
         assert not len(wrong), f"{len(wrong)} bytes are wrong, first {int(wrong[0]):#x}:\n{text}"
+
+
+async def run_case(dut: Any, core: Core[Any], case: Case, rng: np.random.Generator) -> None:
+    """Run random command lists; compare how they end, registers and memory."""
+    await ListBench(dut, core.params, case, rng).run()

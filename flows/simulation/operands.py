@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operands of simulated jobs, by patterns of values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hwgen.core.core import Core
+from hwgen.core.operation import Operation, Sizes, lengths_of
+from hwgen.core.params.base import FamilyConfig
+from hwgen.core.protocols import OperandSource
+
+PATTERNS = ("random", "lowest", "highest", "opposite", "alternating", "zero", "sparse", "special")
+"""Values of operands.
+
+``random`` over the full range; ``lowest``, ``highest``: all at that end of the range; ``opposite``:
+the first operand lowest, the second highest; ``alternating`` between the ends; ``zero``, of either
+sign if there are two; ``sparse``: mostly zero; ``special``: some of the format's special values, if
+it has any, among random ones.
+"""
+
+
+def draw_operands(
+    core: Core[Any],
+    operation: Operation,
+    sizes: Sizes,
+    pattern: str,
+    rng: np.random.Generator,
+) -> dict[str, np.ndarray]:
+    """Return operands by name, of the distribution of the core if it has one."""
+    if isinstance(core, OperandSource):
+        return core.draw_operands(operation, sizes, pattern, rng)
+    return {
+        tensor.name: draw_array(tensor.format, lengths_of(tensor, sizes), pattern, index, rng)
+        for index, tensor in enumerate(operation.operands)
+    }
+
+
+def draw_scalars(operation: Operation, rng: np.random.Generator) -> dict[str, float]:
+    """Return scalars by name, half of them the defaults."""
+    scalars = {}
+    for scalar in operation.scalars:
+        value = scalar.default
+        if rng.random() < 0.5:
+            low, high = max(scalar.low, -8.0), min(scalar.high, 8.0)
+            if low < high:
+                value = float(np.float32(rng.uniform(low, high)))
+            if scalar.whole:
+                value = float(rng.integers(int(scalar.low), int(scalar.high), endpoint=True))
+        scalars[scalar.name] = value
+    return scalars
+
+
+def draw_matrices(
+    config: FamilyConfig, size: tuple[int, int, int], pattern: str, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return A, shape (m, k), and W, shape (k, n), of a product."""
+    m, k, n = size
+    return (
+        draw_array(config.activation, (m, k), pattern, 0, rng),
+        draw_array(config.weight, (k, n), pattern, 1, rng),
+    )
+
+
+def draw_array(
+    fmt: Any, shape: tuple[int, ...], pattern: str, index: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Return numbers of a format for the operand at `index`.
+
+    Blocks run along the rows of the first operand and the columns of the second.
+    """
+    if fmt.is_block:
+        pattern = {"opposite": ("lowest", "highest")[index]}.get(pattern, pattern)
+        lines: np.ndarray = fmt.sample(rng, shape if index == 0 else shape[::-1], pattern)
+        return lines if index == 0 else lines.T
+    low, high = fmt.min, fmt.max
+    if pattern in ("random", "sparse", "special"):
+        values = fmt.random(rng, shape)
+        if pattern == "sparse":
+            values[rng.random(shape) < 0.8] = fmt.zero
+        elif pattern == "special" and fmt.specials:
+            drawn = rng.choice(np.array(fmt.specials), shape).astype(fmt.dtype)
+            values = np.where(rng.random(shape) < 0.1, drawn, values)
+    elif pattern == "alternating":
+        values = np.where(np.indices(shape).sum(axis=0) % 2, low, high)
+    elif pattern == "zero":
+        values = rng.choice([fmt.zero, -fmt.zero], shape)
+    else:
+        ends = {"lowest": low, "highest": high, "opposite": (low, high)[index % 2]}
+        values = np.full(shape, ends[pattern])
+    array: np.ndarray = values.astype(fmt.dtype)
+    return array
