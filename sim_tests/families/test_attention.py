@@ -412,7 +412,7 @@ def test_a_weight_of_one_times_the_largest_scale(bits: int) -> None:
         "value_scale": np.arange(SCALE.max - 3, SCALE.max + 1, dtype=np.uint16)[None],
     }
     operation = select_operation(config, "attention")
-    found = run_job(design_of(config), core_of(config).job(arrays), arrays).result
+    result = run_job(design_of(config), core_of(config).job(arrays), arrays).result
     given = operation.check_scalars({})
     assert np.array_equal(result, operate(config, operation, arrays, given)["output"])
 

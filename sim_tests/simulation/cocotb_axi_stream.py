@@ -46,7 +46,7 @@ async def jobs(dut: Any, index: int) -> None:
     for _ in range(3):
         await RisingEdge(dut.aclk)
     dut.aresetn.value = 1
-    found = [
+    result = [
         make_job(FAMILY(CONFIG), gemm_operands(*draw_matrices(CONFIG, tuple(size), "random", rng)))
         for size in PLAN["sizes"]
     ]
