@@ -103,7 +103,7 @@ def _result_width(config: SpatialConfig) -> float:
 
 
 def _held_width(config: SpatialConfig) -> float:
-    return float(config.held_width)
+    return float(config.accumulator_bits)
 
 
 # -- parts -----------------------------------------------------------------------------------------

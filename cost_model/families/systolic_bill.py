@@ -120,7 +120,7 @@ def _result_width(config: SystolicConfig) -> float:
 
 
 def _held_width(config: SystolicConfig) -> float:
-    return float(config.held_width)
+    return float(config.accumulator_bits)
 
 
 def psum_width(config: SystolicConfig) -> float:

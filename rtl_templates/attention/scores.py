@@ -89,7 +89,7 @@ class ScoreRow(Block):
                 m.d.sync += ring.eq(Cat(rest, head))
             with m.If(self.load):
                 m.d.sync += ring[len(rest) :].eq(self.q)
-        total = Signal(config.dots.held_width)
+        total = Signal(config.dots.accumulator_bits)
         place(m, "dot", integer_pe(config.dots), x=head, w=self.k, clear=self.clear, total=total)
         m.d.comb += self.score.eq(total)
 

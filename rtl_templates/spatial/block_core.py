@@ -72,7 +72,7 @@ class BlockRow(Block):
                     f"w_{name}": In(config.cols * member.shape)
                     for name, member in self.columns.items()
                 },
-                "total": Out(config.cols * config.held_width),
+                "total": Out(config.cols * config.accumulator_bits),
             },
         )
         self.config, self.product = config, product
@@ -107,7 +107,7 @@ class BlockRow(Block):
                     f"w_{name}": getattr(self, f"w_{name}").word_select(col, member.shape)
                     for name, member in self.columns.items()
                 },
-                total=self.total.word_select(col, config.held_width),
+                total=self.total.word_select(col, config.accumulator_bits),
             )  # fmt: skip
 
 

@@ -54,7 +54,7 @@ class SpatialRow(Block):
                 "x": In(config.depth * config.activation.width),
                 "w": In(config.cols * config.depth * config.weight.width),
                 "clear": In(1),
-                "total": Out(config.cols * config.held_width),
+                "total": Out(config.cols * config.accumulator_bits),
             },
         )
         self.config = config
@@ -78,7 +78,7 @@ class SpatialRow(Block):
                 x=operand,
                 w=self.w.word_select(col, pe.width("w")),
                 clear=clear,
-                total=self.total.word_select(col, config.held_width),
+                total=self.total.word_select(col, config.accumulator_bits),
                 **extra,
             )
 

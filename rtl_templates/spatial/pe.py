@@ -117,7 +117,7 @@ class PE(Block):
             "x": In(config.depth * operand_width(config)),
             "w": In(config.depth * config.weight.width),
             "clear": In(1),
-            "total": Out(config.held_width),
+            "total": Out(config.accumulator_bits),
         }
         if config.digits:
             members["short"] = In(plus_ones_width(config))

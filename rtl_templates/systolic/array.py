@@ -56,7 +56,7 @@ class OutputStationaryArray(Block):
                 "clear": In(1),
                 "drain": In(1),
                 **self.tokens(config),
-                "out": Out(array.cols * config.held_width),
+                "out": Out(array.cols * config.accumulator_bits),
             },
         )
         self.config = config
@@ -123,7 +123,7 @@ class OutputStationaryArray(Block):
             for band, (top, rows) in enumerate(tile_rows(config)):
                 tile = Tile(config, lambda _: pe, top, rows, columns)
                 below = Signal(len(column), name=f"y_{band}_{t}")
-                out = Signal(columns * config.held_width, name=f"out_{band}_{t}")
+                out = Signal(columns * config.accumulator_bits, name=f"out_{band}_{t}")
                 place(
                     m,
                     f"tile_{band}_{t}",

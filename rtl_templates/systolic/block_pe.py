@@ -188,7 +188,7 @@ class BlockOutputStationaryPE(Block):
                 "run": In(1),
                 "y": In(y),
                 "y_out": Out(y),
-                "total": Out(config.held_width),
+                "total": Out(config.accumulator_bits),
             },
         )
         self.config = config

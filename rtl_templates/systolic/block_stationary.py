@@ -317,7 +317,7 @@ class BlockAccumulators(Accumulators):
 
     def widths(self) -> tuple[int, int]:
         """Return the bits of a term, and of a total."""
-        return term_width(self.config.block_product), self.config.held_width
+        return term_width(self.config.block_product), self.config.accumulator_bits
 
     def added(self, m: Module, column: int, old: Value, psum: Value) -> Value:
         """Return the next total."""

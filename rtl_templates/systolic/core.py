@@ -63,7 +63,7 @@ class OutputStationaryCore(StreamCore):
             with m.Elif(draining != 0):
                 m.d.sync += draining.eq(draining - 1)
 
-        results: Value = Signal(config.array.cols * config.held_width, name="results")
+        results: Value = Signal(config.array.cols * config.accumulator_bits, name="results")
         self.array(
             m, fire, starting, drain, run=run, x=x.payload.data, y=y.payload.data, out=results
         )

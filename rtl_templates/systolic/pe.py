@@ -59,7 +59,7 @@ class OutputStationaryPE(Block):
 
     def __init__(self, config: SystolicConfig) -> None:
         y = shape_of(config.column_operand)
-        result = config.held_width if config.digits else shape_of(config.result)
+        result = config.accumulator_bits if config.digits else shape_of(config.result)
         x = Digits.width(config.row_operand) if config.digits else shape_of(config.row_operand)
         super().__init__(
             "pe",

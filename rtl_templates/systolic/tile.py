@@ -127,7 +127,7 @@ class Tile(Block):
         if "total" in members:
             del members["total"]
             members["drain"] = In(rows)
-            members["out"] = Out(columns * config.held_width)
+            members["out"] = Out(columns * config.accumulator_bits)
         # Rows whose sums are equally wide make equal tiles, wherever they stand.
         kind = pes[0].module_name if len(kinds) == 1 else f"pe_from_{first}"
         super().__init__(f"{kind.replace('pe', 'tile', 1)}_{rows}x{columns}", members)
@@ -160,7 +160,7 @@ class Tile(Block):
             self._drain(m, totals)
 
     def _drain(self, m: Module, totals: list[Signal]) -> None:
-        width, rows = self.config.held_width, len(totals)
+        width, rows = self.config.accumulator_bits, len(totals)
         drain: Value = self.drain
         foot = ColumnDrain(width, rows)
         outs = []

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
+from hwgen.arithmetic.digit_sums import DigitAccumulation, FinalAddition
 from hwgen.core.loop_nest import LoopNest
 from hwgen.core.params.block_operands import (
     BlockOperands,
@@ -26,9 +27,11 @@ from hwgen.core.params.processing_elements import (
     PETable,
     ProcessingElement,
     block_errors,
+    digit_accumulation,
+    final_addition,
 )
 from hwgen.core.params.product import IntegerProductConfig
-from hwgen.formats import integer
+from hwgen.formats import IntegerFormat, integer
 from hwgen.formats.block.lanes import BlockLanes
 from hwgen.formats.block.products import BlockAccumulator, BlockProduct, ScalableProduct
 
@@ -65,6 +68,35 @@ class BlockProductConfig(IntegerProductConfig):
         @property
         def pipeline(self) -> PEPipeline:
             """Registers of the PEs."""
+
+    @property
+    def digit_operands(self) -> tuple[IntegerFormat, IntegerFormat, int]:
+        """Format of digits, format of the factors that they multiply, and products at a time."""
+        raise NotImplementedError
+
+    @cached_property
+    def digits(self) -> DigitAccumulation | None:
+        """Accumulation by digits, None of PEs that multiply otherwise."""
+        if self.block_product is not None:
+            return None
+        return digit_accumulation(self, *self.digit_operands)
+
+    @cached_property
+    def final_addition(self) -> FinalAddition | None:
+        """Addition that completes results, None if accumulators hold them."""
+        return final_addition(self.digits, self)
+
+    @property
+    def accumulator_bits(self) -> int:
+        """Bits of the registers of a PE's accumulator."""
+        if self.block_product is not None:
+            return self.block_product.accumulator_bits
+        return self.digits.register_bits if self.digits else self.result.width
+
+    @property
+    def scale_cycles(self) -> int:
+        """Cycles in which a PE multiplies a sum by its scale, bit by bit; 0 with a multiplier."""
+        return 0
 
     @property
     def dataflow(self) -> str:

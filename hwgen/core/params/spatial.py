@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from hwgen.arithmetic.digit_sums import DigitAccumulation, FinalAddition
 from hwgen.arithmetic.digits import Encoding, digit_count
 from hwgen.arithmetic.product_packing import PackedProducts
 from hwgen.arithmetic.sparse_digits import GROUP_TERMS, SerialSum
@@ -37,10 +36,8 @@ from hwgen.core.params.processing_elements import (
     SERIAL_GROUP,
     Queue,
     carry_spacing_field,
-    digit_accumulation,
     encoding_field,
     final_adder_field,
-    final_addition,
     integer_errors,
     pe_field,
     pe_table,
@@ -337,17 +334,10 @@ class SpatialConfig(BlockProductConfig):
         """Columns of PEs."""
         return self.array.sizes[2]
 
-    @cached_property
-    def digits(self) -> DigitAccumulation | None:
-        """How the PEs accumulate by digits, or None if they do not."""
-        if self.block_product is not None:
-            return None
-        return digit_accumulation(self, self.activation, self.weight, self.depth)
-
-    @cached_property
-    def final_addition(self) -> FinalAddition | None:
-        """How results are put together, or None if accumulators hold them."""
-        return final_addition(self.digits, self)
+    @property
+    def digit_operands(self) -> tuple[IntegerFormat, IntegerFormat, int]:
+        """Format of digits, format of the factors that they multiply, and products at a time."""
+        return self.activation, self.weight, self.depth
 
     @cached_property
     def serial(self) -> SerialSum | None:
@@ -380,17 +370,10 @@ class SpatialConfig(BlockProductConfig):
         return cycles if self.lanes[0].beats * self.slots >= cycles else 0
 
     @property
-    def held_width(self) -> int:
-        """Bits of the registers of a PE's accumulators."""
-        if self.block_product is not None:
-            return self.block_product.accumulator_bits
-        return self.digits.register_bits if self.digits else self.result.width
-
-    @property
     def drain_lanes(self) -> tuple[int, int]:
         """Lanes of a row of accumulators on its way out, and bits of each."""
         if self.packing is None or self.packed_sum is None:
-            return self.cols, self.held_width
+            return self.cols, self.accumulator_bits
         count = self.packing.count(self.max_k, self.result.width)
         return self.packing.groups, self.packed_sum + (self.packing.lanes - 1) * count.width
 

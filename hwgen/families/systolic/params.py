@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from hwgen.arithmetic.digit_sums import DigitAccumulation, FinalAddition
 from hwgen.arithmetic.digits import Encoding
 from hwgen.core.loop_nest import ACT_OF_BLOCKS, WGT_OF_BLOCKS, LoopNest, Loops
 from hwgen.core.params.base import Model
@@ -20,16 +19,15 @@ from hwgen.core.params.processing_elements import (
     HYBRID,
     MAC,
     carry_spacing_field,
-    digit_accumulation,
     encoding_field,
     final_adder_field,
-    final_addition,
     integer_errors,
     pe_field,
     pe_table,
     remove_missing_parameters,
 )
 from hwgen.core.port import StreamPort
+from hwgen.formats import IntegerFormat
 from hwgen.formats.block.lanes import BlockLanes
 
 BUS_ROWS = 16
@@ -331,24 +329,10 @@ class SystolicConfig(BlockProductConfig):
         flags = self.block_product.flags_of_sum if self.block_product is not None else 0
         return int(self.partial_sum(terms).width) + flags
 
-    @cached_property
-    def digits(self) -> DigitAccumulation | None:
-        """How the PEs accumulate by digits, or None if they do not."""
-        if self.block_product is not None:
-            return None
-        return digit_accumulation(self, self.row_operand, self.column_operand, 1)
-
-    @cached_property
-    def final_addition(self) -> FinalAddition | None:
-        """How results are put together, or None if accumulators hold them."""
-        return final_addition(self.digits, self)
-
     @property
-    def held_width(self) -> int:
-        """Bits of the registers of a PE's accumulator."""
-        if self.block_product is not None:
-            return self.block_product.accumulator_bits
-        return self.digits.register_bits if self.digits else self.result.width
+    def digit_operands(self) -> tuple[IntegerFormat, IntegerFormat, int]:
+        """Format of digits, format of the factors that they multiply, and products at a time."""
+        return self.row_operand, self.column_operand, 1
 
     @property
     def macs_per_cycle(self) -> int:

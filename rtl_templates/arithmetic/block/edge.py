@@ -7,11 +7,12 @@ column, not in each PE.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
+from hwgen.core.params.block_core import BlockProductConfig
 from rtl_templates.arithmetic.block.elements import (
     ElementDecoder,
     ElementForm,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from hwgen.formats.block.products import BlockProduct
 
 
-def registers_of(config: Any) -> tuple[int, int]:
+def registers_of(config: BlockProductConfig) -> tuple[int, int]:
     """Return the registers behind the multipliers and behind the scales."""
     return int(config.pipeline.pe > 0), int(config.pipeline.pe > 1)
 
@@ -87,7 +88,7 @@ class BlockEdge(Block):
         The sum of the elements of each block, and whether infinities of either sign are among them.
     """
 
-    def __init__(self, config: Any, lanes: BlockLanes, name: str) -> None:
+    def __init__(self, config: BlockProductConfig, lanes: BlockLanes, name: str) -> None:
         product = config.block_product
         assert product is not None
         term = {"term": In(range(product.terms))} if product.terms > 1 else {}

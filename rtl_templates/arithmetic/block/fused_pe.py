@@ -6,10 +6,9 @@ Products of a beat and the total are aligned at the largest of their exponents, 
 
 from __future__ import annotations
 
-from typing import Any
-
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
+from hwgen.core.params.block_core import BlockProductConfig
 from rtl_templates.arithmetic.block.accumulators import exponent_width
 from rtl_templates.arithmetic.block.edge import registers_of
 from rtl_templates.arithmetic.block.elements import ElementForm
@@ -21,7 +20,7 @@ from rtl_templates.arithmetic.pipeline import named
 class FusedPe(BlockPe):
     """One element of C; see `BlockPe`."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: BlockProductConfig) -> None:
         super().__init__(config)
         self._kept: dict[str, Value] = {}
 

@@ -15,6 +15,7 @@ from typing import Any
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import In, Member, Out
 
+from hwgen.core.params.block_core import BlockProductConfig
 from rtl_templates.arithmetic.block.accumulators import (
     flagged,
     term_converter,
@@ -36,7 +37,7 @@ class BlockPe(Block):
     Parameters
     ----------
     config : BlockProductConfig
-        With ``lanes``, ``block_depth``, ``held_width`` and ``pipeline.pe``.
+        With ``lanes``, ``block_depth``, ``accumulator_bits`` and ``pipeline.pe``.
     name : str
         Of the module.
 
@@ -54,7 +55,7 @@ class BlockPe(Block):
         The accumulator.
     """
 
-    def __init__(self, config: Any, name: str = "pe") -> None:
+    def __init__(self, config: BlockProductConfig, name: str = "pe") -> None:
         product = self.product_of(config)
         assert product is not None
         self.operands = self.members_of(config)
@@ -65,23 +66,25 @@ class BlockPe(Block):
         }
         self.shared = tuple(members)
         # Only where a PE multiplies by scales bit by bit.
-        self.scale_cycles = getattr(config, "scale_cycles", 0)
+        self.scale_cycles = config.scale_cycles
         tokens = {name: In(1) for name in ("on", "first", "valid", "clear")}
         if self.scale_cycles:
             tokens["load"] = In(1)
-        super().__init__(name, {**members, **tokens, "total": Out(config.held_width)})
+        super().__init__(name, {**members, **tokens, "total": Out(config.accumulator_bits)})
         self.config, self.product = config, product
 
     @staticmethod
-    def product_of(config: Any) -> Any:
+    def product_of(config: BlockProductConfig) -> Any:
         """Return the arithmetic."""
         return config.block_product
 
     @staticmethod
-    def members_of(config: Any) -> dict[str, dict[str, Member]]:
+    def members_of(config: BlockProductConfig) -> dict[str, dict[str, Member]]:
         """Return the members of the edges' outputs, by operand."""
+        product = config.block_product
+        assert product is not None
         return {
-            side: operand_members(config.block_product, lanes, In)
+            side: operand_members(product, lanes, In)
             for side, lanes in zip("aw", config.lanes, strict=True)
         }
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
+from hwgen.core.params.block_core import BlockProductConfig
 from hwgen.formats.block.products import MODE_BITS, PART, SCALABLE, SLOTS
 from rtl_templates.arithmetic.block.accumulators import exponent_width
 from rtl_templates.arithmetic.block.edge import registers_of
@@ -71,8 +72,9 @@ class ScalableEdge(Block):
         As of `BlockEdge`; of elements the factors of all slots, those of a lane together.
     """
 
-    def __init__(self, config: Any, side: str) -> None:
-        product: ScalableProduct = config.scalable
+    def __init__(self, config: BlockProductConfig, side: str) -> None:
+        product = config.scalable
+        assert product is not None
         super().__init__(
             f"edge_{side}",
             {
@@ -176,12 +178,13 @@ class ScalablePe(BlockPe):
     """One element of C; see `BlockPe`."""
 
     @staticmethod
-    def members_of(config: Any) -> dict[str, dict[str, Member]]:
+    def members_of(config: BlockProductConfig) -> dict[str, dict[str, Member]]:
         """See `BlockPe`."""
+        assert config.scalable is not None
         return {side: scalable_members(config.scalable, side, In) for side in "aw"}
 
     @staticmethod
-    def product_of(config: Any) -> Any:
+    def product_of(config: BlockProductConfig) -> Any:
         """See `BlockPe`."""
         return config.scalable
 
