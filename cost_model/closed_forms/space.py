@@ -38,9 +38,21 @@ def _config(name: str, values: tuple[tuple[str, Any], ...]) -> FamilyConfig | No
     """Return the configuration with these dotted parameters; None if it is not legal."""
     tree = nested({path: _thawed(value) for path, value in values})
     try:
-        return family(name).params_class.model_validate({"name": "core", "family": name, **tree})
+        params = family(name).params_class.model_validate({"name": "core", "family": name, **tree})
+        return params if not params.automatic or _resolver is None else _resolver(params)
     except ValueError:
         return None
+
+
+Resolver = Callable[[FamilyConfig], FamilyConfig]
+
+_resolver: Resolver | None = None
+
+
+def use_resolver(resolver: Resolver) -> None:
+    """Choose what configurations leave ``auto`` by a function; it raises `ValueError`."""
+    global _resolver
+    _resolver = resolver
 
 
 @lru_cache(maxsize=64)

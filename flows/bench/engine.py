@@ -10,10 +10,10 @@ import numpy as np
 
 from flows.bench.common import ROOT, Row, parser, report, run
 from flows.build.design import Design
+from flows.build.load import load_config, parse_config
 from flows.simulation.bus.job_host import open_engine
 from flows.simulation.operands import draw_matrices
 from flows.simulation.placed_products import place
-from hwgen.core.load import load_config, parse_config
 from hwgen.families.gemm_stream.cycles.job import job_cycles
 from hwgen.families.gemm_stream.cycles.job import job_cycles as plan_cycles
 from hwgen.families.gemm_stream.cycles.steps import Places

@@ -24,12 +24,12 @@ import numpy as np
 
 from flows.bench.common import ROOT, Cell, Row, parser, report, run
 from flows.build.design import Design
+from flows.build.load import load_config
 from flows.simulation.bus.job_host import open_engine
 from flows.simulation.operands import draw_matrices
 from flows.simulation.placed_products import place
 from flows.simulation.runner import case_names, compile_design, simulate
 from flows.simulation.stream_program import compile_stream, run_stream
-from hwgen.core.load import load_config
 from hwgen.core.operation import GEMM, StreamPlan, gemm_operands
 from hwgen.core.registry import core_of
 

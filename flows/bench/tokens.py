@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flows.bench.common import Row, parser, report, run
-from hwgen.core.load import load_config
+from flows.build.load import load_config
 from hwgen.models.files.store import Model
 from hwgen.models.graph.units import Units
 from hwgen.models.run.engine import Run

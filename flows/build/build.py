@@ -15,9 +15,9 @@ from flows.build import files, ipxact, register_files
 from flows.build.design import Design
 from flows.build.drivers import engine_drivers
 from flows.build.timing import clock_limit
-from hwgen.core.clock_limit import Limit
 from hwgen.core.params.off_chip import OffChip
 from hwgen.core.params.target import Target
+from hwgen.core.resolve import Limit
 from hwgen.errors import HwgenError
 from hwgen.families.gemm_stream.params import is_engine
 from hwgen.models.compile.list_builder import executes_lists

@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cost_model.closed_forms import space
 from cost_model.estimate.estimate import estimate
 from cost_model.sweep.structural import Figures
 from flows.build.design import Design
+from flows.build.load import choose
 from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import HwgenError
 from hwgen.workloads import Network
@@ -23,9 +25,12 @@ class NetlistCosts:
     ) -> Figures:
         """Return the metrics of a configuration, or why it has none."""
         try:
-            analysis = Design(config).analysis
+            analysis = Design(choose(config)).analysis
             result = estimate(config, technology, None, workloads, analysis=analysis)
         except HwgenError as error:
             return str(error)
         metrics: dict[str, float | None] = result["metrics"]
         return metrics
+
+
+space.use_resolver(choose)

@@ -18,8 +18,8 @@ from cost_model.timing.delay_compression import BEND
 from flows.build.analysis import sources_digest
 from flows.build.design import Design
 from flows.tools.cache import Document, digest
-from hwgen.core.clock_limit import Limit
 from hwgen.core.params.base import FamilyConfig
+from hwgen.core.resolve import Limit
 
 
 def limit(config: FamilyConfig) -> Limit | None:

@@ -32,6 +32,7 @@ from cost_model.netlist.netlist import Netlist
 from cost_model.timing.delay_compression import straight
 from cost_model.timing.limit import limiting_path
 from flows.build.design import Design
+from flows.build.load import parse_config
 from flows.calibration.draws import MOST, NAME, Draw, alone, drawn
 from flows.calibration.fit import Equation, fit_longest, fit_robust
 from flows.calibration.parts import is_operator, operator_kind, owner, parts_of
@@ -39,7 +40,6 @@ from flows.calibration.points import config_of, rare_points
 from flows.calibration.results import QUANTITIES, covered, ranges, rounded, summary
 from flows.tools.executors import LocalProcesses
 from flows.tools.parallel import processors
-from hwgen.core.load import parse_config
 from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import HwgenError
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from hwgen.core.load import parse_config
+from flows.build.load import parse_config
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import families, family
 from hwgen.errors import ConfigError

@@ -26,6 +26,7 @@ from cost_model.netlist.costs import cost, logic_share
 from cost_model.netlist.model import TOP
 from cost_model.netlist.netlist import Netlist
 from flows.build.design import Design
+from flows.build.load import parse_config
 from flows.calibration.draws import NAME
 from flows.calibration.fit import Equation, fit_robust
 from flows.calibration.mapping_cache import map_cached, versions
@@ -35,7 +36,6 @@ from flows.synthesis import outline
 from flows.synthesis.standard_cells import Mapped
 from flows.tools.cache import Document, text_digest
 from flows.tools.toolchain import require
-from hwgen.core.load import parse_config
 from hwgen.core.params.base import FamilyConfig
 from hwgen.technologies import cell_library
 

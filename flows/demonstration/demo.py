@@ -32,6 +32,7 @@ import click
 import numpy as np
 
 from flows.build.design import Design
+from flows.build.load import load_config
 from flows.demonstration import digits
 from flows.demonstration import on_engine as demo_engine
 from flows.demonstration.digits import Digits, Integers, QuantisedNetwork
@@ -41,7 +42,6 @@ from flows.simulation.bus.job_host import open_engine
 from flows.simulation.run import JobRun, check_results, run_product
 from flows.simulation.runner import compile_design
 from flows.simulation.stream_program import check_cycles
-from hwgen.core.load import load_config
 from hwgen.core.operation import gemm_operands
 from hwgen.core.protocols import WeightPacker
 from hwgen.core.registry import core_of

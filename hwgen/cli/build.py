@@ -26,7 +26,7 @@ def command(config: Path, output: Path | None, force: bool, as_json: bool) -> No
     """Write the Verilog of a configuration and the files beside it."""
     from flows.build.build import Build
     from flows.build.design import Design
-    from hwgen.core.load import load_config
+    from flows.build.load import load_config
 
     core = load_config(config)
     directory = output or Path("build") / core.name

@@ -86,8 +86,8 @@ def command(
     from cost_model.estimate.technology import calibrated
     from flows.build.build import Build, retarget
     from flows.build.design import Design
+    from flows.build.load import load_config
     from hwgen.core.jobs import must_not_multiply, parse_job
-    from hwgen.core.load import load_config
     from hwgen.models.workload import named_workloads
     from hwgen.technologies import technology
     from hwgen.workloads import network_of

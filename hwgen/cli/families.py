@@ -108,7 +108,7 @@ def _estimated() -> tuple[dict[str, dict[str, str]], dict[str, dict[str, dict[st
     """Return what is estimated of each family, by technology, and why other figures are null."""
     from flows.build.build import Build, retarget
     from flows.build.design import Design
-    from hwgen.core.load import parse_config
+    from flows.build.load import parse_config
     from hwgen.core.registry import families
     from hwgen.reports.configuration import template
     from hwgen.technologies import technologies

@@ -28,7 +28,7 @@ def command(config: Path, m: int, k: int, n: int, least_traffic: bool, as_json: 
     The plan moves the fewest bytes that the engine's buffers allow (within 2 %), then takes the
     fewest cycles.
     """
-    from hwgen.core.load import load_config
+    from flows.build.load import load_config
     from hwgen.errors import InputError
     from hwgen.families.gemm_stream.cycles.job import job_cycles
     from hwgen.families.gemm_stream.schedule import Plan

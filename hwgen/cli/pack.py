@@ -91,8 +91,8 @@ def _pack(
 
     import numpy as np
 
+    from flows.build.load import load_config
     from hwgen.core.files.packing import pack
-    from hwgen.core.load import load_config
     from hwgen.errors import InputError
 
     check_directory(output)

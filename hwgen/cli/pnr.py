@@ -83,12 +83,12 @@ def command(
     from contextlib import ExitStack
 
     from flows.build.design import Design
+    from flows.build.load import load_config
     from flows.pnr.devices import placer
     from flows.pnr.pnr import bitstream as pack
     from flows.pnr.pnr import packer_of, place_and_route
     from flows.synthesis.result import write_result
     from flows.tools.parallel import processors
-    from hwgen.core.load import load_config
     from hwgen.technologies import technology_of
 
     core = load_config(config)

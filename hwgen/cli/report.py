@@ -56,7 +56,7 @@ def command(
     """
     from flows.build.build import Build, retarget
     from flows.build.design import Design
-    from hwgen.core.load import load_config
+    from flows.build.load import load_config
     from hwgen.models.workload import named_workloads
     from hwgen.reports.datasheet import markdown
 

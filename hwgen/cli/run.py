@@ -103,8 +103,8 @@ def command(
 
     An operation that is no product of matrices takes its operands by name.
     """
+    from flows.build.load import load_config
     from hwgen.core.jobs import select_operation
-    from hwgen.core.load import load_config
     from hwgen.core.operation import GEMM
 
     core = load_config(config)

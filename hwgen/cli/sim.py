@@ -52,8 +52,8 @@ def command(
     import time
 
     from flows.build.design import Design
+    from flows.build.load import load_config
     from flows.simulation.runner import case_names, regress, write_results
-    from hwgen.core.load import load_config
     from hwgen.errors import InputError, did_you_mean
 
     core = load_config(config)

@@ -115,10 +115,10 @@ def command(
     from contextlib import ExitStack
 
     from flows.build.design import Design
+    from flows.build.load import load_config
     from flows.synthesis.result import write_result
     from flows.synthesis.synth import synthesize
     from flows.tools.parallel import processors
-    from hwgen.core.load import load_config
     from hwgen.errors import InputError
 
     core = load_config(config)

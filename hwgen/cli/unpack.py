@@ -42,9 +42,9 @@ def command(config: Path | None, source: Path, output: Path, force: bool, as_jso
 
     import numpy as np
 
+    from flows.build.load import load_config
     from hwgen.core.files.block_packing import is_blocks, unpack_matrix
     from hwgen.core.files.packing import unpack
-    from hwgen.core.load import load_config
     from hwgen.errors import InputError
 
     core = load_config(config) if config else None

@@ -22,11 +22,12 @@ from hwgen.config.validate import (
 )
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import families
+from hwgen.core.resolve import Draft
 from hwgen.errors import ConfigError, Problem, did_you_mean
 
 
-def load_config(path: str | Path) -> FamilyConfig:
-    """Read and validate a configuration file.
+def load_draft(path: str | Path) -> Draft:
+    """Read and validate a configuration file, in which fields may be ``auto``.
 
     Raises
     ------
@@ -36,9 +37,9 @@ def load_config(path: str | Path) -> FamilyConfig:
     return _validate(read_document(path))
 
 
-def parse_config(
+def parse_draft(
     text: str | bytes, filename: str = "config.yaml", *, quickly: bool = False
-) -> FamilyConfig:
+) -> Draft:
     """Validate the text of a configuration; `filename` is for messages.
 
     With `quickly`, libyaml reads it where it is there, for texts of which there are many; see
@@ -52,7 +53,7 @@ def parse_config(
     return _validate(parse_document(text, filename, quickly=quickly))
 
 
-def _validate(document: Document) -> FamilyConfig:
+def _validate(document: Document) -> Draft:
     known = families()
     problems = list(document.problems)
     name = document.data.get("family")
@@ -76,7 +77,7 @@ def _validate(document: Document) -> FamilyConfig:
             FORMAT_DIRECTORY.reset(directory)
     if config is None or problems:
         raise ConfigError(in_order(problems))
-    return config
+    return Draft(config, document)
 
 
 def _family_problem(document: Document, known: Sequence[str]) -> Problem:

@@ -13,7 +13,7 @@ from typing import Any
 
 from hwgen.config.parameters import Parameter, Path, parameters, yaml_value
 from hwgen.core.core import Core
-from hwgen.core.load import parse_config
+from hwgen.core.load import parse_draft
 from hwgen.core.registry import families, family
 from hwgen.errors import ConfigError, InputError
 
@@ -42,7 +42,7 @@ def template(name: str, core: str = "") -> str:
     # A parameter that the other defaults rule out may not be written down: it is commented out.
     text = _template(known, values, {})
     try:
-        parse_config(text)
+        parse_draft(text)
     except ConfigError as error:
         reasons = {p.field: p.message.partition(";")[0] for p in error.problems}
         if "name" in reasons:

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.build.load import parse_config
 from flows.power.netlist_power import workload
 from hwgen.cli import main
 from hwgen.core.files import arrays
 from hwgen.core.files.arrays import read_npy, read_npz
-from hwgen.core.load import parse_config
 from hwgen.core.post import PostFeatures
 from hwgen.core.post.settings_file import load_post
 from hwgen.errors import ConfigError, InputError

@@ -17,9 +17,9 @@ import pytest
 
 import hwgen.cli
 from flows.build import build as builds
+from flows.build.load import parse_config
 from hwgen.cli import cli, main
 from hwgen.cli.support.outputs import MARKER, atomic_directory, write_file
-from hwgen.core.load import parse_config
 from hwgen.errors import InputError
 from hwgen.technologies import of_kind, technologies
 
@@ -42,7 +42,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
                 "from pathlib import Path",
                 "from hwgen import errors",
                 "from hwgen.cli.support import common",
-                "from hwgen.core.load import load_config",
+                "from flows.build.load import load_config",
                 "@click.command()",
                 "@common.config_option",
                 "@common.force_option",

@@ -10,10 +10,10 @@ import jsonschema
 import pytest
 import yaml
 
+from flows.build.load import load_config, parse_config
 from hwgen.config.document import MAX_DEPTH, core_scalar
 from hwgen.config.dotted import flattened, nested
 from hwgen.config.parameters import either, parameters, ranges
-from hwgen.core.load import load_config, parse_config
 from hwgen.core.registry import families
 from hwgen.errors import ConfigError, InputError
 from hwgen.reports.configuration import json_schema, markdown, overview, template

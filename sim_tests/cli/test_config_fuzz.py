@@ -23,10 +23,10 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from flows.build.load import load_config, parse_config
 from hwgen.cli import cli, main
 from hwgen.cli.support.outputs import atomic_directory
 from hwgen.config.parameters import parameters
-from hwgen.core.load import load_config, parse_config
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import families
 from hwgen.errors import ConfigError

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from flows.build.design import Design
+from flows.build.load import load_config
 from flows.tools import toolchain
 from hwgen.cli import main
-from hwgen.core.load import load_config
 from sim_tests.support.designs import design_of
 
 TEXT = "name: tiny\nfamily: systolic\narray: {rows: 3, cols: 2}\nmax_k: 64\n"

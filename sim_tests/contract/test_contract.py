@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.build.load import load_config, parse_config
 from flows.simulation.run import run_product
 from flows.simulation.runner import case_names
-from hwgen.core.load import load_config, parse_config
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import families, family
 from hwgen.errors import ConfigError

@@ -12,7 +12,7 @@ from cost_model.estimate.technology import technology
 from cost_model.netlist.netlist import Netlist
 from flows.build.analysis import CachedAnalysis, analyse
 from flows.build.design import Design
-from hwgen.core.load import load_config
+from flows.build.load import load_config
 from sim_tests.support.designs import estimate_of
 from sim_tests.support.paths import ROOT
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from cost_model.estimate.estimate import estimate
+from flows.build.load import load_config, parse_config
 from hwgen.cli import main
-from hwgen.core.load import load_config, parse_config
 from hwgen.core.registry import core_of
 from sim_tests.support.cores import cycles_of_operands
 from sim_tests.support.designs import estimate_of

@@ -25,6 +25,7 @@ from cost_model.netlist.fabric.fabric import CELL_COMPONENTS, fabric
 from cost_model.netlist.fabric.fabric import COMPONENTS as FABRIC_COMPONENTS
 from flows.bench import cost_tables as cost
 from flows.bench.cost_tables import Point
+from flows.build.load import parse_config
 from flows.calibration.calibrate import calibrate
 from flows.calibration.fit import Equation, fit, fit_longest
 from flows.calibration.parts import kept_modules, operator_kind, owner, parts_of
@@ -32,7 +33,6 @@ from flows.calibration.points import calibration_points, config_of, core, held_o
 from flows.calibration.results import ranges
 from hwgen.cli import main
 from hwgen.config.dotted import flattened
-from hwgen.core.load import parse_config
 from hwgen.core.params.processing_elements import QUEUES
 from hwgen.core.params.spatial import SERIAL
 from hwgen.errors import InputError

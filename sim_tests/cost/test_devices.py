@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cost_model.closed_forms.closed_forms import shares
+from flows.build.load import parse_config
 from hwgen.cli import main
-from hwgen.core.load import parse_config
 from hwgen.errors import ConfigError
 from hwgen.technologies import devices, fpga_family, technology_of
 from hwgen.technologies.utilization import utilization

@@ -12,8 +12,8 @@ import pytest
 from cost_model.closed_forms.closed_forms import ACTIVITY, RESOURCES
 from cost_model.netlist.fabric import energy as fabric_energy
 from flows.bench.models import lines
+from flows.build.load import parse_config
 from hwgen.cli import main
-from hwgen.core.load import parse_config
 from hwgen.reports.datasheet import standing
 from hwgen.technologies import fpga_family
 from hwgen.technologies.fpga_energies import fpga_energies

@@ -20,9 +20,9 @@ from cost_model.netlist.fabric.lut_cover import Cover, balanced
 from cost_model.netlist.fabric.lut_trees import TreeCover
 from cost_model.netlist.order import in_order, strongly_connected
 from cost_model.netlist.rewrite import shift_registers
+from flows.build.load import parse_config
 from flows.calibration import fpga
 from flows.calibration.structural_fpga import totals
-from hwgen.core.load import parse_config
 from hwgen.core.registry import families
 from hwgen.reports.configuration import template
 from hwgen.technologies import technologies

@@ -12,10 +12,10 @@ from cost_model.timing.graph import Path
 from cost_model.timing.limit import MAPPED, limiting_path, steps_of
 from cost_model.timing.network import PORT, STEPS, Network
 from flows.build.design import Design
+from flows.build.load import parse_config
 from flows.calibration.delays_fpga import Placed, table
 from flows.calibration.structural_fpga import totals
 from flows.pnr.devices import placed, placer
-from hwgen.core.load import parse_config
 from sim_tests.cost.test_structure import structured
 from sim_tests.cost.test_timing_graph import registered
 

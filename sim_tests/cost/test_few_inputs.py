@@ -11,7 +11,7 @@ from cost_model.netlist.components import components
 from cost_model.netlist.few_inputs import FEW, few_input_counts, function_of
 from cost_model.netlist.liveness import Liveness
 from cost_model.netlist.model import Cell, Module, Port
-from hwgen.core.load import parse_config
+from flows.build.load import parse_config
 from sim_tests.support.designs import design_of
 
 WIDTH = 3

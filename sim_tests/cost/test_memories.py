@@ -21,8 +21,8 @@ from cost_model.memories.memories import RATES, Made, energy_mj
 from cost_model.netlist.components import components
 from cost_model.netlist.memories import MemoryUse, memories_of
 from flows.build.build import Build
+from flows.build.load import parse_config
 from hwgen.cli import main
-from hwgen.core.load import parse_config
 from hwgen.core.memories import HOLDS, Ram, Use, ram_of
 from hwgen.core.params.off_chip import OffChip
 from hwgen.families.gemm_stream.core import buffers, use

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from cost_model.closed_forms.closed_forms import evaluate, view_of
 from cost_model.estimate.estimate import estimate
 from cost_model.roofline.roofline import _beats, own_cycles, traffic, weight_bytes
+from flows.build.load import load_config, parse_config
 from hwgen.cli import main
 from hwgen.config.dotted import flattened
-from hwgen.core.load import load_config, parse_config
 from hwgen.core.params.off_chip import OffChip, Ports
 from hwgen.errors import ConfigError
 from hwgen.families.gemm_stream.schedule import Plan

@@ -18,8 +18,8 @@ from cost_model.netlist.model import ONE, TOP, ZERO
 from cost_model.netlist.netlist import Netlist
 from flows.build.design import Design
 from flows.build.files import ports
+from flows.build.load import load_config
 from flows.build.netlist_cache import convert
-from hwgen.core.load import load_config
 from rtl_templates.hdl.hierarchy import Block, emit, place
 from sim_tests.support.paths import ROOT
 

@@ -17,10 +17,10 @@ from cost_model.netlist.fabric.fabric import fabric
 from cost_model.timing.graph import Timer
 from flows.bench import draws as held_out
 from flows.build.analysis import CachedAnalysis
+from flows.build.load import load_config, parse_config
 from flows.calibration import draws, structural
 from flows.calibration.delays import USUAL
 from flows.calibration.fit import Equation, fit_robust
-from hwgen.core.load import load_config, parse_config
 from hwgen.core.registry import families
 from sim_tests.cost.test_structure import Pair, chain, structured
 from sim_tests.support.designs import design_of, estimate_of

@@ -20,12 +20,12 @@ from cost_model.timing.delay_compression import BEND, bent, straight
 from cost_model.timing.graph import Path as LimitingPath
 from cost_model.timing.graph import Timer
 from cost_model.timing.limit import described, limiting_path, shortest
+from flows.build.load import load_config
 from flows.calibration.delays import USUAL, Timed, bend_of, fit_steps, table
 from flows.calibration.structural import Measured
 from flows.synthesis.standard_cells import Mapped
 from flows.synthesis.timing import Timing
 from hwgen.cli import cli
-from hwgen.core.load import load_config
 from sim_tests.cost.test_structure import CONFIGS, structured
 from sim_tests.support.designs import design_of, estimate_of
 

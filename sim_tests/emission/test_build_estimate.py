@@ -11,8 +11,8 @@ import pytest
 
 from cost_model.estimate.estimate import estimate
 from flows.build import build
+from flows.build.load import parse_config
 from hwgen.cli import main
-from hwgen.core.load import parse_config
 
 CORES = ("systolic", "cube", "adder_tree", "broadcast_2d", "ternary_lut")
 

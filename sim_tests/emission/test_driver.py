@@ -15,9 +15,9 @@ import pytest
 
 from flows.build.drivers.engine_drivers import gemm_driver
 from flows.build.files import c_header
+from flows.build.load import parse_config
 from flows.simulation.engine_program import compile_model
 from flows.tools.toolchain import require
-from hwgen.core.load import parse_config
 from hwgen.core.post import PostSettings
 from hwgen.core.register_map import LAYOUT, MAGIC, STATES, job_window, register_map
 from hwgen.families.gemm_stream.params import GemmStreamConfig

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from flows.build.build import Build
+from flows.build.load import load_config
 from flows.tools.toolchain import require
-from hwgen.core.load import load_config
 from hwgen.families.systolic.params import SystolicConfig
 from sim_tests.families.test_systolic import COVERING, sized
 from sim_tests.support.designs import design_of

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from flows.build.files import ports
+from flows.build.load import parse_config
 from flows.simulation import runner
 from flows.simulation.run import run_product
 from flows.simulation.runner import compile_design
 from hwgen.config.names import SIMULATOR, VERILOG, reserved
-from hwgen.core.load import parse_config
 from hwgen.errors import ConfigError
 from hwgen.families.systolic.params import SystolicConfig
 from sim_tests.support.designs import design_of

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flows.build.load import parse_config
 from hwgen.cli import main
 from hwgen.core.files.packing import pack, pack_trits, unpack, unpack_trits
-from hwgen.core.load import parse_config
 from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import InputError
 from hwgen.formats import ternary

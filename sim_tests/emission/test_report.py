@@ -11,13 +11,13 @@ import pytest
 
 from flows.build.build import Build
 from flows.build.design import Design
+from flows.build.load import parse_config
 from flows.pnr import pnr
 from flows.synthesis import synth_cache as kept
 from flows.synthesis.mapping import Job, Way
 from flows.synthesis.result import PnrResult, SeedResult
 from hwgen.cli import main
 from hwgen.cli.report import sheet_of
-from hwgen.core.load import parse_config
 from hwgen.reports.datasheet import markdown, page
 from hwgen.workloads import network_of
 from sim_tests.synthesis.test_synth_cache import SOURCE, Tools

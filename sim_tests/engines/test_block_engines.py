@@ -149,8 +149,11 @@ def check_cycles(
     settings = settings_of(config)[-1]
     columns = columns_of(settings, size[2], config, rng)
     (placed,), _ = place(
-        config, [draw_matrices(config, size, "random", rng)], settings=settings,
-        columns=columns, rng=rng,
+        config,
+        [draw_matrices(config, size, "random", rng)],
+        settings=settings,
+        columns=columns,
+        rng=rng,
     )
     host.put(placed)
     before, job = host.counter("BUSY"), placed.job

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hwgen.core.load import parse_config
+from flows.build.load import parse_config
 from hwgen.families.gemm_stream.cycles.cores import Cores
 from hwgen.families.gemm_stream.cycles.job import Engine, job_cycles
 from hwgen.families.gemm_stream.cycles.steps import Places

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flows.build.load import load_config, parse_config
 from flows.build.verilog import to_verilog
 from flows.simulation.bus.job_host import JobHost, open_engine
 from flows.simulation.cases import pairwise
@@ -22,7 +23,6 @@ from flows.simulation.placed_products import place
 from flows.simulation.post_cases import columns_of, settings_of
 from flows.simulation.runner import compile_design, simulate
 from flows.simulation.verilator.verilator import FEW_CYCLES
-from hwgen.core.load import load_config, parse_config
 from hwgen.core.post import PostSettings
 from hwgen.core.registry import core_of
 from hwgen.errors import InputError

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from flows.build.drivers.engine_drivers import gemm_driver
-from hwgen.core.load import parse_config
+from flows.build.load import parse_config
 from hwgen.core.post import RECORD_BYTES
 from hwgen.families.gemm_stream.blocks import HIGHEST, TOLERANCE, limits_of
 from hwgen.families.gemm_stream.params import GemmStreamConfig

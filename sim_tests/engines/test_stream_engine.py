@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from flows.build.build import Build
+from flows.build.load import load_config
 from flows.simulation.bench_jobs import draw_job
 from flows.simulation.cases import JobSpec
 from flows.simulation.command_lists import Image
 from flows.simulation.placed_operations import place_operation
 from flows.simulation.run import run_job
-from hwgen.core.load import load_config
 from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 from hwgen.families.stream_engine.cycles import placed

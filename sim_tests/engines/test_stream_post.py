@@ -16,13 +16,13 @@ from cost_model.closed_forms.closed_forms import evaluate
 from cost_model.estimate.estimate import estimate
 from flows.build.build import Build
 from flows.build.files import description
+from flows.build.load import parse_config
 from flows.simulation.operands import draw_matrices
 from flows.simulation.post_cases import columns_of, settings_of
 from flows.simulation.runner import regress
 from hwgen.cli import main
 from hwgen.config.dotted import flattened
 from hwgen.core.golden.post import apply
-from hwgen.core.load import parse_config
 from hwgen.core.operation import RECORDS, gemm_operands
 from hwgen.core.post import RECORD_BYTES, Columns, PostSettings
 from hwgen.core.post.beats import HEAD_BITS

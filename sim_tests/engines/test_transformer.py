@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from flows.build.design import Design
+from flows.build.load import load_config
 from flows.simulation.bus.list_host import ListHost
 from flows.simulation.command_lists import (
     LIST,
@@ -26,7 +27,6 @@ from flows.simulation.placed_products import place
 from flows.simulation.run import run_product
 from flows.simulation.runner import regress
 from hwgen.core.lists.commands import BYTES, OPERATIONS, STATES, Program, listing
-from hwgen.core.load import load_config
 from hwgen.core.post import PostSettings
 from hwgen.core.register_map import JOB_WINDOW
 from hwgen.errors import InputError

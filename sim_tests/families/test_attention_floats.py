@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hwgen.core.load import parse_config
+from flows.build.load import parse_config
 from hwgen.errors import ConfigError, InputError
 from hwgen.families.attention.formats import bound_of
 from hwgen.families.attention.golden import attend, vectors

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.build.design import Design
+from flows.build.load import parse_config
 from flows.simulation.run import run_product
 from flows.synthesis.synth import synthesize
 from hwgen.arithmetic.product_packing import PackedProducts, packed_products
-from hwgen.core.load import parse_config
 from hwgen.core.params.spatial import SpatialConfig
 from hwgen.core.registry import family
 from hwgen.formats import number_format

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hwgen.core.load import parse_config
+from flows.build.load import parse_config
 from hwgen.core.params.spatial import SpatialConfig
 from hwgen.core.registry import family
 from hwgen.errors import InputError

@@ -10,9 +10,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from flows.build.load import load_config, parse_config
 from flows.simulation.run import run_product
 from hwgen.core.files.packing import pack, unpack
-from hwgen.core.load import load_config, parse_config
 from hwgen.core.params.spatial import SpatialConfig
 from hwgen.core.registry import family
 from hwgen.families.spatial.schedule import schedule

@@ -11,10 +11,10 @@ import pytest
 
 from cost_model.estimate.estimate import estimate
 from cost_model.families import spatial_serial
+from flows.build.load import parse_config
 from flows.simulation.run import run_product
 from hwgen.arithmetic.digits import statistics, uniform
 from hwgen.arithmetic.sparse_digits import GROUP_TERMS, expected_group, group_cycles, window_cycles
-from hwgen.core.load import parse_config
 from hwgen.core.params.processing_elements import QUEUES
 from hwgen.core.params.spatial import SERIAL, SpatialConfig
 from hwgen.errors import CheckFailed

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.build.build import Build
+from flows.build.load import parse_config
 from hwgen.core.files.packing import pack
-from hwgen.core.load import parse_config
 from hwgen.families.ternary_lut.params import TernaryLutConfig
 from hwgen.families.ternary_lut.schedule import Schedule
 from hwgen.formats import BINARY, IntegerFormat, bit_planes, number_format

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from hwgen.core.clock_limit import limit_of
-from hwgen.core.load import parse_config
+from flows.build.load import parse_config
+from flows.build.timing import limit as limit_of
 from hwgen.errors import ConfigError
 from hwgen.families.ternary_lut.choice import MOST, smallest, sum_groups
 from hwgen.families.ternary_lut.params import TernaryLutConfig

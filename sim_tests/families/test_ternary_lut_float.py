@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.build.load import load_config, parse_config
 from flows.simulation.operands import PATTERNS, draw_matrices
 from flows.simulation.run import run_product
 from hwgen.cli import main
 from hwgen.core.files.packing import pack
-from hwgen.core.load import load_config, parse_config
 from hwgen.errors import InputError
 from hwgen.families.ternary_lut.params import TernaryLutConfig
 from hwgen.families.ternary_lut.schedule import Schedule

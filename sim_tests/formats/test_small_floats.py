@@ -9,8 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from flows.build.load import parse_config
 from flows.simulation.run import run_product
-from hwgen.core.load import parse_config
 from hwgen.errors import ConfigError
 from hwgen.formats import SMALL_FLOATS, FloatFormat
 from sim_tests.support.designs import design_of

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from flows.build.load import parse_config
 from hwgen.core.files.packing import pack
-from hwgen.core.load import parse_config
 from hwgen.formats import entries, index_width, ternary
 
 

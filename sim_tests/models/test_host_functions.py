@@ -12,7 +12,7 @@ import pytest
 
 from flows.build.drivers.c_functions import name_in_c, needed_functions
 from flows.build.drivers.c_templates import blocks
-from hwgen.core.load import load_config
+from flows.build.load import load_config
 from hwgen.models.run import host_functions
 from hwgen.models.run.host_functions import TRANSLATED
 from sim_tests.support.c_programs import built

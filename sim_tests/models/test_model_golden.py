@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.build.load import load_config
 from hwgen.cli import main
-from hwgen.core.load import load_config
 from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 from hwgen.models.files.store import Model

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.build.load import load_config, parse_config
 from flows.simulation.models import model_run
 from flows.simulation.models.model_run import Record, RtlEngine
 from flows.simulation.run import JobRun
-from hwgen.core.load import load_config, parse_config
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import core_of
 from hwgen.errors import InputError

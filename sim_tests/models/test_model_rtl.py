@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.build.load import parse_config
 from flows.simulation.models import model_run
 from flows.simulation.models.model_run import Record, RtlEngine, digest_of
 from flows.simulation.run import JobRun
 from hwgen.cli import main
 from hwgen.core.cycles.figures import Cycles
-from hwgen.core.load import parse_config
 from hwgen.core.registry import core_of
 from hwgen.errors import CheckFailed, InputError
 from hwgen.models.files.store import Model

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from flows.build.load import load_config
 from flows.simulation.models.program_run import run_compiled
-from hwgen.core.load import load_config
 from hwgen.families.transformer.list_timing import timed_list
 from hwgen.families.transformer.trace import trace
 from hwgen.models.compile.compilation import Settings

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from flows.build.design import Design
+from flows.build.load import parse_config
 from flows.demonstration import demo, digits
 from flows.demonstration import on_engine as demo_engine
 from flows.demonstration.digits import Digits, Integers, Network
@@ -21,7 +22,6 @@ from flows.simulation.run import JobRun
 from flows.simulation.verilator.verilator import FEW_CYCLES
 from hwgen.cli import main
 from hwgen.core.golden.post import apply
-from hwgen.core.load import parse_config
 from hwgen.errors import CheckFailed, InputError
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.formats import TERNARY, IntegerFormat, integer

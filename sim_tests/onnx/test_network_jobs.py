@@ -17,9 +17,9 @@ import pytest
 
 from flows.build.design import Design
 from flows.build.drivers.network_driver import names_in_c, network_driver
+from flows.build.load import load_config
 from flows.simulation.models.job_run import RtlJobs
 from hwgen.cli import main
-from hwgen.core.load import load_config
 from hwgen.errors import CheckFailed, InputError
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.models.compile.compilation import Settings

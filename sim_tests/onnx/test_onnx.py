@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.build.load import parse_config
 from flows.simulation.models.model_run import Record, RtlTensorEngine
 from hwgen.cli import main
-from hwgen.core.load import parse_config
 from hwgen.errors import InputError
 from hwgen.models.files.import_model import import_model
 from hwgen.models.files.store import Model

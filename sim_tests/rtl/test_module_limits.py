@@ -7,8 +7,8 @@ import pytest
 from amaranth.hdl import Module, Value
 from amaranth.lib.wiring import In, Out
 
+from flows.build.load import parse_config
 from flows.build.verilog import core_rtlil
-from hwgen.core.load import parse_config
 from hwgen.core.registry import core_of
 from hwgen.errors import ConfigError, InputError
 from rtl_templates.hdl.generators import generate

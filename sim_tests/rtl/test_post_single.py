@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from flows.build.files import LINT_WAIVERS
+from flows.build.load import parse_config
 from flows.simulation.verilator.verilator import lint
 from hwgen.cli import main
 from hwgen.cli.support.run_post import post_processing, with_second_scales
 from hwgen.core.golden.post import apply
-from hwgen.core.load import parse_config
 from hwgen.core.post import (
     ACTIVATIONS,
     OUTPUTS,

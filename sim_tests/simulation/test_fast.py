@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.build.load import load_config, parse_config
 from flows.simulation import stream_program as fast
 from flows.simulation.operands import draw_matrices
 from flows.simulation.run import run_product
 from hwgen.cli import main
-from hwgen.core.load import load_config, parse_config
 from hwgen.errors import CheckFailed
 from hwgen.formats import differences
 from sim_tests.support.cores import cycles_of_operands, golden

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.build.load import parse_config
 from flows.build.verilog import to_verilog
 from flows.simulation.engine_program import BusError, Model, compile_model
 from flows.simulation.operands import draw_matrices
 from flows.simulation.run import run_product
 from flows.tools.toolchain import require
-from hwgen.core.load import parse_config
 from hwgen.errors import CheckFailed, InputError
 from sim_tests.simulation import copy_engine as engine
 from sim_tests.support.cores import cycles

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from flows.build.load import load_config
 from flows.simulation.verilator.sharing import (
     APART,
     GROWTH,
@@ -16,7 +17,6 @@ from flows.simulation.verilator.sharing import (
     repeated,
 )
 from flows.simulation.verilator.verilator import build_program
-from hwgen.core.load import load_config
 from sim_tests.support.designs import design_of
 from sim_tests.support.paths import ROOT
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from flows.build.load import parse_config
 from flows.simulation.runner import compile_design, simulate
-from hwgen.core.load import parse_config
 from hwgen.core.port import StreamPort
 from hwgen.errors import CheckFailed
 from sim_tests.support.designs import design_of

@@ -24,8 +24,8 @@ import cost_model.estimate.estimate
 from cost_model.sweep import engine, reduce
 from cost_model.sweep.document import read_sweep
 from cost_model.sweep.pareto import Best, Front, nondominated
+from flows.build.load import load_config
 from hwgen.cli import main
-from hwgen.core.load import load_config
 from hwgen.errors import CheckFailed, ConfigError
 from hwgen.models.workload import load_network, model_workload
 from sim_tests.models.model_files import Small

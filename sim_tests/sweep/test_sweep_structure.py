@@ -16,8 +16,8 @@ import pytest
 from cost_model.estimate.estimate import estimate
 from cost_model.sweep import refine as refining
 from flows.build.costs import NetlistCosts
+from flows.build.load import load_config
 from hwgen.cli import main
-from hwgen.core.load import load_config
 from sim_tests.support.designs import estimate_of
 
 SWEEP = """\

@@ -12,7 +12,7 @@ import pytest
 from cost_model.estimate.technology import Technology, technology
 from flows.bench import cost_points, cost_tables
 from flows.bench.cost_tables import Point
-from hwgen.core.load import parse_config
+from flows.build.load import parse_config
 
 TECH = "nangate45"
 

@@ -9,12 +9,12 @@ import pytest
 
 from cost_model.memories.macros import composed, library
 from flows.build.design import Design
+from flows.build.load import parse_config
 from flows.simulation.runner import regress
 from flows.synthesis import macros
 from flows.synthesis.macro_files import macro_files_of
 from flows.synthesis.synth import synthesize
 from hwgen.cli import main
-from hwgen.core.load import parse_config
 from hwgen.core.memories import ram_of
 from hwgen.errors import InputError
 from hwgen.technologies.model import Macro, Memories

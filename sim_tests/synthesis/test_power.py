@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from flows.build.design import Design
+from flows.build.load import parse_config
 from flows.power.gates import MODULE, Gate, Gates, read_netlist
 from flows.power.internal_power import Arc, internal_fj
 from flows.power.netlist_power import simulated, workload
@@ -19,7 +20,6 @@ from flows.power.power import Activity, power_of, read_saif
 from flows.synthesis import liberty
 from flows.synthesis.synth import synthesize
 from hwgen.cli import main
-from hwgen.core.load import parse_config
 from hwgen.errors import CheckFailed
 from hwgen.technologies import cell_library
 from hwgen.technologies.model import StandardCells

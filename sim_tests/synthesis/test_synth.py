@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from flows.build.design import Design
+from flows.build.load import load_config, parse_config
 from flows.pnr import register_frame
 from flows.pnr.devices import choose, options, placed, placer
 from flows.pnr.pnr import bitstream, place_and_route, with_open_inputs
@@ -30,7 +31,6 @@ from flows.tools import parallel, process
 from flows.tools.cache import Archive, digest
 from flows.tools.toolchain import Found, forget, probe
 from hwgen.cli import main
-from hwgen.core.load import load_config, parse_config
 from hwgen.errors import CheckFailed, InputError, ToolMissing
 from hwgen.technologies import cell_library, fpga_family, of_kind
 

@@ -12,6 +12,7 @@ import pytest
 
 from flows.build import fingerprint
 from flows.build.design import Design
+from flows.build.load import parse_config
 from flows.calibration import mapping_cache
 from flows.synthesis import synth_cache as kept
 from flows.synthesis.mapping import Job, Way
@@ -22,7 +23,6 @@ from flows.synthesis.synth_cache import recorded
 from flows.synthesis.verify import beside, kept_result
 from flows.tools.cache import Archive, Document, text_digest
 from hwgen.cli import main
-from hwgen.core.load import parse_config
 
 SOURCE = """\
 name: tiny

@@ -28,7 +28,7 @@ from cost_model.sweep.table import (
 )
 from hwgen.config.dotted import nested
 from hwgen.config.parameters import yaml_value
-from hwgen.core.load import parse_config
+from hwgen.core.load import parse_draft
 from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import ConfigError, ToolMissing
 from hwgen.technologies.utilization import FITS
@@ -93,7 +93,7 @@ def choose(outcome: Outcome, evaluate: Evaluate, metrics: Sequence[str]) -> Chos
         for sparse in (False, True):
             text = _configuration(plan, name, table, row, sparse=sparse)
             try:
-                loaded[f"{name}.yaml"] = parse_config(text, f"{name}.yaml")
+                loaded[f"{name}.yaml"] = parse_draft(text, f"{name}.yaml").complete()
             except ConfigError as error:
                 problems.append(str(error))
             else:

@@ -96,8 +96,8 @@ def compile_command(
     the memory map; layers.json, the cycles of each operation; C of a driver, with a function that
     generates tokens, or computes the outputs of a network.
     """
+    from flows.build.load import load_config
     from hwgen.cli.model.layers import LAYERS, print_passes
-    from hwgen.core.load import load_config
     from hwgen.errors import InputError
     from hwgen.families.gemm_stream.params import is_engine
     from hwgen.models.compile.compilation import Settings

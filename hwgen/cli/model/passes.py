@@ -87,8 +87,8 @@ def estimate_command(
     """
     from flows.build.build import Build, retarget
     from flows.build.design import Design
+    from flows.build.load import load_config
     from hwgen.cli.model import estimate as shown
-    from hwgen.core.load import load_config
     from hwgen.models.files.store import Model
     from hwgen.models.graph.passes import speeds
     from hwgen.technologies import technology

@@ -191,7 +191,7 @@ def engine_of(model: Model, request: Chosen, engines: Engines, update: Any) -> t
         return engines.floating(), None
     if not request.units:
         raise click.UsageError(f"--engine {request.engine} needs the hardware: give --unit FILE")
-    from hwgen.core.load import load_config
+    from flows.build.load import load_config
 
     configs = [load_config(path) for path in request.units]
     if request.engine == "golden":

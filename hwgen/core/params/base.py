@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -213,6 +213,22 @@ class FamilyConfig(Configuration):
     def cores_in(cls, data: Mapping[str, Any]) -> Mapping[str, type[FamilyConfig]]:
         """Return the models of the cores that a configuration holds, by field: none."""
         return {}
+
+    @property
+    def automatic(self) -> tuple[str, ...]:
+        """Fields that are still ``auto``, by dotted name, those of the cores inside included."""
+        return tuple(
+            f"{name}.{inner}" for name, child in self.children.items() for inner in child.automatic
+        )
+
+    @property
+    def children(self) -> Mapping[str, FamilyConfig]:
+        """Parameters of the cores inside, by dotted field: none, unless it is an engine."""
+        return {}
+
+    def with_children(self, children: Mapping[str, FamilyConfig]) -> Self:
+        """Return the parameters with other cores inside."""
+        return self
 
     @property
     def buses(self) -> tuple[BusPort, ...]:

@@ -34,9 +34,7 @@ def check_sizes(config: FamilyConfig, m: int, k: int, n: int) -> None:
         )
 
 
-def check_operand(
-    name: str, array: NDArray[Any], shape: tuple[int, int], fmt: Format
-) -> None:
+def check_operand(name: str, array: NDArray[Any], shape: tuple[int, int], fmt: Format) -> None:
     """Check shape, dtype and values of an operand, called `name` in the message.
 
     Raises

@@ -13,15 +13,13 @@ from typing import Any, ClassVar, Literal, Self, TypeGuard
 
 from pydantic import (
     Field,
-    ModelWrapValidatorHandler,
     model_validator,
 )
 
 from hwgen.arithmetic.product_packing import PackedProducts
 from hwgen.core.bus import writer_beats
-from hwgen.core.clock_limit import limit_of
 from hwgen.core.loop_nest import ACT_OF_BLOCKS, LoopNest
-from hwgen.core.params.base import AUTO, FamilyConfig, check_rules
+from hwgen.core.params.base import FamilyConfig, check_rules
 from hwgen.core.params.memory_port import Memory, OnMemory
 from hwgen.core.params.memory_rows import OperandRows, fill, rows_of_formats, rows_of_lanes
 from hwgen.core.params.module_limits import ENGINE_DATA_BITS
@@ -97,24 +95,15 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
     def _cross_field_rules(self) -> Self:
         return check_rules(self, self.broken_rules())
 
-    @model_validator(mode="wrap")
-    @classmethod
-    def _fast_enough(cls, data: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
-        """Refuse what is chosen for a clock that the engine around the core does not meet."""
-        config = validate(data)
-        core = data.get("compute") if isinstance(data, dict) else None
-        given = core.get("pipeline") if isinstance(core, dict) else None
-        values = given.items() if isinstance(given, dict) else ()
-        automatic = [field for field, value in values if value == AUTO]
-        limit = limit_of(config) if automatic else None
-        if limit is None or limit.allows(config.target.clock_mhz):
-            return config
-        problem = (
-            f"compute.pipeline.{automatic[0]}: auto cannot reach target.clock_mhz"
-            f" {config.target.clock_mhz:g} in {config.target.technology}; the engine allows at most"
-            f" {limit.text}: lower the clock"
-        )
-        return check_rules(config, [problem])
+    @property
+    def children(self) -> Mapping[str, FamilyConfig]:
+        """Parameters of the core inside."""
+        return {"compute": self.compute}
+
+    def with_children(self, children: Mapping[str, FamilyConfig]) -> Self:
+        """Return the parameters with another core inside."""
+        values = {name: getattr(self, name) for name in self.model_fields_set}
+        return type(self).model_validate({**values, **children})
 
     def broken_rules(self) -> list[str]:
         """Return the rules between fields that are broken, each ``dotted.field: text``."""

@@ -24,14 +24,14 @@ that a bf16 accumulator takes, 40 bits, the most there are, leave ``2**-41 * S``
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hwgen.arithmetic.alignment import largest_exponent
 from hwgen.formats import TERNARY, IntegerFormat, enclosing_format, parent_pattern
 
 if TYPE_CHECKING:
-    from hwgen.families.ternary_lut.params import TernaryLutConfig
     from hwgen.formats import FloatFormat
 
 
@@ -39,7 +39,38 @@ Pattern = tuple[int, ...]
 """The digits by which the activations of a group are multiplied."""
 
 
-def table_levels(config: TernaryLutConfig) -> list[list[Pattern]]:
+class TableParams(Protocol):
+    """Parameters of a core with tables."""
+
+    activation: Any
+    array: Any
+
+    @property
+    def digit(self) -> IntegerFormat:
+        """Format of the digits of weights."""
+
+    @property
+    def stored_patterns(self) -> Sequence[Pattern]:
+        """Patterns of digits that a table stores."""
+
+    @property
+    def terms(self) -> int:
+        """Terms of the reduction in one cycle."""
+
+    @property
+    def result(self) -> Any:
+        """Format of the accumulators."""
+
+    @property
+    def is_float(self) -> bool:
+        """Whether activations are floating-point numbers."""
+
+    @property
+    def aligned(self) -> bool:
+        """Whether floating-point activations are aligned."""
+
+
+def table_levels(config: TableParams) -> list[list[Pattern]]:
     """Return the sums of several activations, each level made of those before it."""
     depths: dict[Pattern, int] = {}
 
@@ -55,7 +86,7 @@ def table_levels(config: TernaryLutConfig) -> list[list[Pattern]]:
     return [[p for p, d in depths.items() if d == level + 1] for level in range(deepest)]
 
 
-def table_parts(config: TernaryLutConfig, pattern: Pattern) -> tuple[Pattern, Pattern, int]:
+def table_parts(config: TableParams, pattern: Pattern) -> tuple[Pattern, Pattern, int]:
     """Return the two parts of a sum, and 1 if they are added, -1 if subtracted."""
     if config.digit is TERNARY:
         _, split = parent_pattern(pattern)
@@ -68,7 +99,7 @@ def table_parts(config: TernaryLutConfig, pattern: Pattern) -> tuple[Pattern, Pa
     return first, second, sign
 
 
-def table_sum_format(config: TernaryLutConfig, pattern: Pattern) -> IntegerFormat:
+def table_sum_format(config: TableParams, pattern: Pattern) -> IntegerFormat:
     """Return the narrowest format of a sum."""
     a = config.activation
     ends = [sorted((digit * a.min, digit * a.max)) for digit in pattern]
@@ -99,7 +130,7 @@ def rounded_additions(group_size: int, tables: int) -> int:
     return group_size - 1 + (tables - 1).bit_length()
 
 
-def least_fraction_bits(config: TernaryLutConfig) -> int:
+def least_fraction_bits(config: TableParams) -> int:
     """Return the fewest fraction bits whose error bound is no larger than that of the chain."""
     fmt, result, terms = config.activation, config.result, config.terms
     additions = rounded_additions(config.array.group_size, config.array.tables)
@@ -113,7 +144,7 @@ def least_fraction_bits(config: TernaryLutConfig) -> int:
     return most
 
 
-def broken_rules(config: TernaryLutConfig) -> list[str]:
+def broken_rules(config: TableParams) -> list[str]:
     """Return the rules about alignment that are broken."""
     alignment, bits, a = config.array.alignment, config.array.fraction_bits, config.activation
     problem = ""
@@ -160,7 +191,7 @@ def _broken_if_exact(fmt: FloatFormat, bits: int | str) -> str:
     return ""
 
 
-def chosen_alignment(config: TernaryLutConfig) -> dict[str, str | int]:
+def chosen_alignment(config: TableParams) -> dict[str, str | int]:
     """Return the fields of `array` that are chosen where they are `auto`."""
     array = config.array
     alignment = array.alignment

@@ -3,25 +3,19 @@
 
 The structure is the one whose column was measured to be the smallest.  Registers are added one by
 one where the slowest path leads through logic that they divide, until it is fast enough by the
-limit that estimates show, too (`hwgen.core.clock_limit`).
+limit that estimates show, too (`hwgen.core.resolve`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any
 
-from hwgen.core.clock_limit import Limit, limit_of
-from hwgen.core.params.base import AUTO, check_rules
-from hwgen.families.ternary_lut.alignment import chosen_alignment
-
-if TYPE_CHECKING:
-    from hwgen.families.ternary_lut.params import TernaryLutConfig
-
+from hwgen.core.params.base import AUTO
 
 DATA = Path(__file__).with_name("measured.json")
 
@@ -46,8 +40,6 @@ def smallest(technology: str) -> dict[str, str]:
     return {"fetch": fetch, "reduction": reduction}
 
 
-Config = TypeVar("Config", bound="TernaryLutConfig")
-
 LEAST = {"table": 1, "reduce": 0, "accumulate": 0}
 """Smallest number of registers of each kind."""
 
@@ -68,93 +60,11 @@ def sum_groups(tables: int, registers: int) -> tuple[int, ...]:
     return (*groups, left)
 
 
-def divider(config: TernaryLutConfig, limit: Limit) -> str | None:
-    """Return the field of the pipeline whose registers divide the slowest path; None if none does.
-
-    Parameters
-    ----------
-    config : TernaryLutConfig
-    limit : Limit
-        Of its hardware.
-    """
-    roles = limit.roles
-    if "column" not in roles:
-        return "table" if "table" in roles else None
-    if not config.is_float or "accumulate" not in roles:
-        return "reduce"
-    if config.aligned:
-        return "reduce" if "reduce" in roles else "accumulate"
-    return "accumulate" if config.pipeline.reduce or "reduce" not in roles else "reduce"
-
-
-def registers_for(config: Config, automatic: Sequence[str]) -> tuple[Config, list[str]]:
-    """Return a configuration with the registers that meet its clock target, and what cannot.
-
-    Parameters
-    ----------
-    config : TernaryLutConfig
-    automatic : sequence of str
-        The fields of its pipeline to choose.
-    """
-    clock = config.target.clock_mhz
-    numbers = {field: LEAST[field] for field in automatic}
-    best: Limit | None = None
-    while True:
-        trial = with_pipeline(config, numbers)
-        limit = limit_of(trial)
-        if limit is None:
-            unknown = (
-                "must be a number with target.technology"
-                f" {config.target.technology}, whose delays have not been measured"
-            )
-            return config, [f"pipeline.{field}: {unknown}" for field in automatic]
-        if limit.allows(clock):
-            return trial, []
-        if best is None or limit.period_ns < best.period_ns:
-            best = limit
-        field = divider(trial, limit)
-        if field not in numbers or numbers[field] == MOST:
-            break
-        numbers[field] += 1
-    field = field if field in numbers else automatic[0]
-    problem = (
-        f"pipeline.{field}: auto cannot reach target.clock_mhz {clock:g} in"
-        f" {config.target.technology}; any number of registers allows at most {best.text}: lower"
-        " the clock, or choose a smaller core"
-    )
-    return config, [problem]
-
-
-def with_pipeline(config: Config, numbers: dict[str, int]) -> Config:
-    """Return a configuration with other registers."""
-    return config.model_copy(update={"pipeline": config.pipeline.model_copy(update=numbers)})
-
-
-def chosen(config: Config, automatic: Sequence[str]) -> Config:
-    """Return a configuration with everything chosen that is `auto`.
-
-    Parameters
-    ----------
-    config : TernaryLutConfig
-        With numbers in its pipeline.
-    automatic : sequence of str
-        The fields of its pipeline to choose: ``table``, ``reduce``, ``accumulate``.
-
-    Raises
-    ------
-    PydanticCustomError
-        As a validator's, if the clock target cannot be reached or delays are not known.
-    """
-    array = config.array
-    structure = smallest(config.target.technology)
-    aligned = chosen_alignment(config)
-    if config.is_float and not config.aligned:
+def choose_structure(
+    array: Any, technology: str, *, is_float: bool, aligned: bool
+) -> dict[str, str]:
+    """Return the fields of the array that are chosen where they are ``auto``, but for alignment."""
+    structure = smallest(technology)
+    if is_float and not aligned:
         structure = {**structure, "reduction": "adders"}
-    update = {f: way for f, way in structure.items() if getattr(array, f) == AUTO} | aligned
-    config = config.model_copy(update={"array": array.model_copy(update=update)})
-    if not config.is_float:
-        automatic = [field for field in automatic if field != "accumulate"]
-    if not automatic:
-        return config
-    config, broken = registers_for(config, automatic)
-    return check_rules(config, broken)
+    return {name: choice for name, choice in structure.items() if getattr(array, name) == AUTO}

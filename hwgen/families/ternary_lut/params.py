@@ -7,16 +7,18 @@ Weights are met as *digits*: ternary weights as they are, integers of b bits as 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, ModelWrapValidatorHandler, model_validator
+from pydantic import Field, ModelWrapValidatorHandler, PrivateAttr, model_validator
 
 from hwgen.core.loop_nest import LoopNest
 from hwgen.core.params.base import AUTO, LowBitOperand, Model, OperandFormat, or_auto
 from hwgen.core.params.module_limits import DATA_BITS, input_bits
 from hwgen.core.params.product import ProductConfig
 from hwgen.core.port import StreamPort
+from hwgen.core.resolve import Limit
 from hwgen.families.ternary_lut import alignment as ternary_lut_alignment
 from hwgen.families.ternary_lut import choice as ternary_lut_choice
 from hwgen.formats import (
@@ -154,20 +156,59 @@ class TernaryLutConfig(ProductConfig):
     array: Array = Field(default_factory=Array, description="Tables and fetch ports.")
     pipeline: Pipeline = Field(default_factory=Pipeline, description="Pipelining.")
 
+    _automatic: tuple[str, ...] = PrivateAttr(())
+
+    least_registers: ClassVar[Mapping[str, int]] = ternary_lut_choice.LEAST
+    most_registers: ClassVar[int] = ternary_lut_choice.MOST
+
     @model_validator(mode="wrap")
     @classmethod
-    def _chosen(cls, data: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
-        """Replace every `auto` by what is chosen for it."""
+    def _choose(cls, data: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        """Choose the structure, and note which numbers of registers are ``auto``."""
         pipeline = data.get("pipeline") if isinstance(data, dict) else None
         if not isinstance(pipeline, dict):
-            return ternary_lut_choice.chosen(validate(data), [])
+            return validate(data)._with_structure()
         automatic = [
             field
             for field, value in pipeline.items()
             if value == AUTO and field in _PIPELINE_FIELDS
         ]
-        numbers = {field: value for field, value in pipeline.items() if field not in automatic}
-        return ternary_lut_choice.chosen(validate({**data, "pipeline": numbers}), automatic)
+        least = {field: ternary_lut_choice.LEAST[field] for field in automatic}
+        params = validate({**data, "pipeline": {**pipeline, **least}})._with_structure()
+        # Hardware for integers has no such register.
+        params._automatic = tuple(f for f in automatic if params.is_float or f != "accumulate")
+        return params
+
+    def _with_structure(self) -> Self:
+        """Return the parameters with the structure chosen where it is ``auto``."""
+        array, technology = self.array, self.target.technology
+        structure = ternary_lut_choice.choose_structure(
+            array, technology, is_float=self.is_float, aligned=self.aligned
+        )
+        update = structure | ternary_lut_alignment.chosen_alignment(self)
+        return self.model_copy(update={"array": array.model_copy(update=update)})
+
+    @property
+    def automatic(self) -> tuple[str, ...]:
+        """Fields that are still ``auto``, by dotted name."""
+        return tuple(f"pipeline.{field}" for field in self._automatic)
+
+    def with_registers(self, numbers: Mapping[str, int]) -> Self:
+        """Return the parameters with other numbers of registers, none of them ``auto``."""
+        pipeline = self.pipeline.model_copy(update=dict(numbers))
+        values = {name: getattr(self, name) for name in self.model_fields_set}
+        return type(self).model_validate({**values, "pipeline": pipeline})
+
+    def next_choice(self, limit: Limit) -> str | None:
+        """Return the field whose registers divide the slowest path, None if none does."""
+        roles = limit.roles
+        if "column" not in roles:
+            return "table" if "table" in roles else None
+        if not self.is_float or "accumulate" not in roles:
+            return "reduce"
+        if self.aligned:
+            return "reduce" if "reduce" in roles else "accumulate"
+        return "accumulate" if self.pipeline.reduce or "reduce" not in roles else "reduce"
 
     def broken_rules(self) -> list[str]:
         """Return the rules between fields that are broken."""

@@ -192,6 +192,17 @@ class TransformerConfig(OnMemory, FamilyConfig):
     # -- products of matrices: jobs of the first unit that multiplies --------------------------
 
     @property
+    def children(self) -> Mapping[str, FamilyConfig]:
+        """Parameters of the units."""
+        return {f"units.{name}": unit for name, unit in self.units.items()}
+
+    def with_children(self, children: Mapping[str, FamilyConfig]) -> Self:
+        """Return the parameters with other units."""
+        units = {name.removeprefix("units."): unit for name, unit in children.items()}
+        values = {name: getattr(self, name) for name in self.model_fields_set}
+        return type(self).model_validate({**values, "units": units})
+
+    @property
     def job_unit_name(self) -> str:
         """Name of the unit whose jobs are the products that `hwgen run` and workloads ask for."""
         return str(next(name for name, unit in self.units.items() if unit.multiplies))

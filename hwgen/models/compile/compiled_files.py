@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from hwgen.core.load import load_config
+from hwgen.core.load import load_draft
 from hwgen.core.register_map import JOB_WINDOW, job_window
 from hwgen.errors import InputError
 from hwgen.families.gemm_stream.params import is_engine
@@ -77,7 +77,7 @@ class CompiledFiles:
         if not same or document.get("form") != self.form:
             raise InputError(f"{path / DOCUMENT}: is of another version; compile the model again")
         self.document: dict[str, Any] = document
-        self.config = load_config(path / ENGINE)
+        self.config = load_draft(path / ENGINE).complete()
         try:
             self._read(document)
         except (KeyError, TypeError, ValueError) as error:
