@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from hwgen.formats.arrays import Array, DType
 
-_ANYTHING = 0.3  # rows of random values that are random bit patterns
+_ANY_PATTERN = 0.3  # rows of random values that are random bit patterns
 _NUMPY_TYPES = ("float16", "float32")  # the other types are those of ml_dtypes
 _TABLE_WIDTH = 16  # formats up to this width are decoded by a table of all their values
 
@@ -328,7 +328,7 @@ class FloatFormat(ScalarFormat):
         moderate = self.round(rng.standard_normal(shape) * 2.0 ** rng.integers(-2, 3))
         finite = rng.integers(0, self.max_finite, shape, endpoint=True)
         signs = rng.integers(0, 2, shape) * self.sign_mask
-        anything = rng.random((*shape[:-1], 1)) < _ANYTHING
+        anything = rng.random((*shape[:-1], 1)) < _ANY_PATTERN
         return self.decode(np.where(anything, finite | signs, moderate))
 
     def dot(self, weight: object, terms: int) -> FloatFormat:
@@ -362,11 +362,11 @@ class FloatFormat(ScalarFormat):
         # until less than half a unit is left.
         above = exponent + self.bias - 1
         shift = 52 - self.mantissa_bits + np.clip(-above, 0, self.mantissa_bits + 2)
-        kept = significand >> shift
-        rest = significand - (kept << shift)
+        upper = significand >> shift
+        rest = significand - (upper << shift)
         half = np.int64(1) << (shift - 1)
-        kept += (rest > half) | ((rest == half) & (kept & 1 == 1))
-        magnitude = kept + (np.maximum(above, 0) << self.mantissa_bits)
+        upper += (rest > half) | ((rest == half) & (upper & 1 == 1))
+        magnitude = upper + (np.maximum(above, 0) << self.mantissa_bits)
         magnitude = np.minimum(magnitude, self.overflow)
         bits = np.where(wide < 0, self.sign_mask, 0) | magnitude
         nan = np.isnan(values) | self.is_nan(magnitude)

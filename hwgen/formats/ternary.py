@@ -109,8 +109,8 @@ def encode(weights: NDArray[np.integer]) -> NDArray[np.integer]:
         Sign above index; see the module's description.
     """
     mu = weights.shape[-1]
-    places = 3 ** np.arange(mu - 1, -1, -1)
-    number = ((1 - weights.astype(np.int64)) * places).sum(axis=-1)
+    powers = 3 ** np.arange(mu - 1, -1, -1)
+    number = ((1 - weights.astype(np.int64)) * powers).sum(axis=-1)
     negative = number > entries(mu)
     index = np.where(negative, 3**mu - 1 - number, number)
     return np.asarray(index + (negative << index_width(mu)), np.uint16)
@@ -128,7 +128,7 @@ def decode(keys: NDArray[np.integer], mu: int) -> NDArray[np.int8]:
     index, negative = keys & ((1 << index_width(mu)) - 1), keys >> index_width(mu)
     if (index > entries(mu)).any() or (negative > 1).any():
         raise ValueError(f"a key of {mu} weights has an index of at most {entries(mu)}")
-    places = 3 ** np.arange(mu - 1, -1, -1)
-    weights = 1 - index[..., None] // places % 3
+    powers = 3 ** np.arange(mu - 1, -1, -1)
+    weights = 1 - index[..., None] // powers % 3
     weights = np.where(negative[..., None] == 1, -weights, weights)
     return np.asarray(weights, np.int8)

@@ -96,9 +96,9 @@ class Element:
         ndarray of uint8
             Zero is the smallest of its codes.
         """
-        known, codes = _sorted_codes(self)
-        above = np.clip(np.searchsorted(known, values, side="right"), 1, len(known) - 1)
-        low, high = known[above - 1], known[above]
+        numbers, codes = _sorted_codes(self)
+        above = np.clip(np.searchsorted(numbers, values, side="right"), 1, len(numbers) - 1)
+        low, high = numbers[above - 1], numbers[above]
         if rounding == "zero":
             up = np.where(values < 0, values > low, values >= high)
         else:
@@ -107,8 +107,8 @@ class Element:
             ties = {"away": values > 0, "up": True, "even": codes[above] & 1 == 0}
             tie = ties[rounding]
             up = (to_high < to_low) | ((to_high == to_low) & tie)
-        up |= values >= known[-1]
-        up &= values > known[0]
+        up |= values >= numbers[-1]
+        up &= values > numbers[0]
         return codes[np.where(up, above, above - 1)]
 
     def decode(self, codes: Array) -> NDArray[np.float64]:
@@ -130,8 +130,8 @@ def _sorted_codes(element: Element) -> tuple[NDArray[np.float64], NDArray[np.uin
     for code, value in enumerate(element.values):
         if math.isfinite(value):
             first.setdefault(value + 0.0, code)
-    known = sorted(first)
-    return np.array(known), np.array([first[value] for value in known], np.uint8)
+    numbers = sorted(first)
+    return np.array(numbers), np.array([first[value] for value in numbers], np.uint8)
 
 
 def float_element(exponent_bits: int, mantissa_bits: int) -> Element:
@@ -142,9 +142,9 @@ def float_element(exponent_bits: int, mantissa_bits: int) -> Element:
     """
     name = f"e{exponent_bits}m{mantissa_bits}"
     width = 1 + exponent_bits + mantissa_bits
-    if (known := FLOATS.get(f"fp8_{name}")) is not None:
-        patterns = np.arange(1 << known.width, dtype=known.bits_dtype)
-        return Element(name, width, tuple(known.to_float64(patterns).tolist()))
+    if (fmt := FLOATS.get(f"fp8_{name}")) is not None:
+        patterns = np.arange(1 << fmt.width, dtype=fmt.bits_dtype)
+        return Element(name, width, tuple(fmt.to_float64(patterns).tolist()))
     bias = max((1 << exponent_bits - 1) - 1, 0)
     values = []
     for code in range(1 << width):

@@ -241,15 +241,15 @@ TABLE_BITS = 9
 
 def signed_digits(number: int) -> tuple[Term, ...]:
     """Return the digits of an integer that are not zero, the largest first."""
-    found, rest, place = [], abs(number), 0
+    digits, rest, position = [], abs(number), 0
     while rest:
         if rest & 1:
             digit = 2 - (rest & 3)
-            found.append(((digit < 0) != (number < 0), place))
+            digits.append(((digit < 0) != (number < 0), position))
             rest -= digit
         rest >>= 1
-        place += 1
-    return tuple(reversed(found))
+        position += 1
+    return tuple(reversed(digits))
 
 
 @cache
@@ -277,7 +277,7 @@ def term_count(factor: Factor) -> int:
 
 def largest_exponent(factor: Factor) -> int:
     """Return the largest exponent of a term."""
-    return max(place for terms in term_table(factor) for _, place in terms)
+    return max(exponent for terms in term_table(factor) for _, exponent in terms)
 
 
 def exponent_bits(factor: Factor) -> int:

@@ -389,10 +389,10 @@ class BlockFormat(Format):
 
     def unpack(self, image: bytes, lines: int, k: int) -> Lines:
         """Return the lines of `k` elements of an image, bit patterns in the types of records."""
-        found = self.image.unpack(image, lines, k)
-        scales, minima = found.scales, found.minima
+        lines_of_image = self.image.unpack(image, lines, k)
+        scales, minima = lines_of_image.scales, lines_of_image.minima
         assert scales is not None
-        return found._replace(
+        return lines_of_image._replace(
             scales=scales.astype(self.scale.dtype),
             minima=minima.astype(self.minimum.bits_dtype)
             if self.minimum and minima is not None

@@ -75,8 +75,8 @@ class BlockLanes:
     @property
     def _used(self) -> int:
         """Bits of a lane without the number of a format and what fills it up."""
-        beside = self.blocks * (self.scale_part + self.factor.special_width)
-        return self.depth * self.factor.width + beside
+        shared_bits = self.blocks * (self.scale_part + self.factor.special_width)
+        return self.depth * self.factor.width + shared_bits
 
     @property
     def words(self) -> str:
@@ -162,8 +162,8 @@ class BlockLanes:
     def unpack(self, fmt: Format, bits: Bits, k: int) -> Array:
         """Return lines, shape (lines, k), from what `pack` made of them."""
         count, steps, _ = bits.shape
-        places = np.cumsum([self.depth * self.factor.width, self.blocks * self.scale_part])
-        elements, shared, special = np.split(bits[..., : self._used], places, axis=-1)
+        ends = np.cumsum([self.depth * self.factor.width, self.blocks * self.scale_part])
+        elements, shared, special = np.split(bits[..., : self._used], ends, axis=-1)
         codes = from_bits(elements.reshape(count, -1, self.length, self.factor.width))
         if fmt.scale is None:
             return fmt.from_lines(Lines(codes), k)

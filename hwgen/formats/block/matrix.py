@@ -106,22 +106,22 @@ def quantise_blocks(
     blocks = np.where(poisoned[..., None], 0.0, blocks)
     second = _second_scales(blocks, fmt)
     blocks = blocks / second[:, None, None]
-    minima, found = None, blocks
+    minima, offsets = None, blocks
     if fmt.minimum:
         lowest = blocks.min(axis=-1)
         minima = fmt.minimum.round(lowest)
-        kept = fmt.minimum.to_float64(minima)
-        _refuse(~np.isfinite(kept), fmt, weights, f"is beyond the minima of {fmt.minimum}")
-        found = blocks - (lowest if fmt.reciprocal else kept)[..., None]
+        rounded = fmt.minimum.to_float64(minima)
+        _refuse(~np.isfinite(rounded), fmt, weights, f"is beyond the minima of {fmt.minimum}")
+        offsets = blocks - (lowest if fmt.reciprocal else rounded)[..., None]
     if fmt.reciprocal:
-        found = found.astype(np.float32).astype(np.float64)
+        offsets = offsets.astype(np.float32).astype(np.float64)
     if fmt.special:
-        codes, scales, chosen = _best_special(found, fmt)
+        codes, scales, chosen = _best_special(offsets, fmt)
     elif fmt.zero_width:
-        codes, scales, chosen = _with_zero_points(found, fmt)
+        codes, scales, chosen = _with_zero_points(offsets, fmt)
     else:
-        exact, scales = _scales(found, fmt, fmt.element)
-        codes, chosen = _codes(found, exact, scales, fmt, fmt.element), None
+        exact, scales = _scales(offsets, fmt, fmt.element)
+        codes, chosen = _codes(offsets, exact, scales, fmt, fmt.element), None
     if fmt.poisoned:
         scales = np.where(poisoned, E8M0_NAN, scales).astype(scales.dtype)
     else:
@@ -186,8 +186,8 @@ def _scales(
         bits = np.where(largest == 0, 0, bits).astype(np.uint8)
         return fmt.scale.decode(bits), bits
     if fmt.rule == "extreme":
-        place = np.abs(blocks).argmax(axis=-1)[..., None]
-        wanted = np.take_along_axis(blocks, place, axis=-1)[..., 0] / element.finite[0]
+        position = np.abs(blocks).argmax(axis=-1)[..., None]
+        wanted = np.take_along_axis(blocks, position, axis=-1)[..., 0] / element.finite[0]
         wanted = wanted + 0.0  # of a block of zeros
     elif fmt.rule == "mean":
         wanted = np.abs(blocks).mean(axis=-1)
@@ -202,8 +202,8 @@ def _exponents(largest: NDArray[np.float64], rule: Rule, element: Element) -> ND
     """Return the exponents of power-of-two scales."""
     if rule == "even":
         mantissa, exponent = np.frexp(largest)
-        places = 1 << _precision(element)
-        largest = np.ldexp(np.round(mantissa * places) / places, exponent)
+        steps = 1 << _precision(element)
+        largest = np.ldexp(np.round(mantissa * steps) / steps, exponent)
     if rule == "rceil":
         mantissa, exponent = np.frexp(largest / element.max)
         # The quotient may be rounded down to a power of two that is too small.
@@ -236,8 +236,8 @@ def _codes(
             inverse = np.where(exact == 0, np.float32(0), np.float32(1) / exact.astype(np.float32))
             quotients = (blocks.astype(np.float32) * inverse[..., None]).astype(np.float64)
         else:
-            kept = fmt.scale.decode(scales)[..., None]
-            quotients = np.where(kept == 0, 0.0, blocks / kept)
+            divisors = fmt.scale.decode(scales)[..., None]
+            quotients = np.where(divisors == 0, 0.0, blocks / divisors)
     limit = element.max
     quotients = np.clip(np.nan_to_num(quotients, nan=0.0), -2 * limit, 2 * limit)
     return element.encode(quotients, fmt.rounding)
@@ -267,10 +267,10 @@ def _with_zero_points(
     element = fmt.element
     low, high = np.minimum(blocks.min(axis=-1), 0), np.maximum(blocks.max(axis=-1), 0)
     scales = fmt.scale.round((high - low) / element.max)
-    kept = fmt.scale.decode(scales)[..., None]
+    divisors = fmt.scale.decode(scales)[..., None]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        quotients = np.where(kept == 0, 0.0, blocks / kept)
-        zeros = np.where(kept[..., 0] == 0, 0.0, -low / kept[..., 0])
+        quotients = np.where(divisors == 0, 0.0, blocks / divisors)
+        zeros = np.where(divisors[..., 0] == 0, 0.0, -low / divisors[..., 0])
     unit = math.ldexp(1, element.exponent)
     zeros = np.clip(np.rint(np.nan_to_num(zeros) / unit), 0, fmt.choices - 1)
     codes = element.encode(np.nan_to_num(quotients) + (zeros * unit)[..., None], fmt.rounding)

@@ -145,12 +145,12 @@ class MinimumSum:
         """Return the smallest and largest of both parts, shifted as far as they can be."""
         low, high = self.other.range
         sums = products, (self.length * low, self.length * high)
-        found = []
-        for part, given, shift in zip(self.parts, sums, self.shifts, strict=True):
-            bottom, top = _products(given, part.range)
+        ends = []
+        for part, interval, shift in zip(self.parts, sums, self.shifts, strict=True):
+            bottom, top = _products(interval, part.range)
             reach = part.exponents[1] - part.exponents[0] + shift
-            found.append((bottom << reach, top << reach))
-        return found[0], found[1]
+            ends.append((bottom << reach, top << reach))
+        return ends[0], ends[1]
 
     def range(self, products: tuple[int, int]) -> tuple[int, int]:
         """Return the smallest and largest sum, of sums of products between two numbers."""
@@ -253,10 +253,14 @@ class BlockProduct:
     def integer_scale(self) -> int:
         """Bits of the scale of `w` if it is an integer, and the only significand; else 0."""
         numbers = [scale for scale in self.scales if scale.range != (1, 1)]
-        own = self.w.scale
-        if own is None or len(numbers) != 1 or self.w.minimum is not None:
+        scale_of_w = self.w.scale
+        if scale_of_w is None or len(numbers) != 1 or self.w.minimum is not None:
             return 0
-        return own.significand.width if own in numbers and own.scale.name == "uint8" else 0
+        return (
+            scale_of_w.significand.width
+            if scale_of_w in numbers and scale_of_w.scale.name == "uint8"
+            else 0
+        )
 
     @property
     def offset(self) -> MinimumSum | None:
@@ -358,8 +362,8 @@ class BlockProduct:
     @property
     def has_nan(self) -> bool:
         """Whether a NaN can come in, by an element or a scale."""
-        found = (self.a.scale, self.w.scale, self.a.minimum, self.w.minimum)
-        scales = any(scale.has_nan for scale in found if scale is not None)
+        numbers = (self.a.scale, self.w.scale, self.a.minimum, self.w.minimum)
+        scales = any(scale.has_nan for scale in numbers if scale is not None)
         return scales or self.has_nan_elements
 
     @property
