@@ -9,7 +9,8 @@ import click
 from rich.table import Table
 
 from hwgen.cli.estimate import print_roofline
-from hwgen.reports.roofline import SERVED, number, share
+from hwgen.reports.datasheet import share
+from hwgen.reports.roofline import SERVED, number
 from hwgen.reports.terminal import console
 
 _MOST_NAME = 32  # characters of a layer's name in a table
