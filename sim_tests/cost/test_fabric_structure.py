@@ -23,6 +23,8 @@ from cost_model.netlist.rewrite import shift_registers
 from flows.build.load import parse_config
 from flows.calibration import fpga
 from flows.calibration.structural_fpga import totals
+from hwgen.core.load import parse_config
+from hwgen.core.operation import Job
 from hwgen.core.registry import families
 from hwgen.reports.configuration import template
 from hwgen.technologies import technologies
@@ -305,7 +307,7 @@ def test_nothing_is_null_without_a_reason(family: str) -> None:
     if not config.multiplies:
         operation = config.operations[0]
         sizes = {size.name: size.natural for size in operation.sizes}
-        work = {"jobs": {"w": (operation, sizes, operation.check_scalars({}))}}
+        work = {"jobs": {"w": Job(operation, sizes, operation.check_scalars({}))}}
     for name in tried(family):
         result = estimate_of(config, name, **work)
         null = {metric for metric, value in result["metrics"].items() if value is None}
