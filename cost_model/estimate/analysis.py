@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What estimates take of a structure: its components, and the path that limits its clock."""
+"""Analysis of a netlist for estimates: its components, and the path that limits its clock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cost_model.timing.limit import limiting_path
 
 
 class Analysis:
-    """What a design consists of and how fast it is, found when it is asked for.
+    """Components and limiting paths of a design, computed on demand.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each figure of an estimate is: exact, expected, assumed, or modelled and how far off.
+"""Basis of each metric of an estimate: exact, expected, assumed, or modelled with a margin.
 
 The clock is exact where it is the one that was asked for; where Fmax limits it, everything per
 second is as uncertain as that; and where no Fmax is known, it is an assumption that the hardware
@@ -62,7 +62,7 @@ def certainty(
     *,
     limited: bool = False,
 ) -> dict[str, dict[str, Any]]:
-    """Return what each known metric is.
+    """Return the basis of each metric that is not null.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the hardware of a configuration costs and how fast it is: its structure, or closed forms."""
+"""Costs and speed of the hardware of a configuration, by its netlist or by closed forms."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def costed(
     *,
     fpga_energies: bool = False,
 ) -> Costed:
-    """Return what a configuration costs; see `cost_model.estimate.estimate.estimate`.
+    """Return the costs of a configuration; see `cost_model.estimate.estimate.estimate`.
 
     Parameters
     ----------
@@ -257,7 +257,7 @@ def _of_structure(
 
 
 def buffers_of(config: FamilyConfig) -> list[str]:
-    """Return what the memories hold whose accesses by workloads are known: buffers of engines."""
+    """Return the names of memories whose accesses by workloads are modelled: buffers of engines."""
     core = core_of(config)
     return [buffer.name for buffer in core.buffers()] if isinstance(core, BufferedCore) else []
 

@@ -54,7 +54,7 @@ def estimate(
     behind: OffChip | None = None,
     fpga_energies: bool = False,
 ) -> dict[str, Any]:
-    """Return what a configuration costs and how fast it is.
+    """Estimate costs and speed of a configuration.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def _utilization(device: str | None, metrics: Mapping[str, Any]) -> dict[str, An
 
 
 def _uncertainty(tech: technologies.Technology | None, costs: Costed) -> dict[str, float | None]:
-    """Return how far off each metric may be, Fmax by the structure or by closed forms."""
+    """Return the margin of each metric, that of Fmax by the structure or by closed forms."""
     result = {metric: costs.margins.get(name) for metric, name in _OF.items()}
     if tech is not None and costs.path is not None:
         return {**result, "fmax_mhz": tech.timing["uncertainty"]}
@@ -277,7 +277,7 @@ def _memory(
     made: Sequence[memories.Made],
     behind: OffChip,
 ) -> dict[str, Any] | None:
-    """Return what the memories of an engine cost, and add ``memory_energy_mj(W)`` to the metrics.
+    """Return the costs of an engine's memories, and add ``memory_energy_mj(W)`` to the metrics.
 
     The clock is the slower one of that asked for and Fmax, as everywhere.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why figures of an estimate are null."""
+"""Reasons for metrics of an estimate that are null."""
 
 from __future__ import annotations
 

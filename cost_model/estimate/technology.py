@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What components cost in a technology: the tables that ``hwgen calibrate`` writes."""
+"""Costs of components in a technology: the tables that ``hwgen calibrate`` writes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Technology:
     structure: Mapping[str, Any] = field(default_factory=dict)
 
     def cost(self, quantity: Quantity, counts: Counts) -> Number:
-        """Return what a bill costs; NaN where it has components of a kind without a cost."""
+        """Return the cost of components; NaN where one has no price."""
         prices = self.costs.get(quantity)
         if prices is None:
             return np.nan

@@ -190,7 +190,7 @@ class Composition:
         return self.count * self.macro.area_um2
 
     def glue(self, *, held: bool) -> dict[str, float]:
-        """Return what is around the macros, by kinds of `cost_model.netlist.components`.
+        """Count the components around the macros, by types of `cost_model.netlist.components`.
 
         Parameters
         ----------

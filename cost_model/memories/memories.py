@@ -204,7 +204,7 @@ def made_of(
     prices: Mapping[str, Mapping[str, float]],
     parts: Mapping[str, Mapping[str, float]],
 ) -> list[Made]:
-    """Return what memories cost.
+    """Return the costs of memories.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a module consists of, as counts of components that cost about the same wherever they are.
+"""Components of modules: counts of types that cost about the same in every design.
 
 Counts are of what synthesis leaves: bits that are used, of operands that are not constant.  They
 are the features that costs of technologies are fitted to.
@@ -94,7 +94,7 @@ def components(
 
 
 def _needed(written: Counts, few: Counts) -> Counts:
-    """Return what a function of a few bits counts as: what is written, unless that is far more."""
+    """Choose the counts of a function of a few bits: the written ones, unless they are far more."""
     return few if _about(few) * FAR_MORE <= _about(written) else written
 
 

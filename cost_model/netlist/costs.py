@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a structure costs in a technology: sums over its components, module by module."""
+"""Costs of a netlist in a technology: sums over its components, module by module."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def parts_of(
 
 
 def cost(prices: Mapping[str, float], counts: Mapping[str, float]) -> float:
-    """Return what components cost; a kind without a price was met in no calibration and is free."""
+    """Sum the prices of components; types that no calibration design has are free."""
     return sum(prices.get(name, 0.0) * count for name, count in counts.items())
 
 
@@ -79,7 +79,7 @@ def logic_share(
 
 
 def breakdown(parts: list[Part], costs: Mapping[str, Mapping[str, float]]) -> list[dict[str, Any]]:
-    """Return what the instances of each module cost together.
+    """Return the cost of all instances of each module together.
 
     Parameters
     ----------

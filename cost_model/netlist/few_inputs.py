@@ -142,7 +142,7 @@ def _added(gates: Gates, x: list[int], y: list[int], carry: int) -> list[int]:
 
 
 def _tables(gates: Gates, outputs: list[int]) -> tuple[int, tuple[int, ...]]:
-    """Return how many inputs literals depend on, and their truth tables over them."""
+    """Return the number of inputs that literals depend on, and their truth tables over them."""
     order = reached(gates, outputs)
     inputs = sorted(node for node in order if gates.ands[node] is None)
     variables, whole = _variables(len(inputs))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which bits of the results of a module's cells are used.
+"""Liveness of the bits of a module: those that are used.
 
 Generators compute sums and products in full width and use what they need of them; synthesis
 removes the rest.  A bit is used if it leads to an output, into an instance or to a memory.
@@ -24,7 +24,7 @@ _SELECTS = ("s", "en", "srst", "arst")
 
 
 class Liveness:
-    """Which nets of a module lead to anything.
+    """Nets and cells of a module that an output, an instance or a memory depends on.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class Liveness:
             self._visit(self._waiting.pop())
 
     def inputs(self, module: Module) -> Inputs:
-        """Return which bits of each input of the module are used."""
+        """Return the used bits of each input of the module."""
         return {
             port.name: {index for index, net in enumerate(port.bits) if net in self.nets}
             for port in module.ports

@@ -112,7 +112,7 @@ class Cell:
 
     @property
     def result(self) -> Bits:
-        """What it drives."""
+        """The nets that it drives."""
         return self.pins.get("q") or self.pins.get("y", ())
 
     @property

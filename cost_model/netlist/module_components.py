@@ -158,7 +158,7 @@ class _Bill:
     # -- gates -----------------------------------------------------------------------------------
 
     def pairs(self, cell: Cell, used: set[int]) -> Counter[int]:
-        """Return how many used bits have 0, 1 and 2 operands that are no constants."""
+        """Count the used bits with 0, 1 and 2 operands that are no constants."""
         result: Counter[int] = Counter()
         a, b = cell.pins["a"], cell.pins["b"]
         for index in used:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which nodes of a graph depend on one another."""
+"""Order of the nodes of a graph by their dependencies."""
 
 from __future__ import annotations
 

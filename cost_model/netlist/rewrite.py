@@ -107,7 +107,7 @@ def renamed(module: Module, same: dict[int, int]) -> Module:
 
 
 def shift_registers(length: int) -> tuple[int, int]:
-    """Return how many shift registers and registers a row of registers becomes on 7 series.
+    """Count the shift registers and registers of a row of registers on 7 series.
 
     A shift register holds 32 bits; where a row is one longer than 16 or a multiple of 32, that one
     is a register, and rows of less than three stay what they are.

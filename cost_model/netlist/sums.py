@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which adders of a module are one sum of several numbers.
+"""Sums of several numbers that adders of a module form together.
 
 Synthesis joins adders of which one takes the other's result, and nothing else does, into a tree of
 full adders with one adder behind it; products of narrow factors are rows of such a tree.  Products

@@ -30,7 +30,7 @@ def roofline(
     clock_mhz: float,
     paces: Mapping[str, float],
 ) -> dict[str, Any]:
-    """Return what the memory behind a configuration does to its workloads.
+    """Return the effect of the off-chip memory on the workloads of a configuration.
 
     Parameters
     ----------

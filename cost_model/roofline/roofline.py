@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the memory behind the ports leaves of the speed of a core: the roofline.
+"""Roofline: the speed of a core with an off-chip memory of limited bandwidth.
 
 A layer takes as long as its cycles, or as its bytes behind the memory at the achieved bandwidth,
 whichever is longer; layers follow one another.  The time of a network is that of its cycles and,
@@ -172,7 +172,7 @@ def _weight_bytes(size: Gemm) -> Callable[[Any], float]:
 
 @lru_cache(maxsize=1024)
 def _beats(size: Gemm) -> Callable[[Any], tuple[float, ...]]:
-    """Return what takes a configuration to the bytes of its ports, by its schedule.
+    """Return a function from a configuration to the bytes of its ports, by its schedule.
 
     They are NaN where the schedule does not count the beats of its inputs.
     """
@@ -217,7 +217,7 @@ class Work:
 
     @property
     def stall_ms(self) -> Number:
-        """What the memory takes longer than the cycles, of one time."""
+        """Time of one run that the memory adds to the cycles."""
         return np.maximum(self.memory_ms - self.compute_ms, 0)
 
     @property

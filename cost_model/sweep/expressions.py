@@ -29,7 +29,7 @@ _EXACT = 1 << 62
 
 
 class ExpressionError(ValueError):
-    """What is wrong with an expression, in the words of its author."""
+    """Error in an expression, described in the words of its author."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Expression:
 
     @property
     def subject(self) -> Expression | None:
-        """What stands left of the only comparison, if the expression is one."""
+        """The left side of the only comparison, if the expression is one."""
         body = ast.parse(self.text.strip(), mode="eval").body
         if isinstance(body, ast.Compare) and len(body.ops) == 1:
             return Expression(ast.unparse(body.left))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done of a sweep, on disk, so that a killed run continues where it was.
+"""Journal of the finished chunks of a sweep on disk, to continue a killed run.
 
 A chunk is one file that appears whole or not at all; the header names the sweep it belongs to.
 """

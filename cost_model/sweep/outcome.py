@@ -23,7 +23,7 @@ Progress = Callable[[int, int], None]
 
 
 class Executor(Protocol):
-    """Where chunks are computed."""
+    """Executor of chunks, in this process or others."""
 
     def run(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[T, R]]:
         """Yield each item with the function's result, in any order, as they are finished."""
@@ -32,7 +32,7 @@ class Executor(Protocol):
 
 @dataclass(frozen=True)
 class Refined:
-    """What evaluating the candidates showed.
+    """Candidates of a sweep and their metrics by netlist.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Refined:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is left of a sweep.
+    """Outcome of a sweep.
 
     Parameters
     ----------

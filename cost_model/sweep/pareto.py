@@ -23,7 +23,7 @@ _LOOK = 256
 
 
 def nondominated(values: Floats) -> NDArray[np.bool_]:
-    """Return which rows no other row beats; the first of equal rows counts as unbeaten."""
+    """Mark the Pareto-optimal rows; of equal rows only the first."""
     if len(values) <= 1:
         return np.ones(len(values), np.bool_)
     if values.shape[1] == 1:
@@ -36,7 +36,7 @@ def nondominated(values: Floats) -> NDArray[np.bool_]:
 
 
 class Takes(Protocol):
-    """What a sweep gives its points to, in the order of their indices."""
+    """Collector of the points of a sweep, in the order of their indices."""
 
     def screen(self, columns: list[Floats]) -> NDArray[np.intp]:
         """Return the positions of points that may matter, of the figures of new ones."""

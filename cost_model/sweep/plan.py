@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sweep is once it has been read: plain data that any process can work on."""
+"""Plan of a sweep that was read: plain data that any process can work on."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Objective:
 
     @property
     def sign(self) -> int:
-        """What turns the figure into one that is to be small."""
+        """The factor that makes the objective one to minimise."""
         return -1 if self.maximise else 1
 
     def __str__(self) -> str:
@@ -155,7 +155,7 @@ def targets_of(subspace: Subspace) -> Iterator[Values]:
 def metrics_of(
     evaluate: Evaluate, family: str, values: Values, plan: Plan, shape: int | tuple[int, ...]
 ) -> tuple[NDArray[np.bool_], Metrics]:
-    """Return which configurations are legal, and the metrics of all of them.
+    """Return the legality and the metrics of configurations.
 
     `shape` is that to which their parameters broadcast, and that of the results.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sweep says about metrics, checked against the cost model.
+"""Check of the metrics that a sweep names against the cost model.
 
 It is asked for one point of each family and technology.
 """
@@ -35,7 +35,7 @@ from hwgen.technologies.utilization import FITS, SHARES
 
 @dataclass(frozen=True)
 class Probe:
-    """What one look at the cost model showed.
+    """Result of a first evaluation of the cost model.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ class Tally:
 
     @classmethod
     def of(cls, plan: Plan) -> Tally:
-        """Return what a plan counts."""
+        """Return the counters of a plan."""
         return cls(
             tuple(
                 (place, reason)
@@ -54,7 +54,7 @@ class Tally:
 
     @property
     def size(self) -> int:
-        """How many counts there are: points, refusals, illegal, each spec, unknown, kept."""
+        """The number of counters: points, refusals, illegal, each spec, unknown, retained."""
         return len(self.refusals) + len(self.specs) + 4
 
     @property
@@ -176,7 +176,7 @@ class Reducer:
         return result
 
     def _meets(self, values: Values, valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return which points are legal and meet the specs; count what the others fail."""
+        """Mark the points that are legal and meet the specs; count the failures of the others."""
         good = valid.copy()
         counts = self.counts
         left = legal = int(np.count_nonzero(good))
@@ -211,7 +211,7 @@ class Reducer:
     # -- results -----------------------------------------------------------------------------
 
     def arrays(self) -> Arrays:
-        """Return what was kept."""
+        """Return the retained points and counts as arrays."""
         values, indices = self.front.result()
         arrays: Arrays = {
             "counts": self.counts,
@@ -299,7 +299,7 @@ def _listed(value: NDArray[Any], inside: NDArray[np.bool_]) -> NDArray[Any]:
 
 
 def _cut(value: NDArray[Any], used: list[NDArray[np.intp]]) -> NDArray[Any]:
-    """Return what is at the given places of each axis along which an array varies."""
+    """Select entries along each axis along which an array varies."""
     for axis, places in enumerate(used):
         if value.shape[axis] > 1 and len(places) < value.shape[axis]:
             value = value.take(places, axis)

@@ -83,7 +83,7 @@ class _Near:
         self.best.add(need[near], numbers[near])
 
     def result(self) -> tuple[Floats, Indices]:
-        """Return how far points are from the front, and their numbers."""
+        """Return the distances of points from the front, and their numbers."""
         return self.best.values[:, None], self.best.indices
 
     def worse(self, values: Floats) -> Floats:
@@ -97,7 +97,7 @@ class _Near:
         return np.stack(columns, axis=1)
 
     def need(self, values: Floats) -> Floats:
-        """Return how much better a point has to be in all objectives for nothing to beat it."""
+        """Return the factor by which points must improve to be Pareto-optimal."""
         worse = self.worse(values)
         need = np.full(len(worse), -np.inf)
         for start in range(0, len(self.front), _FRONT):
@@ -277,7 +277,7 @@ def by_structure(
 def _differences(
     plan: Plan, points: Points, evaluate: Evaluate, structural: Structural
 ) -> dict[str, dict[str, float]]:
-    """Return how far closed forms are from the structure, by metric."""
+    """Return the differences between closed forms and netlists, by metric."""
     closed, result = (table_of(plan, how, COMPARED, points) for how in (evaluate, structural))
     differences = {}
     for metric in COMPARED:

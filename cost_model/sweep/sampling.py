@@ -28,7 +28,7 @@ _UNFIT = 1e30
 
 @dataclass(frozen=True)
 class Search:
-    """What a search kept.
+    """Points that a search retained.
 
     Parameters
     ----------

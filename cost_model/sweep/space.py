@@ -68,7 +68,7 @@ class Axis:
 
     @property
     def count(self) -> int:
-        """How many values there are."""
+        """The number of values."""
         return self.values.count if isinstance(self.values, Steps) else len(self.values)
 
     @cached_property
@@ -163,12 +163,12 @@ class Subspace:
 
     @cached_property
     def size(self) -> int:
-        """How many points there are before any constraint."""
+        """The number of points before any constraint."""
         return math.prod(axis.count for axis in self.axes)
 
     @cached_property
     def categories(self) -> int:
-        """How many axes are not numeric."""
+        """The number of axes that are not numeric."""
         return sum(not axis.numeric for axis in self.axes)
 
     @cached_property
@@ -216,7 +216,7 @@ class Subspace:
         return columns
 
     def own(self, longest: int) -> tuple[int, int]:
-        """Return how many of the last numeric axes have at most `longest` points, and how many."""
+        """Count the last numeric axes with at most `longest` points together, and these points."""
         count, points = 0, 1
         for axis in reversed(self.axes[self.categories :]):
             if points * axis.count > longest:
@@ -225,7 +225,7 @@ class Subspace:
         return (count, points) if points > 1 else (0, 1)
 
     def settled(self, categories: Sequence[int]) -> Values:
-        """Return what all points of a segment share, `categories` being its digits."""
+        """Return the values that all points of a segment share, `categories` being its digits."""
         chosen = zip(self.axes[: self.categories], categories, strict=True)
         values = {**self.fixed, **{axis.name: axis.value(int(digit)) for axis, digit in chosen}}
         if values.get(DEVICE) is not None and TECHNOLOGY not in self.given:
@@ -334,7 +334,7 @@ class Space:
 
     @cached_property
     def size(self) -> int:
-        """How many points there are before any constraint."""
+        """The number of points before any constraint."""
         return sum(subspace.size for subspace in self.subspaces)
 
     def locate(self, index: int) -> tuple[int, int]:

@@ -129,7 +129,7 @@ class Structural:
 
 
 def answered(asked: Question, costs: Costs, workloads: Mapping[str, Network]) -> Figures:
-    """Return what `Structural.answer` does, without remembering it."""
+    """Answer a question as `Structural.answer` does, without caching."""
     config = Space(asked.family, json.loads(asked.values)).configuration({})
     return "" if config is None else costs.figures(config, asked.technology, workloads)
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast a structure is: arrival times through its words, bit by bit."""
+"""Timing of netlists: arrival times through their words, bit by bit."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the paths through operators lead through, from each bit of an operand to each of a result.
+"""Timing arcs of operators, from each bit of an operand to each bit of a result.
 
 Steps are counted by kind (`STEPS`); a technology says how long one of each takes.  An `Arcs` takes
 when nets are stable and says when those that it drives are, and which of them, and which steps,
@@ -69,7 +69,7 @@ class Arcs(Protocol):
         """Return when the nets that it drives are stable, shape (nets,)."""
 
     def cause(self, at: Times, index: int) -> tuple[int, Steps]:
-        """Return which net decides when ``out[index]`` is stable, and the steps between them."""
+        """Return the net that decides when ``out[index]`` is stable, and the steps between them."""
 
 
 class Costs:
@@ -80,7 +80,7 @@ class Costs:
         self.ns = {MACRO: 1.0, "increment_bit": ns.get("adder_bit", 0.0), **ns}
 
     def of(self, steps: Mapping[str, float]) -> float:
-        """Return how long steps take."""
+        """Return the delay of steps."""
         return sum(self.ns.get(step, 0.0) * count for step, count in steps.items())
 
 

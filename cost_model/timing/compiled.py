@@ -307,7 +307,7 @@ class Compiled:
         return order, passes
 
     def _groups(self) -> list[tuple[Nets, Nets]]:
-        """Return which outputs depend on which inputs, without registers between.
+        """Group outputs by the inputs that they depend on without registers between.
 
         Returns
         -------
@@ -347,7 +347,7 @@ class Compiled:
     # -- loads -------------------------------------------------------------------------------------
 
     def _fanout(self) -> tuple[Times, Times]:
-        """Return how many loads each net has, and how much slower that makes it, in ns."""
+        """Return the loads of each net, and the delay that they add, in ns."""
         count = np.zeros(self.constant + 1)
         for cell in self.module.cells:
             each = operators.loads(cell)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast a mapper makes a path, by the sum of its steps.
+"""Compression of delays: a mapper makes long paths faster than the sum of their steps.
 
 A path twice as long as another takes less than twice its time: what is long is restructured, made
 of larger cells and balanced, what is short is left small.  So the time inside a design is a power
@@ -20,7 +20,7 @@ BEND = "bend"
 
 
 def bent(sum_ns: Any, timing: Mapping[str, Any]) -> Any:
-    """Return how long what is inside a design takes, in ns, by the sum of its steps."""
+    """Return the delay inside a design in ns, by the sum of its steps."""
     if not (law := timing.get(BEND)):
         return sum_ns
     return law["ns"] * np.power(np.maximum(sum_ns, 0.0) / law["ns"], law["exponent"])

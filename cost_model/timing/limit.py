@@ -24,7 +24,7 @@ _ROUNDS = 40
 
 
 def steps_of(tech: Technology) -> Mapping[str, float]:
-    """Return how long the steps of the paths that `limiting_path` finds take, in ns."""
+    """Return the delays of the steps of the paths that `limiting_path` finds, in ns."""
     result: Mapping[str, float] = tech.timing.get(MAPPED) or tech.timing["ns"]
     return result
 

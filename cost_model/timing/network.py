@@ -62,7 +62,7 @@ Arc = tuple[int, Steps]
 
 @dataclass(frozen=True)
 class _End:
-    """Where a path ends, the arc to there, and whether it is a port."""
+    """End of a path, the arc to it, and whether it is a port."""
 
     arc: Arc
     name: str
@@ -194,7 +194,7 @@ class _Unit:
 
 
 class Network:
-    """What a design is mapped to on an FPGA family, for the path that limits its clock.
+    """Network of a design mapped to an FPGA family, for the path that limits its clock.
 
     Units of a large design (`cost_model.netlist.fabric.flat`) are looked at one by one, as if there
     were registers between them.

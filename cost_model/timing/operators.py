@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which paths lead through each kind of operator, as `cost_model.timing.arcs` has them."""
+"""Timing arcs of each type of operator, see `cost_model.timing.arcs`."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def write_steps(memory: Memory, address: int) -> Steps:
 
 
 def loads(cell: Cell) -> Mapping[str, int]:
-    """Return how many loads a bit of each pin is, where it is not one."""
+    """Return the loads of a bit of each pin, where it is not one."""
     width = len(cell.result)
     if cell.operator == "register":
         return {"en": width, "srst": width}

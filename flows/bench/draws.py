@@ -88,7 +88,7 @@ def limit(technology: str) -> float:
 
 
 def size(design: Netlist, registers_below: int) -> float:
-    """Return how large a design is, in bits of registers, in no technology in particular.
+    """Return the size of a design in bits of registers, in no technology in particular.
 
     Memories of as many bits as SRAM macros are made for are not counted.
     """

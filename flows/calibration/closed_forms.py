@@ -182,7 +182,7 @@ def _structure(text: str) -> Netlist | None:
 
 @dataclass(frozen=True)
 class Costs:
-    """What the structure of a design costs in a technology.
+    """Costs of the netlist of a design in a technology.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ class Costs:
 
 
 def costs_of(sample: Sample, tech: Technology) -> Costs:
-    """Return what the structure of a design costs."""
+    """Return the costs of the netlist of a design."""
     parts, modules = parts_of(sample.config), sample.design.modules
     prices = tech.structure["costs"]
     local = {

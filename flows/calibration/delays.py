@@ -83,7 +83,7 @@ def fit_steps(
     usually: Mapping[str, float] = USUAL,
     bend: Mapping[str, float] | None = None,
 ) -> tuple[dict[str, float], list[float]]:
-    """Return how long each kind of step takes in ns, and the relative error of each design.
+    """Fit the delay of each type of step in ns; return them and the relative error of each design.
 
     Which path limits a design depends on what is to be found: steps are fitted to the paths that
     were the slowest so far, such that the slowest of a design's paths is its delay, and again.
@@ -104,7 +104,7 @@ def fit_steps(
 def _fit(
     measured: Sequence[Timed], usually: Mapping[str, float], bend: Mapping[str, float] | None
 ) -> tuple[dict[str, float], list[float], list[Array]]:
-    """Return what `fit_steps` does, and the steps of the paths of each design that were looked at.
+    """Fit as `fit_steps` does; return also the steps of the examined paths of each design.
 
     These are arrays of shape (paths, kinds and the time outside).
     """
@@ -146,7 +146,7 @@ def _fit(
 
 
 def bend_of(measured: Sequence[Timed]) -> dict[str, float] | None:
-    """Return how long sums of steps take, None if as long as they say.
+    """Choose the compression of sums of steps, None if they are not compressed.
 
     Of the `EXPONENTS` that is taken by which designs that are left out of a fit are estimated best,
     by the paths that limit them if sums take as long as they say.

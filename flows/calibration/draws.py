@@ -44,7 +44,7 @@ _FORMATS = ("activation", "weight")
 
 @dataclass(frozen=True)
 class Draw:
-    """How parameters are drawn.
+    """Settings of how parameters are drawn.
 
     Parameters
     ----------

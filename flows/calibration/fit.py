@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Equation:
-    """What the components of a measured thing cost together.
+    """Equation of a measured cost and the counts of its components.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ class _Paths:
         return most, places[chosen]
 
     def allowed(self, index: int, solution: Array) -> float:
-        """Return how slow a kind may be for the delays of nine of ten cores."""
+        """Return the largest delay of a step that nine of ten cores allow."""
         through = np.flatnonzero(self.rows[:, index] > 0)
         core = np.searchsorted(self.first, through, side="right") - 1
         left = self.target[core] - self.rows[through] @ solution - self.known[through]

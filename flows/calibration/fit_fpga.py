@@ -85,7 +85,7 @@ def table(target: str, measured: Sequence[Used]) -> Technology:
 
 
 def estimate_of(tech: Technology, values: Mapping[str, Any], resource: str) -> float:
-    """Return how many of a resource a core takes by a table."""
+    """Estimate the use of a resource by a core with a table."""
     parts = _bills(values, tech.name).values()
     return float(sum(tech.cost(resource, counts) for _, counts in parts))  # type: ignore[arg-type]
 

@@ -71,7 +71,7 @@ def mapped(verilog: str, target: str, keep: Sequence[str] = ()) -> dict[str, Any
 
 
 def provenance(target: str) -> dict[str, Any]:
-    """Return what measurements of an FPGA family rest on."""
+    """Return the settings and tools of measurements of an FPGA family."""
     chosen = fpga_family(target)
     return {
         "recipe": chosen.recipe,

@@ -33,7 +33,7 @@ def map_cached(
     liberty_files: Sequence[str | Path] = (),
     **options: Any,
 ) -> Mapped:
-    """Return what `map_core` returns for the same arguments, from the cache if it is there."""
+    """Map a core as `map_core` does, or read the result from the cache."""
     parts: list[Any] = [
         _flow(), _library(technology, tuple(map(str, liberty_files))), text_digest(verilog),
         top, technology, recipe, clock_ps, list(keep), sorted(options.items()),

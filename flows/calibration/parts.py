@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which part of a family's bill each module of a design belongs to."""
+"""Parts of closed forms that the modules of a design belong to."""
 
 from __future__ import annotations
 

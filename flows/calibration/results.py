@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every table of costs says of its fit."""
+"""Statistics of fits that every table of costs has."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COVERED = 0.9
 
 
 def covered(errors: Sequence[float] | NDArray[np.float64]) -> float:
-    """Return what the absolute errors of `COVERED` of the designs stay within."""
+    """Return the bound of the absolute errors of a share `COVERED` of the designs."""
     return float(np.quantile(np.abs(errors), COVERED))
 
 

@@ -218,7 +218,7 @@ def table(technology: str, measured: Sequence[Measured]) -> dict[str, Any]:
 
 
 def interval(ratios: Sequence[float]) -> float:
-    """Return what the next absolute ratio stays within with a probability of `COVERED`.
+    """Return the bound of the next absolute ratio with a probability of `COVERED`.
 
     The quantile of conformal prediction: of n ratios that with the number ``(n + 1) COVERED``,
     rounded up.
@@ -283,7 +283,7 @@ def _power(costs: Mapping[str, float]) -> float:
 
 
 def _flip_flop(measured: Sequence[Measured]) -> dict[str, float]:
-    """Return what a flip-flop costs on average, by quantity."""
+    """Return the mean cost of a flip-flop, by quantity."""
     number, result = 0, dict.fromkeys(QUANTITIES, 0.0)
     for m in measured:
         costs = cell_costs(m.mapped.technology)

@@ -44,7 +44,7 @@ _NO_MATTER = {
 
 @dataclass(frozen=True)
 class Job:
-    """What the runs of all seeds share."""
+    """Settings that the runs of all seeds share."""
 
     part: Part
     clock_mhz: float
@@ -54,7 +54,7 @@ class Job:
     timeout: float
 
     def entry(self, seed: int) -> Archive:
-        """Return where the cache has a seed's result."""
+        """Return the cache entry of a seed's result."""
         part = self.part
         netlist = hashlib.sha256(self.netlist).hexdigest()
         placer = part.placer.model_dump_json(exclude=_NO_MATTER)

@@ -220,7 +220,7 @@ def _result(
     frame: register_frame.Frame | None,
     source: str,
 ) -> PnrResult:
-    """Return what the seeds say together; `source` is the digest of the Verilog."""
+    """Combine the results of seeds; `source` is the digest of the Verilog."""
     seeds = tuple(outcome.result for outcome in outcomes)
     frequencies = [seed.fmax_mhz for seed in seeds if seed.fmax_mhz is not None]
     files = {"netlist.json": job.netlist}
@@ -279,7 +279,7 @@ def _kind(target: str, verilog: str) -> str:
 
 
 def _key(result: PnrResult, pins: str | None, tools: Mapping[str, str]) -> str:
-    """Return what a result is kept under: everything that shapes it but the seeds."""
+    """Return the cache key of a result: everything that affects it except the seeds."""
     part = [result.target, result.device, result.package, result.speed_grade]
     settings = [result.recipe, result.clock_target_mhz, result.io, pins]
     return digest(

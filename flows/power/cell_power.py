@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Liberty file says about the power of its cells."""
+"""Power of cells by a Liberty file."""
 
 from __future__ import annotations
 

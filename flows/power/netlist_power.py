@@ -37,7 +37,7 @@ LONGEST_S = 24 * 3600.0
 
 @dataclass(frozen=True)
 class Workload:
-    """What a core does while its power is measured.
+    """Workload of a core while its power is measured.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ _CHANGES = re.compile(r"\(TC (\d+)\)")
 
 @dataclass(frozen=True)
 class Activity:
-    """How the nets of a netlist switched.
+    """Switching activity of the nets of a netlist.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Group:
 
     @property
     def total_mw(self) -> float:
-        """What is known of it."""
+        """The sum of its parts."""
         return sum(x for x in (self.internal_mw, self.switching_mw, self.leakage_mw) if x)
 
 
@@ -122,7 +122,7 @@ class PowerResult:
 
 
 def read_saif(path: Path) -> Activity:
-    """Return what Verilator wrote about the nets of `flows.power.gates`, a unit of time a cycle.
+    """Read the switching of the nets of `flows.power.gates` by Verilator, a unit of time a cycle.
 
     It counts a net that is 1 at first as one change too many.
 

@@ -21,7 +21,7 @@ _MAPPERS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """What ABC does.
+    """Recipe of ABC.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ _KINDS: Mapping[Resource, Kind] = {
 
 
 def kind_of(family: Fpga, cell: str) -> Kind:
-    """Return what a cell is on a path."""
+    """Return the role of a cell on a path."""
     use = family.use_of(cell)
     if use is None:
         return "free"
@@ -247,7 +247,7 @@ def map_fpga(
 
 
 def resources(chosen: Fpga, cells: Mapping[str, int]) -> dict[str, int]:
-    """Return how many of each resource cells take."""
+    """Count the resources that cells take."""
     counts: dict[str, int] = dict.fromkeys(RESOURCES, 0)
     for cell, count in cells.items():
         if use := chosen.use_of(cell):

@@ -61,7 +61,7 @@ class Library:
 
 
 def pdk_directory() -> Path:
-    """Return where Liberty files are searched; it need not exist."""
+    """Return the directory of Liberty files; it need not exist."""
     if chosen := os.environ.get("HWGEN_PDK_DIR"):
         return Path(chosen).expanduser().absolute()
     return Path(__file__).resolve().parents[3] / "shared" / "pdk"

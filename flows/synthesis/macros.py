@@ -111,7 +111,7 @@ def _bank(address: str, low: int, inner: int) -> str:
 
 
 def _groups(made: Composition, bits: int) -> list[str]:
-    """Return which half or copy is read, and which written."""
+    """Return the expressions that select the half or copy that is read, and that is written."""
     if made.arrangement == "ports":
         return []
     if made.arrangement == "halves":

@@ -81,14 +81,14 @@ class Way:
 
     @property
     def text(self) -> str:
-        """What it is, in a few words."""
+        """Description in a few words."""
         adders = ", full adders" if self.full_adders else ""
         made = ", SRAM macros" if self.memories == "macros" else ""
         return f"{self.recipe}{adders}, {self.hierarchy}{made}"
 
 
 def map_design(job: Job, way: Way, work: Path) -> SynthesisResult:
-    """Return what comes out, but for versions of tools, library and times.
+    """Map a design; versions of tools, library and times are not in the result.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a design is made of before it is mapped: modules, how often each is there, how large.
+"""Outline of a design before it is mapped: modules, their instances and sizes.
 
 `kept_modules` chooses from it the modules that are mapped once and kept, whatever the family: those
 that are there several times and large enough that what is lost at their borders does not count, and
@@ -55,7 +55,7 @@ class Outline:
     marked: frozenset[str] = frozenset()
 
     def instances(self) -> dict[str, int]:
-        """Return how often each module is there in the whole design."""
+        """Count the instances of each module in the whole design."""
         counts: Counter[str] = Counter()
 
         def visit(name: str, times: int) -> None:

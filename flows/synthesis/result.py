@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What synthesis, and place and route, found out about a design.
+"""Results of synthesis, and of place and route.
 
 Synthesis has one form for standard cells and FPGAs.  Every field with a unit has it in its name.  A
 figure that is not known, or that a target does not have, is None, never 0.

@@ -125,7 +125,7 @@ class Mapped:
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> Mapped:
-        """Return what `document` was made of."""
+        """Restore a result from its `document`."""
         values = dict(document)
         values["parts"] = {name: Part(**part) for name, part in values["parts"].items()}
         values["timing"] = values["timing"] and Timing(**values["timing"])

@@ -164,7 +164,7 @@ def _job(
 
 
 def _memories(job: Job, memories: Form, macro_files: tuple[str, ...]) -> dict[str, Any]:
-    """Return how a way makes memories; of registers if no macros are to be used."""
+    """Return the memory style of a mapping; registers if no macros are to be used."""
     if macro_files and technology(job.target).kind == "fpga":
         raise InputError(f"files of macros are for standard cells, not for {job.target}")
     if macro_files and memories == "registers":
@@ -237,7 +237,7 @@ def _ways(
 
 
 def default_way(target: str) -> Way:
-    """Return how a target is mapped to where nothing is asked for."""
+    """Return the default mapping of a target."""
     return next(_ways(target, None, None, None, "normal", ()))
 
 
@@ -251,7 +251,7 @@ def check_recipe(recipe: str | None, recipes: Collection[str], target: str) -> N
 
 
 def rank(result: SynthesisResult) -> tuple[bool, float]:
-    """Return what is smallest for the best result: the smallest in time, or the fastest."""
+    """Return a key that is smallest for the best result: the smallest in time, or the fastest."""
     path, period = result.critical_path_ns, 1000 / result.clock_target_mhz
     if path is not None and path > period:
         return True, path

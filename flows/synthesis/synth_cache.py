@@ -113,7 +113,7 @@ def recorded(design: Design, target: str) -> list[SynthesisResult]:
 
 @dataclass(frozen=True)
 class _Kept:
-    """What is in an entry: a result, and where its Liberty files were."""
+    """Contents of an entry: a result, and the paths of its Liberty files."""
 
     result: SynthesisResult
     liberty: tuple[str, ...]
@@ -162,7 +162,7 @@ def _kind(target: str, verilog: str) -> str:
 
 
 def _made(way: Way, target: str, registers_below: int) -> list[Any]:
-    """Return what decides which macros memories are made of, as JSON values."""
+    """Return the settings that decide which macros memories are made of, as JSON values."""
     if way.memories == "registers":
         return []
     tech = technology(target)

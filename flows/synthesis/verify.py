@@ -27,7 +27,7 @@ _ESTIMATED: Mapping[str, tuple[str, float]] = {
 
 @dataclass(frozen=True)
 class Measured:
-    """What synthesis found out about a configuration.
+    """Metrics of a configuration by synthesis.
 
     Parameters
     ----------

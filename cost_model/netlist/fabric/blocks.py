@@ -172,7 +172,7 @@ class Blocks(Stores):
                 self.known[net] = self.gates.input()
 
     def _same(self) -> dict[int, int]:
-        """Return which nets are constant, and which are the same as another."""
+        """Map nets that are constant, or equal to another net, to that."""
         result, first = {}, dict[int, int]()
         for net, literal in self.known.items():
             if literal in (FALSE, TRUE):
@@ -238,7 +238,7 @@ class Blocks(Stores):
     def _controls(
         self, net: int, data: int, reset: list[int]
     ) -> tuple[int, list[int], list[int], int]:
-        """Return what is behind the multiplexers in front of a register that its pins replace.
+        """Return the data input of a register without the multiplexers that its pins replace.
 
         Returns
         -------

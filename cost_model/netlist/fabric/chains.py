@@ -68,7 +68,7 @@ class Late(Block):
 
 
 class Chains(ABC):
-    """What `cost_model.netlist.fabric.blocks.Blocks` makes of adders and products.
+    """Carry chains and DSP blocks of adders and products, for `cost_model.netlist.fabric.blocks`.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ class Chains(ABC):
         return word + sums
 
     def _operands(self, a: int, b: int, *, minus: bool) -> list[int]:
-        """Return what one bit of a carry chain needs."""
+        """Return the operands of one bit of a carry chain."""
         if self.fabric.sums_outside:
             # Where both bits are equal, either is the carry: that which takes no gates.
             swaps = not minus and self.gates.ands[a >> 1] is not None

@@ -70,7 +70,7 @@ _latest: list[tuple[Netlist, Fabric, list[Mapped]]] = []
 
 
 def mapped(design: Netlist, fabric: Fabric) -> list[Mapped]:
-    """Return what the units of a design are on an FPGA family; that of the latest is kept."""
+    """Map the units of a design to an FPGA family; the latest result is cached."""
     for other, rules, result in _latest:
         if other is design and rules == fabric:
             return result

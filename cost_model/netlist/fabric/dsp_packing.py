@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What DSP blocks contain beside products: adders behind them, and registers around them."""
+"""Parts of DSP blocks besides products: adders after them, and registers around them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OUTSIDE = -1
 
 @dataclass
 class Packing:
-    """What is part of DSP blocks.
+    """Cells that are part of DSP blocks.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def packing(
     totals: Sequence[Sum],
     others: Collection[int],
 ) -> Packing:
-    """Return what is part of the DSP blocks of a module.
+    """Find the cells that are part of the DSP blocks of a module.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class _Packer:
         return result.pop() if len(result) == 1 else _OUTSIDE
 
     def _behind(self, nets: Collection[int]) -> list[int]:
-        """Return what registers hold that nothing else reads such nets; empty if there are none."""
+        """Return the outputs of registers that alone read nets; empty if there are none."""
         reader = self._only_reader(nets)
         if not 0 <= reader < self.first_sum or self.cells[reader].operator != "register":
             return []

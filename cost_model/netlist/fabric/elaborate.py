@@ -70,7 +70,7 @@ def reduced(gates: Gates, cell: Cell, a: Word, b: Word) -> int:
 
 
 def selected(gates: Gates, usual: Word, values: Word, select: Word) -> list[int]:
-    """Return what is chosen by one signal for each value, or the usual value."""
+    """Select a value by one signal for each, or the default value."""
     width, result = len(usual), []
     for index, other in enumerate(usual):
         column = values[index::width]

@@ -85,7 +85,7 @@ def powered(
 
 
 def margins(metrics: Mapping[str, Any], networks: Mapping[str, Network]) -> dict[str, float]:
-    """Return how far off what follows from the power is, by metric.
+    """Return the margins of the metrics that follow from power.
 
     Of a token only the core's part of the energy is uncertain by the factor: that of the memory
     behind the ports is of another source.
@@ -102,7 +102,7 @@ def margins(metrics: Mapping[str, Any], networks: Mapping[str, Network]) -> dict
 
 
 def note() -> str:
-    """Return what the power of a fabric is."""
+    """Return a note on the power of a fabric."""
     table = fpga_energies()
     return (
         "power is that of activity, without the static power of the device, by energies of another"

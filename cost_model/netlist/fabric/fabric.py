@@ -248,7 +248,7 @@ def fetch_counts(fabric: Fabric, entries: int, width: int) -> dict[str, float]:
 
 
 def _small(shape: LutMemory, width: Number, depth: Number) -> tuple[Number, Number]:
-    """Return how many small memories a memory takes, and what chooses among its parts.
+    """Count the small memories of a memory, and the look-up tables that choose among its parts.
 
     Returns
     -------
@@ -275,7 +275,7 @@ LISTED = (
 
 @cache
 def fabric(technology: str) -> Fabric | None:
-    """Return what is known of an FPGA family; None of standard cells, and where it is nothing."""
+    """Return the rules of an FPGA family; None of standard cells, and of families without rules."""
     if technology not in technologies():
         return None
     listed = technologies()[technology]

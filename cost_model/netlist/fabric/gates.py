@@ -62,7 +62,7 @@ class Gates:
         return result
 
     def _absorbed(self, a: int, b: int) -> int | None:
-        """Return what an and is if one of its literals is an and that has the other one."""
+        """Simplify an and of which one literal is an and that has the other one."""
         for x, y in ((a, b), (b, a)):
             inside = self.ands[y >> 1]
             if inside is None:

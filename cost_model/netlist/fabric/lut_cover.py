@@ -201,7 +201,7 @@ class Cover:
         }
 
     def cost(self, node: int, cut: Cut) -> float:
-        """Return what the mapper takes the look-up table of a node for."""
+        """Return the mapper's cost of the look-up table of a node."""
         return self.costs[len(cut)]
 
     def _arrival(self, node: int) -> float:

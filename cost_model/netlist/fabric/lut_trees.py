@@ -19,14 +19,14 @@ _LEAF, _PAIR, _TREE, _LONG, _MUX = range(5)
 
 
 class _Operation(NamedTuple):
-    """What a node is of others: of two, or a multiplexer of three."""
+    """Operation of a node: on two others, or a multiplexer of three."""
 
     reads: tuple[int, ...]
     is_mux: bool = False
 
 
 def _operations(gates: Gates, node: int) -> list[_Operation]:
-    """Return what a node is: the and of two, and an exclusive or or a multiplexer if it is one."""
+    """Return the operations of a node: the and of two, and an exclusive or or a multiplexer."""
     inside = gates.ands[node]
     assert inside is not None
     one, other = (gates.ands[literal >> 1] for literal in inside)
@@ -72,7 +72,7 @@ class TreeCover(Cover):
         return [*super().roots(), *long * self.more]
 
     def cost(self, node: int, cut: Cut) -> float:
-        """Return what the mapper takes the tree of a node for."""
+        """Return the mapper's cost of the tree of a node."""
         return self.price[self.shapes[node][cut]]
 
     def _candidates(self, node: int, a: int, b: int) -> set[Cut]:

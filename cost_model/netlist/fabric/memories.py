@@ -15,7 +15,7 @@ BYPASS = "memory_emulation"
 
 
 class Stores(Chains):
-    """What `cost_model.netlist.fabric.blocks.Blocks` makes of memories.
+    """Memories on an FPGA, for `cost_model.netlist.fabric.blocks`.
 
     Attributes
     ----------

@@ -66,7 +66,7 @@ def _asset(name: str) -> str:
 
 
 def report_data(outcome: Outcome, chosen: Chosen) -> dict[str, Any]:
-    """Return what the page shows, as plain JSON values."""
+    """Return the contents of the page as plain JSON values."""
     plan, table = outcome.plan, chosen.table
     parameters = [FAMILY, *columns_of(plan)]
     metrics = figures_of(plan)

@@ -60,7 +60,7 @@ class Chosen:
 
     @property
     def count(self) -> int:
-        """How many points there are."""
+        """The number of points."""
         return len(self.table[INDEX])
 
     def rows_of(self, names: Sequence[str]) -> list[int]:

@@ -60,7 +60,7 @@ def _assumed(chosen: Chosen) -> int:
 
 
 def _refined(outcome: Outcome) -> dict[str, Any] | None:
-    """Return what the structures of the candidates showed, None if that was not asked for."""
+    """Return the result of evaluating candidates by netlist, None if that was not requested."""
     refined = outcome.refined
     if refined is None:
         return None

@@ -27,7 +27,7 @@ MEASURED = "measured_"
 
 @dataclass(frozen=True)
 class Verification:
-    """Which of the configurations are measured, and how.
+    """Selection of configurations to measure, and the function that measures them.
 
     Parameters
     ----------
