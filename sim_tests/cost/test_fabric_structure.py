@@ -23,7 +23,6 @@ from cost_model.netlist.rewrite import shift_registers
 from flows.build.load import parse_config
 from flows.calibration import fpga
 from flows.calibration.structural_fpga import totals
-from hwgen.core.load import parse_config
 from hwgen.core.operation import Job
 from hwgen.core.registry import families
 from hwgen.reports.configuration import template
