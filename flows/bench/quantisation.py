@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Agreement of a quantised decoder with itself by weight format, calibrated once for all texts.
 
-``python -m flows.bench.quantisation FILE --calibration TEXT ... --judge TEXT ...``: each row is
+``python -m flows.bench.quantisation FILE --calibration TEXT ... --evaluate TEXT ...``: each row is
 the output of `hwgen model quantise` with its options, printed as a table in Markdown.
 """
 
@@ -28,7 +28,7 @@ ROWS: dict[str, tuple[str, ...]] = {
     "int4 in groups of 32": ("--weights", "int4", "--group", "32"),
     "int4 in groups of 64": ("--weights", "int4", "--group", "64"),
     "int4, one scale a row": ("--weights", "int4"),
-    "kept as the file has them": ("--weights", "kept"),
+    "kept as the file has them": ("--weights", "original"),
     "ternary in groups of 32, turned and compensated": (
         "--weights", "ternary", "--group", "32", "--rotate", "--compensate",
     ),
@@ -46,11 +46,11 @@ def weight_bits(description: Description) -> float:
     return sum(tensor.stored_bits for tensor in tensors) / weights
 
 
-def cell(judgement: Document) -> str:
+def cell(evaluation: Document) -> str:
     """Format the share of equal most likely tokens, and the divergence in nats."""
-    divergence = judgement["kl"]
+    divergence = evaluation["kl"]
     shown = f"{divergence:.2f}" if divergence >= 1 else f"{divergence:.4f}"
-    return f"{100 * judgement['top1']:.1f} %, {shown}"
+    return f"{100 * evaluation['top1']:.1f} %, {shown}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -58,12 +58,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser("quantisation", __doc__)
     options.add_argument("model", help="file of a model, as `hwgen model import` reads it")
     options.add_argument("--calibration", action="append", required=True, metavar="TEXT")
-    options.add_argument("--judge", action="append", required=True, metavar="TEXT")
-    options.add_argument("--positions", default="1024", help="most tokens of a text judged")
+    options.add_argument("--evaluate", action="append", required=True, metavar="TEXT")
+    options.add_argument("--positions", default="1024", help="most tokens of a text")
     options.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW")
     chosen = options.parse_args(arguments)
     common = ["--positions", chosen.positions]
-    for option, paths in (("--calibration", chosen.calibration), ("--judge", chosen.judge)):
+    for option, paths in (("--calibration", chosen.calibration), ("--evaluate", chosen.evaluate)):
         common += [part for path in paths for part in (option, path)]
     rows: list[tuple[str, ...]] = []
     headings = ["weights", "bits a weight"]
@@ -71,12 +71,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         imported, quantised = Path(directory) / "model", Path(directory) / "quantised"
         hwgen("model", "import", chosen.model, "--output", imported)
         for name in chosen.rows:
-            judgements = hwgen("model", "quantise", imported, "--output", quantised, "--force",
-                               *common, *ROWS[name])["judgements"]  # fmt: skip
-            texts = [f"`{path}`, {judgements[path]['positions']:,}" for path in chosen.judge]
+            evaluations = hwgen("model", "quantise", imported, "--output", quantised, "--force",
+                               *common, *ROWS[name])["evaluations"]  # fmt: skip
+            texts = [f"`{path}`, {evaluations[path]['positions']:,}" for path in chosen.evaluate]
             headings[2:] = texts
             bits = weight_bits(Model(quantised).description)
-            rows.append((name, f"{bits:.2f}", *(cell(judgements[path]) for path in chosen.judge)))
+            rows.append(
+                (name, f"{bits:.2f}", *(cell(evaluations[path]) for path in chosen.evaluate))
+            )
             sys.stderr.write(f"{'; '.join(rows[-1])}\n")
     click.echo(markdown(headings, rows), nl=False)
 

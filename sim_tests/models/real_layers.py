@@ -101,7 +101,7 @@ class DoubleEngine(FloatEngine):
 
     def rope(self, node: Node, x: Doubles, positions: Any) -> Doubles:
         """Return turned rows."""
-        turns = self.turns(node, positions).astype(np.float64)[:, None]
+        turns = self.rope_angles(node, positions).astype(np.float64)[:, None]
         heads = x.reshape(len(x), -1, turns.shape[-1])
         u, w, c, s = heads[..., ::2], heads[..., 1::2], turns[..., ::2], turns[..., 1::2]
         return np.stack([u * c - w * s, w * c + u * s], axis=-1).reshape(x.shape)

@@ -84,7 +84,7 @@ def test_products_are_those_of_the_core_and_of_the_unit_behind_it(
         assert groups is not None
         core = units.core(-127, 127, 96)
         product = core_of(core).multiply
-        sums = product(core, values, np.ascontiguousarray(groups.values.T))
+        sums = product(values, np.ascontiguousarray(groups.values.T))
         unit = units.find("dequantise_rows", x="int32", result="fp32")
         columns = np.ascontiguousarray(groups.scales[:, 0])
         wanted = unit({"x": sums, "row_scales": scales, "scales": columns}, scale=1.0)["result"]
@@ -109,7 +109,7 @@ def test_long_sums_are_exact(tmp_path: Path, units: Units) -> None:
     name = "layers.0.down"
     weights = np.full((2, 5000), 127, np.int8)
     weights[1, ::2] = -127
-    engine._kept[f"{name}.values"] = ExactWeights(weights)
+    engine._cached[f"{name}.values"] = ExactWeights(weights)
     for rows in (1, 2):
         x = np.full((rows, 5000), -127, np.int8)
         expected = x.astype(np.int64) @ weights.T.astype(np.int64)

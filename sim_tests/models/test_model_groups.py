@@ -60,7 +60,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     ("weight_type", "recipe", "weights"),
     [
         ("Q4_1", {"weights": "int4", "group": 32}, ("int4_g32",)),
-        ("Q4_0", {"weights": "kept"}, ("q4_0", "q4_1")),
+        ("Q4_0", {"weights": "original"}, ("q4_0", "q4_1")),
     ],
 )
 def test_golden_runs_take_groups(

@@ -68,9 +68,9 @@ def tables() -> GemmStreamConfig:
 FORMS: dict[str, tuple[Small, dict[str, Any], GemmStreamConfig]] = {
     "int8": (SMALL, {}, engine()),
     "groups": (SMALL, {"weights": "int4", "group": 32}, engine({"weight": "int4"})),
-    "kept": (SMALL, {"weights": "kept"}, engine()),
+    "kept": (SMALL, {"weights": "original"}, engine()),
     "kept, lowered": (
-        replace(SMALL, embedding=Ggml.Q4_1), {"weights": "kept"}, engine({"weight": "int4"}),
+        replace(SMALL, embedding=Ggml.Q4_1), {"weights": "original"}, engine({"weight": "int4"}),
     ),
     "biases": (replace(SMALL, architecture="qwen2", bias=True), {}, engine()),
     "ternary": (
@@ -211,12 +211,12 @@ def test_golden_jobs_are_those_of_the_engine(model: Model, tmp_path: Path) -> No
         jobs = GoldenJobs(compiled)
         rng = np.random.default_rng(1)
         for job in compiled.program()[:: 3 + number]:
-            rows = rng.integers(-128, 128, (job.held["M"], job.held["A_STRIDE"]), np.int8)
+            rows = rng.integers(-128, 128, (job.registers["M"], job.registers["A_STRIDE"]), np.int8)
             jobs.store(job.address("A"), rows.tobytes()[: rows.size - rows.shape[1] + 32])
             before = bytes(jobs.memory.data)
             jobs.run([job], "")
             by_jobs, jobs.memory.data[:] = bytes(jobs.memory.data), before
-            execute_job(config, job.held, jobs.memory)
+            execute_job(config, job.registers, jobs.memory)
             assert bytes(jobs.memory.data) == by_jobs != before
 
 
@@ -350,7 +350,7 @@ def test_hardware_does_the_jobs(model: Model, tmp_path: Path) -> None:
     for each in (again, some):
         with closing(RtlJobs(compiled, each)) as rtl:
             assert list(generate(JobProgram(compiled, rtl), PROMPT, 2)) == wanted
-    assert (again.simulated, again.kept) == (0, len(seen) - 1)
+    assert (again.simulated, again.reused) == (0, len(seen) - 1)
     assert some.simulated == compiled.products_of(len(PROMPT), 2, {1})
 
 

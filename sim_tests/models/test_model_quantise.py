@@ -17,7 +17,7 @@ from hwgen.cli import main
 from hwgen.errors import InputError
 from hwgen.models.files.store import Model
 from hwgen.models.quantise.compensation import compensated, factor
-from hwgen.models.quantise.evaluation import judge
+from hwgen.models.quantise.evaluation import compare_predictions
 from hwgen.models.quantise.quantise import quantise
 from hwgen.models.quantise.recipe import Recipe
 from hwgen.models.quantise.rotation import orthogonal, rotated
@@ -47,13 +47,13 @@ def test_int8_stays_near_the_model_and_wider_activations_nearer(
     assert [report.name for report in reports][:2] == ["layers.0.query", "layers.0.key"]
     assert len(reports) == 15
     assert all(0 < report.error < 0.03 for report in reports)
-    result = judge(FloatEngine(model), FloatEngine(near), TOKENS)
+    result = compare_predictions(FloatEngine(model), FloatEngine(near), TOKENS)
     assert result.top1 > 0.9
     assert result.kl < 0.02
     wide, _ = quantised(model, tmp_path / "b", activation_bits=16, kv_bits=16, group=32)
-    nearer = judge(FloatEngine(model), FloatEngine(wide), TOKENS)
+    nearer = compare_predictions(FloatEngine(model), FloatEngine(wide), TOKENS)
     assert nearer.kl < result.kl
-    same = judge(FloatEngine(model), FloatEngine(model), TOKENS)
+    same = compare_predictions(FloatEngine(model), FloatEngine(model), TOKENS)
     assert same.top1 == 1
     assert same.kl == 0
     assert same.loss == same.reference_loss
@@ -102,7 +102,7 @@ def test_weights_are_integers_of_the_recipe(
 
 
 def test_integers_of_the_file_are_kept(model: Model, tmp_path: Path) -> None:
-    result, _ = quantised(model, tmp_path / "q", weights="kept")
+    result, _ = quantised(model, tmp_path / "q", weights="original")
     mine, given = result.groups("layers.1.down"), model.groups("layers.1.down")
     assert mine is not None
     assert given is not None
@@ -121,7 +121,7 @@ def test_a_scale_that_all_blocks_share_becomes_one_a_row(tmp_path: Path) -> None
     with (model.path / "weights.bin").open("r+b") as file:
         file.seek(tensor.scales.offset)
         file.write(np.full(1024, 0.25, np.float32).tobytes())
-    result, _ = quantised(Model(model.path), tmp_path / "q", weights="kept")
+    result, _ = quantised(Model(model.path), tmp_path / "q", weights="original")
     groups, other = result.groups("layers.0.up"), result.groups("layers.0.down")
     assert groups is not None
     assert other is not None
@@ -147,7 +147,20 @@ def test_operations_of_a_quantised_model(model: Model, tmp_path: Path) -> None:
     assert Run(FloatEngine(result)).feed(TOKENS[:3]).shape == (1, 272)
 
 
-def test_the_command_reports_each_product_and_judges(
+def test_earlier_options_name_the_new_ones(
+    model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["model", "quantise", str(model.path), "--output", str(tmp_path / "q")]
+    arguments += ["--calibration", str(tmp_path / "x.npy")]
+    for options, text in (
+        (["--judge", "x.txt"], "--judge is called --evaluate"),
+        (["--weights", "kept"], "'kept' is called 'original'"),
+    ):
+        assert main([*arguments, *options]) == 2
+        assert text in capsys.readouterr().err
+
+
+def test_the_command_reports_each_product_and_evaluates(
     model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tokens = tmp_path / "tokens.npy"
@@ -155,12 +168,12 @@ def test_the_command_reports_each_product_and_judges(
     text = tmp_path / "text.txt"
     text.write_text("in the beginning there was a small text, and it was read by a model")
     arguments = ["model", "quantise", str(model.path), "--output", str(tmp_path / "q")]
-    assert main([*arguments, "--calibration", str(tokens), "--judge", str(text), "--json"]) == 0
+    assert main([*arguments, "--calibration", str(tokens), "--evaluate", str(text), "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert len(result["layers"]) == 15
-    assert result["judgements"][str(text)]["kl"] < 0.05
+    assert result["evaluations"][str(text)]["kl"] < 0.05
     assert main([*arguments, "--calibration", str(text), "--weights", "int4", "--group", "32",
-                 "--judge", str(tokens), "--positions", "20",
+                 "--evaluate", str(tokens), "--positions", "20",
                  "--calibration", str(tokens)]) == 0  # fmt: skip
     out = capsys.readouterr().out
     assert "20 positions: the same token is the most likely in" in out
@@ -190,21 +203,23 @@ def test_blocks_that_hardware_turns(tmp_path: Path) -> None:
     wide, _ = quantised(
         model, tmp_path / "wide", activation_bits=16, kv_bits=16, hadamard=8, compensate=False
     )
-    same = judge(FloatEngine(model), FloatEngine(wide), TOKENS)
+    same = compare_predictions(FloatEngine(model), FloatEngine(wide), TOKENS)
     assert same.kl < 1e-4
     near, _ = quantised(model, tmp_path / "near", hadamard=8)
     turned_nodes = [n for n in near.description.nodes if n.attributes.get("hadamard") == 8]
     assert {n.operation for n in turned_nodes} == {"quantise", "attention"}
     plain, _ = quantised(model, tmp_path / "plain", rotate=False, smooth=False, compensate=False)
-    result = [judge(FloatEngine(model), FloatEngine(each), TOKENS) for each in (near, plain)]
+    result = [
+        compare_predictions(FloatEngine(model), FloatEngine(each), TOKENS) for each in (near, plain)
+    ]
     assert result[0].kl < result[1].kl
     with pytest.raises(
         InputError, match=r"attention: rows of 16 elements are no whole blocks of 32"
     ):
         quantised(model, tmp_path / "r", hadamard=32)
-    with pytest.raises(InputError, match="weights that are kept"):
-        Recipe(weights="kept", hadamard=8)
-    with pytest.raises(InputError, match="either the model is turned"):
+    with pytest.raises(InputError, match="original weights"):
+        Recipe(weights="original", hadamard=8)
+    with pytest.raises(InputError, match="rotated either beforehand"):
         Recipe(rotate=True, hadamard=8)
 
 
@@ -240,10 +255,10 @@ def test_a_stream_that_something_else_reads_is_not_turned(model: Model, tmp_path
     other = Model(model.path)
     other.description = model.description.model_copy(update={"nodes": tuple(nodes)})
     assert rotated(other) is None
-    with pytest.raises(InputError, match="cannot be turned"):
+    with pytest.raises(InputError, match="cannot be rotated"):
         quantise(other, tmp_path, TOKENS, Recipe(rotate=True))
-    with pytest.raises(InputError, match="weights that are kept"):
-        Recipe(weights="kept", rotate=True)
+    with pytest.raises(InputError, match="original weights"):
+        Recipe(weights="original", rotate=True)
 
 
 @pytest.mark.parametrize("groups", [1, 3])
@@ -273,6 +288,6 @@ def test_the_table_of_weight_formats(model: Model, tmp_path: Path) -> None:
     rows = [small.description.tensors[name].shape for name in names]
     bits = 8 + 16 * sum(n for n, _ in rows) / sum(n * k for n, k in rows)
     assert quantisation.weight_bits(small.description) == pytest.approx(bits)
-    judged = ({"top1": 0.9571, "kl": 0.00569}, {"top1": 0.0, "kl": 7.941})
-    cells = [quantisation.cell(each) for each in judged]
+    evaluations = ({"top1": 0.9571, "kl": 0.00569}, {"top1": 0.0, "kl": 7.941})
+    cells = [quantisation.cell(each) for each in evaluations]
     assert cells == ["95.7 %, 0.0057", "0.0 %, 7.94"]

@@ -109,13 +109,13 @@ def test_a_run_goes_on_from_its_journal(
     engine = RtlEngine(model, CONFIGS, second)
     Run(engine).feed([5, 6])
     total = engine.operations(2)
-    assert (second.kept, second.simulated, len(asked)) == (20, total - 20, total)
+    assert (second.reused, second.simulated, len(asked)) == (20, total - 20, total)
     whole = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
     assert len(whole) == 1 + total
     third = Record(journal=journal, digest=digest)
     Run(RtlEngine(model, CONFIGS, third)).feed([5, 9])  # another token: all that it decides
-    assert 0 < third.kept < total
-    assert third.kept + third.simulated == total
+    assert 0 < third.reused < total
+    assert third.reused + third.simulated == total
     with pytest.raises(InputError, match="belongs to another model or other hardware"):
         Record(journal=journal, digest="other")
     journal.write_text("no journal\n", encoding="utf-8")

@@ -91,7 +91,7 @@ def test_a_token_of_the_shipped_ternary_model(tmp_path: Path) -> None:
     model = Model(tmp_path / "model")
     encode = Tokenizer(model.tokenizer()).encode
     text = (ROOT / "configs" / "models" / "emma.txt").read_text(encoding="utf-8")
-    quantise(model, tmp_path / "quantised", encode(text)[:256], Recipe(weights="kept"))
+    quantise(model, tmp_path / "quantised", encode(text)[:256], Recipe(weights="original"))
     config = load_config(ROOT / "configs" / "decoder_engine" / "ternary.yaml")
     compilation = ListCompilation(Model(tmp_path / "quantised"), config, Settings(context=64))  # type: ignore[arg-type]
     compilation.write(tmp_path / "compiled")

@@ -58,7 +58,7 @@ class FakeEngine(Registers):
     def __init__(self, compiled: JobFiles, driver: ctypes.CDLL) -> None:
         super().__init__(compiled.config.name, register_map(compiled.config), driver)
         self.config, self.jobs = compiled.config, GoldenJobs(compiled)
-        self.window = list(compiled.program()[0].held)
+        self.window = list(compiled.program()[0].registers)
         self.waiting: list[dict[str, int]] = []
         self.most_waiting = 0
         self.on_write = self._put

@@ -46,12 +46,12 @@ def held_out(
     total = 0.0
     for i in range(0, count, batch):
         part = rows[i : i + batch]
-        total += float(_judge(weights, jnp.asarray(part), shape, exact)) * len(part)
+        total += float(_evaluate(weights, jnp.asarray(part), shape, exact)) * len(part)
     return total / count
 
 
 @jax.jit(static_argnums=(2, 3))
-def _judge(weights: Weights, rows: Array, shape: Shape, exact: bool) -> Array:
+def _evaluate(weights: Weights, rows: Array, shape: Shape, exact: bool) -> Array:
     return loss(weights, rows, shape, exact=exact, key=jax.random.key(0), dropout=0.0)
 
 

@@ -65,9 +65,9 @@ class RtlJobs(GoldenJobs):
             If a byte differs, or a job does not end as it should; it names the operation.
         """
         super().run(jobs, name, layer)
-        rows = [self._rows(job, "A", job.held["M"], job.held["K"]) for job in jobs]
+        rows = [self._rows(job, "A", job.registers["M"], job.registers["K"]) for job in jobs]
         changing = [job for job in jobs if not self.constant(job)]
-        rows += [self._rows(job, "W", job.held["K"], job.held["N"]) for job in changing]
+        rows += [self._rows(job, "W", job.registers["K"], job.registers["N"]) for job in changing]
         self.record.begin(name, layer)
         self.record.check(self.compiled.config, rows, lambda: self._simulate(jobs))
 
@@ -88,9 +88,9 @@ class RtlJobs(GoldenJobs):
         state = self._host.wait(number, MOST_CYCLES)
         if state != "done":
             raise CheckFailed(f"its job ended with {state}")
-        size = job.held["N"] * self.compiled.result_bytes
-        for row in range(job.held["M"]):
-            address = job.address("C") + row * job.held["C_STRIDE"]
+        size = job.registers["N"] * self.compiled.result_bytes
+        for row in range(job.registers["M"]):
+            address = job.address("C") + row * job.registers["C_STRIDE"]
             result = self._model.load(address, size)
             wanted = np.frombuffer(self.memory.read(address, size), np.uint8)
             if not np.array_equal(result, wanted):

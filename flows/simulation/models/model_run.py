@@ -54,7 +54,7 @@ class Record:
 
     Attributes
     ----------
-    simulated, kept : int
+    simulated, reused : int
         Operations of hardware that were simulated now, and that the journal had.
     cycles : Counter
         Simulated cycles by the name of the hardware.
@@ -67,7 +67,7 @@ class Record:
     digest: str = ""
     on_operation: Callable[[Record], None] | None = None
     simulated: int = 0
-    kept: int = 0
+    reused: int = 0
     cycles: Counter[str] = field(default_factory=Counter)
     node: str = ""
     _active: bool = True
@@ -145,7 +145,7 @@ class Record:
                 with self.journal.open("a", encoding="utf-8") as out:
                     out.write(json.dumps({"key": key, "cycles": cycles}) + "\n")
         else:
-            self.kept += 1
+            self.reused += 1
         self.cycles[config.name] += cycles
 
 

@@ -201,7 +201,7 @@ def record_of(
     products = total(layers)
 
     def show(record: Record) -> None:
-        done = record.simulated + record.kept
+        done = record.simulated + record.reused
         update(record.node, done, max(products, done + 1))
 
     record.on_operation = show

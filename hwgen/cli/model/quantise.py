@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``hwgen model quantise``: a decoder in integers, and how near it stays."""
+"""``hwgen model quantise``: a model in integers, and the distance of its predictions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,21 @@ import click
 from hwgen.cli.support.common import emit_json, force_option, json_option
 from hwgen.cli.support.outputs import atomic_directory, check_directory
 from hwgen.reports.terminal import console
+
+
+class _Weights(click.Choice[str]):
+    """Formats of weights; an earlier name is refused with the new one."""
+
+    def convert(self, value: str, param: Any, ctx: Any) -> str:
+        if value == "kept":
+            self.fail("'kept' is called 'original'", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+def _refuse_judge(_: Any, __: Any, value: Any) -> None:
+    """Name the option that --judge has become."""
+    if value:
+        raise click.UsageError("--judge is called --evaluate")
 
 
 @click.command("quantise")
@@ -35,10 +50,10 @@ from hwgen.reports.terminal import console
 )
 @click.option(
     "--weights",
-    type=click.Choice(["int8", "int4", "ternary", "kept"]),
+    type=_Weights(["int8", "int4", "ternary", "original"]),
     default="int8",
     show_default=True,
-    help="Weights of products; kept: integers as the file has them, others int8.",
+    help="Weights of products; original: integers as the file has them, others int8.",
 )
 @click.option(
     "--group",
@@ -72,14 +87,15 @@ from hwgen.reports.terminal import console
     " (`hadamard_quantise`); int8 is then nearest to the model. Default: hardware turns nothing.",
 )
 @click.option(
-    "--judge",
-    "judged",
+    "--evaluate",
+    "evaluated",
     metavar="FILE",
     multiple=True,
     type=click.Path(path_type=Path),
     help="Text, or tokens (.npy), to compare predictions with those of the model on; may be"
     " repeated.",
 )
+@click.option("--judge", multiple=True, hidden=True, expose_value=False, callback=_refuse_judge)
 @click.option(
     "--positions",
     type=click.IntRange(2, 1 << 20),
@@ -100,7 +116,7 @@ def quantise_command(
     rotate: bool | None,
     compensate: bool | None,
     hadamard: str | None,
-    judged: tuple[Path, ...],
+    evaluated: tuple[Path, ...],
     positions: int,
     force: bool,
     as_json: bool,
@@ -112,7 +128,7 @@ def quantise_command(
     """
     from hwgen.cli.model.arrays import calibrated
     from hwgen.models.files.store import Model
-    from hwgen.models.quantise.evaluation import judge
+    from hwgen.models.quantise.evaluation import compare_predictions
     from hwgen.models.quantise.quantise import quantise
     from hwgen.models.quantise.recipe import Recipe
     from hwgen.models.run.float_engine import FloatEngine
@@ -129,34 +145,34 @@ def quantise_command(
         hadamard=int(hadamard or 0),
     )
     if not model.description.decodes:
-        _refuse_of_decoders(calibration, judged, rotate or hadamard, compensate)
+        _refuse_of_decoders(calibration, evaluated, rotate or hadamard, compensate)
         with atomic_directory(output, force=force) as directory:
             reports = calibrated(model, directory, calibration[0], recipe)
         result = {}
     else:
         first, *more = [_tokens(model, path) for path in calibration]
-        texts = {str(path): _tokens(model, path)[:positions] for path in judged}
+        texts = {str(path): _tokens(model, path)[:positions] for path in evaluated}
         with atomic_directory(output, force=force) as directory:
             reports = quantise(model, directory, first, recipe, more)
         engines = FloatEngine(model), FloatEngine(Model(output))
-        result = {name: judge(*engines, tokens) for name, tokens in texts.items()}
+        result = {name: compare_predictions(*engines, tokens) for name, tokens in texts.items()}
     if as_json:
-        judgements = {name: each.document() for name, each in result.items()}
+        evaluations = {name: each.document() for name, each in result.items()}
         layers = [report.document() for report in reports]
-        emit_json({"output": str(output), "layers": layers, "judgements": judgements})
+        emit_json({"output": str(output), "layers": layers, "evaluations": evaluations})
         return
     _print_quantised(output, reports, result)
 
 
 def _refuse_of_decoders(
     calibration: tuple[Path, ...],
-    judged: tuple[Path, ...],
+    evaluated: tuple[Path, ...],
     turn: bool | str | None,
     compensate: bool | None,
 ) -> None:
     """Refuse what only decoders have."""
-    if judged:
-        raise click.UsageError("--judge compares predictions of a decoder, which this is not")
+    if evaluated:
+        raise click.UsageError("--evaluate compares predictions of a decoder, which this is not")
     if turn or compensate:
         raise click.UsageError(
             "--rotate, --hadamard and --compensate belong to decoders, which this is not"
@@ -185,7 +201,7 @@ def _tokens(model: Any, path: Path) -> list[int]:
     return result
 
 
-def _print_quantised(output: Path, reports: Any, judgements: dict[str, Any]) -> None:
+def _print_quantised(output: Path, reports: Any, evaluations: dict[str, Any]) -> None:
     """Print the error of each product, the worst of a kind, and how near predictions are."""
     from rich.table import Table
 
@@ -214,10 +230,10 @@ def _print_quantised(output: Path, reports: Any, judgements: dict[str, Any]) -> 
         )
     out.print(f"{output}: errors of products in calibration, relative to their results")
     out.print(table)
-    for name, judgement in judgements.items():
+    for name, evaluation in evaluations.items():
         out.print(
-            f"{name}, {judgement.positions} positions: the same token is the most likely in"
-            f" {100 * judgement.top1:.1f} %, divergence {judgement.kl:.4f}, loss"
-            f" {judgement.loss:.3f}, before {judgement.reference_loss:.3f} (nats)",
+            f"{name}, {evaluation.positions} positions: the same token is the most likely in"
+            f" {100 * evaluation.top1:.1f} %, divergence {evaluation.kl:.4f}, loss"
+            f" {evaluation.loss:.3f}, before {evaluation.reference_loss:.3f} (nats)",
             soft_wrap=True,
         )

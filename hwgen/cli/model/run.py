@@ -121,18 +121,18 @@ class Continuation:
 def simulated_counts(record: Record) -> dict[str, Any]:
     """Return the counts of simulated operations, for `--json`."""
     return {
-        "operations": record.simulated + record.kept,
-        "of_journal": record.kept,
+        "operations": record.simulated + record.reused,
+        "of_journal": record.reused,
         "cycles": dict(record.cycles),
     }
 
 
 def simulated_line(record: Record) -> str:
     """Return a line on simulated operations."""
-    kept = f", {record.kept} of them before" if record.kept else ""
+    reused = f", {record.reused} of them before" if record.reused else ""
     cycles = ", ".join(f"{name} {count:,d}" for name, count in record.cycles.items())
     return (
-        f"{record.simulated + record.kept} operations simulated{kept}, each equal to the golden"
+        f"{record.simulated + record.reused} operations simulated{reused}, each equal to the golden"
         f" model in every bit; cycles: {cycles}"
     )
 
@@ -207,7 +207,7 @@ def engine_of(model: Model, request: Chosen, engines: Engines, update: Any) -> t
     total = engines.operations(engine, layers)
 
     def show(record: Record) -> None:
-        done = record.simulated + record.kept
+        done = record.simulated + record.reused
         update(record.node, done, max(total, done + 1))
 
     record.on_operation = show

@@ -151,20 +151,22 @@ class JobWords(NamedTuple):
     Parameters
     ----------
     number : int
-    held : dict of int
-        Contents by register of the job window.
+    registers : dict of int
+        Contents of the job window by register.
     """
 
     number: int
-    held: dict[str, int]
+    registers: dict[str, int]
 
     def writes(self) -> list[tuple[int, int]]:
         """Return the writes to the job window: offset and contents of each register."""
-        return [(JOB_WINDOW + 4 * place, value) for place, value in enumerate(self.held.values())]
+        return [
+            (JOB_WINDOW + 4 * place, value) for place, value in enumerate(self.registers.values())
+        ]
 
     def address(self, name: str) -> int:
         """Return the address of A, W or C."""
-        return self.held[f"{name}_ADDRESS_LOW"] | self.held[f"{name}_ADDRESS_HIGH"] << 32
+        return self.registers[f"{name}_ADDRESS_LOW"] | self.registers[f"{name}_ADDRESS_HIGH"] << 32
 
 
 class JobFiles(CompiledFiles):

@@ -82,7 +82,7 @@ class Constants:
         }
         for node in self.decoder.layers[0]:
             if node.operation == "rope":
-                turns = self.engine.turns(node, np.arange(context))
+                turns = self.engine.rope_angles(node, np.arange(context))
                 result.setdefault(rope_table(node), self._parameters("rope", turns))
         return result
 

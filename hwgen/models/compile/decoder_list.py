@@ -19,7 +19,7 @@ from hwgen.models.compile.placement import IMAGE, WORK, Placement
 from hwgen.models.graph.description import Node
 from hwgen.models.graph.layered import Layered, local_name, rope_table
 from hwgen.models.graph.units import REAL
-from hwgen.models.quantise.hadamard_blocks import HADAMARD, TURNED
+from hwgen.models.quantise.hadamard_blocks import HADAMARD, ROTATED_OPERANDS
 from hwgen.models.run.engine import real, sizes_of
 from hwgen.models.run.token_scales import FORMAT
 
@@ -450,7 +450,7 @@ class DecoderList:
             scales = Rows(f"{name}.query_scales", at, heads, QUERY_SCALE, t, heads * QUERY_SCALE)
         x = self._rows(node.inputs[part], rows=heads, stride=real_row, blocks=t,
                        step=heads * real_row)  # fmt: skip
-        block = int(real(node, "hadamard")) if part in TURNED else 0
+        block = int(real(node, "hadamard")) if part in ROTATED_OPERANDS else 0
         rows = {"x": x, "result": target, "scales": Rows(steps, steps_at, heads, **one)}
         self._integers(block, elements, rows)
         factor = self._constant(node, f"{part}_factor", t * heads)

@@ -63,7 +63,7 @@ class GoldenJobs:
         self.compiled = compiled
         self.memory = Bytes(compiled.base, compiled.contents())
         self._constant_end = compiled.base + compiled.sizes[IMAGE_FILE]
-        self._kept: dict[tuple[int, ...], ExactWeights] = {}
+        self._cached: dict[tuple[int, ...], ExactWeights] = {}
 
     def store(self, address: int, data: bytes) -> None:
         """Put bytes into memory."""
@@ -89,23 +89,23 @@ class GoldenJobs:
 
     def _do(self, job: JobWords) -> None:
         """Do a job."""
-        held, config = job.held, self.compiled.config
-        plan = Plan(config, held["M"], held["K"], held["N"])
+        registers, config = job.registers, self.compiled.config
+        plan = Plan(config, registers["M"], registers["K"], registers["N"])
         a = self._rows(job, "A", plan.m, plan.activation_row_bytes).view(np.int8)
         sums = self._weights(job, plan).product(np.ascontiguousarray(a)).astype("<i4")
         address = job.address("C")
         for row, values in enumerate(sums):
-            self.memory.write(address + row * held["C_STRIDE"], values.tobytes())
+            self.memory.write(address + row * registers["C_STRIDE"], values.tobytes())
 
     def _weights(self, job: JobWords, plan: Plan) -> ExactWeights:
         """Return the right operand of a job; one that lies in the image stays as it is."""
-        key = (job.address("W"), job.held["W_STRIDE"], plan.k, plan.n)
-        if key in self._kept:
-            return self._kept[key]
+        key = (job.address("W"), job.registers["W_STRIDE"], plan.k, plan.n)
+        if key in self._cached:
+            return self._cached[key]
         image = self._rows(job, "W", plan.weight_image_rows, plan.weight_row_bytes)
         result = ExactWeights(plan.unpack_weights(image).T)
         if self.constant(job):
-            self._kept[key] = result
+            self._cached[key] = result
         return result
 
     def constant(self, job: JobWords) -> bool:
@@ -114,6 +114,6 @@ class GoldenJobs:
 
     def _rows(self, job: JobWords, name: str, count: int, size: int) -> NDArray[np.uint8]:
         """Return rows of A or W."""
-        address, stride = job.address(name), job.held[f"{name}_STRIDE"]
+        address, stride = job.address(name), job.registers[f"{name}_STRIDE"]
         parts = [self.memory.read(address + row * stride, size) for row in range(count)]
         return np.frombuffer(b"".join(parts), np.uint8).reshape(count, size)

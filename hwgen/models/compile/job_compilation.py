@@ -158,7 +158,7 @@ class JobCompilation(JobsCompilation):
         }
         for node in self.decoder.layers[0]:
             if node.operation == "rope":
-                turns = engine.turns(node, np.arange(self.context))
+                turns = engine.rope_angles(node, np.arange(self.context))
                 result.setdefault(rope_table(node), turns)
         return result
 

@@ -12,7 +12,7 @@ from hwgen.models.compile.compiled_files import HOST_FILE, JOBS, CompiledDecoder
 from hwgen.models.compile.golden_jobs import GoldenJobs
 from hwgen.models.compile.host_steps import Step, X, step_of
 from hwgen.models.compile.job_compilation import entry_number, sums_of
-from hwgen.models.quantise.hadamard_blocks import TURNED
+from hwgen.models.quantise.hadamard_blocks import ROTATED_OPERANDS
 from hwgen.models.run import host_arithmetic as host
 
 if TYPE_CHECKING:
@@ -164,11 +164,11 @@ class JobProgram:
         block = step.sizes.get("hadamard", 0)
         for name in ("key", "value"):
             heads_of = inputs[name].reshape(rows, kv_heads, elements)
-            codes, scales = host.quantise(heads_of, block if name in TURNED else 0)
+            codes, scales = host.quantise(heads_of, block if name in ROTATED_OPERANDS else 0)
             for part, new in ((f"{name}s", codes), (f"{name}_scales", scales)):
                 shape = (self.compiled.context, *new.shape[1:])
-                held = cache.setdefault(part, np.zeros(shape, new.dtype))
-                held[start : start + rows] = new
+                stored = cache.setdefault(part, np.zeros(shape, new.dtype))
+                stored[start : start + rows] = new
         query, scales = host.quantise(inputs["query"].reshape(rows, heads, elements), block)
         output = np.empty((rows, heads * elements), np.float32)
         for row in range(rows):

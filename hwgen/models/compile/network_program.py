@@ -186,7 +186,7 @@ class NetworkProgram:
     def _right(self, step: NetworkStep, product: Product, matrices: NDArray[np.int8]) -> None:
         """Put right operands of shape (parts, k, n) into the engine's memory."""
         address = self.compiled.arrays[COLUMNS].address
-        stride = self._program[step.job].held["W_STRIDE"]
+        stride = self._program[step.job].registers["W_STRIDE"]
         rows = matrices.reshape(-1, product.n)
         padded = np.pad(rows, ((0, 0), (0, stride - product.n)))
         self.engine.store(address, padded.tobytes())

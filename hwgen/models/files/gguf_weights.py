@@ -12,7 +12,7 @@ from hwgen.errors import InputError
 from hwgen.models.files.gguf_blocks import I2_S, I2_S_TAIL, TYPES, Groups, i2_s
 from hwgen.models.files.gguf_file import GgufFile, Place
 from hwgen.models.files.store import Writer
-from hwgen.models.graph.decoder import DecoderShape, neighbours, turned
+from hwgen.models.graph.decoder import DecoderShape, has_rope_rows, neighbours
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,7 +60,7 @@ def write_tensor(
     """
     rows = place.shape[0] if len(place.shape) > 1 else 1
     order = np.arange(rows)
-    turn = shape.pairs == "halves" and turned(name)
+    turn = shape.pairs == "halves" and has_rope_rows(name)
     if turn and len(place.shape) > 1:
         order = np.array(neighbours(rows, shape.elements))
     factor = None if scale is None else _scale(file, scale)

@@ -21,7 +21,7 @@ from hwgen.models.files.gguf_blocks import Groups
 from hwgen.models.files.import_common import described, readable, refused
 from hwgen.models.files.store import TOKENIZER, WEIGHTS, Writer, read_object, write_description
 from hwgen.models.files.tokenizer_json import tokenizer_document
-from hwgen.models.graph.decoder import DecoderShape, neighbours, turned, weights_of
+from hwgen.models.graph.decoder import DecoderShape, has_rope_rows, neighbours, weights_of
 from hwgen.models.graph.description import Description, Source
 
 _GATES = {"silu": "silu", "relu2": "relu2", "gelu": "gelu", "gelu_pytorch_tanh": "gelu_tanh"}
@@ -281,7 +281,7 @@ def _write(
         array = unpacked(array)
         if array.max() > 1:
             raise InputError(f"{tensor}: has the code 3, which is no ternary weight")
-    if turned(name):
+    if has_rope_rows(name):
         array = array[neighbours(len(array), shape.elements)]
     if tensor.dtype == "U8":
         assert scale is not None

@@ -100,7 +100,7 @@ def weights_of(shape: DecoderShape) -> dict[str, tuple[tuple[int, ...], bool]]:
     return result
 
 
-def turned(name: str) -> bool:
+def has_rope_rows(name: str) -> bool:
     """Return whether a tensor's rows are elements of heads that are rotated."""
     return name.removesuffix(".bias").endswith((".query", ".key"))
 

@@ -15,15 +15,15 @@ from hwgen.models.onnx.operators import (
     MICROSOFT,
     axis_of,
     choice,
+    constant_of,
     dequantised,
-    given,
     integer,
     ints,
-    known,
     moved,
     number,
     operator,
     optional,
+    required,
     whole,
 )
 
@@ -47,7 +47,7 @@ _BINARY = {
 
 @operator(*_UNARY, becomes="unary", inputs=1)
 def _unary(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x, name = given(v, 0, "X"), node.operator
+    x, name = required(v, 0, "X"), node.operator
     parameters: dict[str, float] = {}
     if name in _PARAMETERS:
         for key, default in zip(("alpha", "beta"), _PARAMETERS[name], strict=True):
@@ -64,12 +64,12 @@ def _gelu(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     tanh = node.operator.endswith("FastGelu") or (
         choice(node, "approximate", "none", ("none", "tanh")) == "tanh"
     )
-    return [b.emit("unary", {"x": given(v, 0, "X")}, function="gelu_tanh" if tanh else "gelu")]
+    return [b.emit("unary", {"x": required(v, 0, "X")}, function="gelu_tanh" if tanh else "gelu")]
 
 
 @operator("PRelu", becomes="where, binary", inputs=2)
 def _prelu(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x, slope = given(v, 0, "X"), given(v, 1, "slope")
+    x, slope = required(v, 0, "X"), required(v, 1, "slope")
     below = b.emit("binary", {"x": x, "y": slope}, function="multiply")
     negative = b.emit("binary", {"x": x, "y": b.constant(0, x.dtype)}, function="less")
     return [b.emit("where", {"condition": negative, "x": below, "y": x})]
@@ -91,9 +91,9 @@ def _binary(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
         raise Unsupported(f"needs 2 inputs, and has {len(v)}")
     if name == "Mod" and integer(node, "fmod", 0):
         raise Unsupported("fmod must be 0")
-    result = given(v, 0, "A")
+    result = required(v, 0, "A")
     for index in range(1, len(v)):
-        result = _pair(b, _BINARY[name], result, given(v, index, f"{index}"))
+        result = _pair(b, _BINARY[name], result, required(v, index, f"{index}"))
     return [result]
 
 
@@ -135,21 +135,21 @@ def _limits(dtype: str) -> dict[str, int | str]:
 
 @operator("Where", becomes="where")
 def _where(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x, y = given(v, 1, "X"), given(v, 2, "Y")
+    x, y = required(v, 1, "X"), required(v, 2, "Y")
     if x.dtype != y.dtype:
         raise Unsupported(f"its operands are {x.dtype} and {y.dtype}")
-    return [b.emit("where", {"condition": given(v, 0, "condition"), "x": x, "y": y})]
+    return [b.emit("where", {"condition": required(v, 0, "condition"), "x": x, "y": y})]
 
 
 @operator("Clip", becomes="clip", restrictions="min, max: constant")
 def _clip(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x = given(v, 0, "input")
+    x = required(v, 0, "input")
     limits = []
     for index, key, default in ((1, "min", -np.finfo(np.float32).max),
                                 (2, "max", np.finfo(np.float32).max)):  # fmt: skip
         operand = optional(v, index)
         if operand is not None:
-            limits.append(float(known(operand, key).reshape(-1)[0]))
+            limits.append(float(constant_of(operand, key).reshape(-1)[0]))
         else:
             limits.append(number(node, key, float(default)))
     low, high = (float(np.nan_to_num(limit)) for limit in limits)
@@ -164,7 +164,7 @@ def _clip(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
 @operator("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL2", becomes="reduce",
           restrictions="axes: constant", inputs=2)  # fmt: skip
 def _reduce(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x, operand = given(v, 0, "data"), optional(v, 1)
+    x, operand = required(v, 0, "data"), optional(v, 1)
     axes = whole(operand, "axes") if operand is not None else ints(node, "axes", ())
     if not axes:
         if integer(node, "noop_with_empty_axes", 0):
@@ -184,7 +184,7 @@ def _reduce(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
 @operator("Softmax", becomes="softmax", inputs=1)
 @operator("LogSoftmax", becomes="softmax, unary", inputs=1)
 def _softmax(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x = given(v, 0, "input")
+    x = required(v, 0, "input")
     axis = axis_of(integer(node, "axis", 1 if b.opset < 13 else -1), len(x.shape))
     flat = b.opset < 13 and axis != len(x.shape) - 1  # over all axes from that one, then
     if flat:
@@ -201,7 +201,7 @@ def _softmax(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
 @operator("LayerNormalization", becomes="layer_norm",
           restrictions="along the last axis; one result", inputs=3)  # fmt: skip
 def _layer_norm(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x, gamma = given(v, 0, "X"), given(v, 1, "Scale")
+    x, gamma = required(v, 0, "X"), required(v, 1, "Scale")
     beta = optional(v, 2) or b.constant(np.zeros(gamma.shape, np.float32))
     if axis_of(integer(node, "axis", -1), len(x.shape)) != len(x.shape) - 1:
         raise Unsupported("axis must be the last one")
@@ -214,7 +214,7 @@ def _layer_norm(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
 @operator("BatchNormalization", becomes="two binary; folded into a Conv before it",
           restrictions="not in training; parameters: constant", inputs=5)  # fmt: skip
 def _batch_norm(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x = given(v, 0, "X")
+    x = required(v, 0, "X")
     if integer(node, "training_mode", 0) or len(x.shape) < 2:
         raise Unsupported("must be for inference, on channels")
     factor, term = batch_norm_line(node, v, x.shape[1])
@@ -226,7 +226,7 @@ def _batch_norm(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
 def batch_norm_line(node: GraphNode, v: Operands, channels: int) -> tuple[np.ndarray, np.ndarray]:
     """Return factor and term of each channel that a BatchNormalization is."""
     names = ("scale", "B", "mean", "var")
-    parts = [known(given(v, index, name), name) for index, name in enumerate(names, 1)]
+    parts = [constant_of(required(v, index, name), name) for index, name in enumerate(names, 1)]
     if any(part.shape != (channels,) for part in parts):
         raise Unsupported(f"its parameters are not one for each of {channels} channels")
     scale, bias, mean, variance = (part.astype(np.float64) for part in parts)
@@ -283,7 +283,7 @@ def window(
           restrictions="no indices", inputs=1)  # fmt: skip
 @operator("AveragePool", becomes="pool", restrictions="ceil_mode 0", inputs=1)
 def _pool(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x = given(v, 0, "X")
+    x = required(v, 0, "X")
     largest = node.operator == "MaxPool"
     if not largest and integer(node, "ceil_mode", 0):
         raise Unsupported("ceil_mode must be 0")
@@ -298,7 +298,7 @@ def _pool(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
 @operator("GlobalAveragePool", becomes="reduce; in integers linear_mean", inputs=1)
 @operator("GlobalMaxPool", becomes="reduce, of integers where they are quantised", inputs=1)
 def _global_pool(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x = given(v, 0, "X")
+    x = required(v, 0, "X")
     axes = tuple(range(2, len(x.shape)))
     if not axes:
         raise Unsupported(f"{x.shape} has no axes behind the channels")

@@ -15,13 +15,13 @@ from hwgen.models.onnx.elementwise import window
 from hwgen.models.onnx.file import GraphNode
 from hwgen.models.onnx.operators import (
     MICROSOFT,
-    given,
+    constant_of,
     integer,
-    known,
     moved,
     number,
     operator,
     optional,
+    required,
 )
 
 Operands = list[Value | None]
@@ -143,8 +143,8 @@ def _patches(b: Builder, x: Value, at: dict[str, Any], fill: Value | None = None
 @operator("Conv", becomes="patches, gemm or integer_gemm, transpose",
           restrictions="weights: constant; QDQ: one scale for activations")  # fmt: skip
 def _conv_node(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x, w, bias = given(v, 0, "X"), given(v, 1, "W"), optional(v, 2)
-    weights = known(w, "W")
+    x, w, bias = required(v, 0, "X"), required(v, 1, "W"), optional(v, 2)
+    weights = constant_of(w, "W")
     at, rows, groups = _conv(b, node, x, weights)
     order = _back(len(x.shape))
     if _convertible(x, w):
@@ -162,7 +162,7 @@ def _conv_node(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
             return [moved(b, "transpose", unscaled(b, sums), order=order)]
     if x.dtype != "float32" or w.dtype != "float32":
         raise Unsupported(f"multiplies {x.dtype} by {w.dtype}; use QLinearConv or ConvInteger")
-    more = {} if bias is None else {"bias": b.constant(known(bias, "B"), "float32")}
+    more = {} if bias is None else {"bias": b.constant(constant_of(bias, "B"), "float32")}
     product = _rows(b, _patches(b, x, at), rows, groups, **more)
     return [moved(b, "transpose", product, order=order)]
 
@@ -179,7 +179,7 @@ def _flat(b: Builder, x: Value) -> Value:
           " integer_matmul",
           restrictions="constant matrices: one, not several", inputs=2)  # fmt: skip
 def _matmul(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x, w = given(v, 0, "A"), given(v, 1, "B")
+    x, w = required(v, 0, "A"), required(v, 1, "B")
     if x.dtype != "float32" or w.dtype != "float32":
         raise Unsupported(f"multiplies {x.dtype} by {w.dtype}; use MatMulInteger")
     if w.constant is None or w.constant.ndim != 2 or x.constant is not None:
@@ -200,7 +200,7 @@ def _matmul(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
 
 def _transposed(b: Builder, w: Value) -> NDArray[Any]:
     """Return weights of shape (K, N) as (N, K)."""
-    return np.ascontiguousarray(known(w, "weights").T)
+    return np.ascontiguousarray(constant_of(w, "weights").T)
 
 
 def _activations(b: Builder, x: Value, y: Value) -> Value:
@@ -221,9 +221,9 @@ def _activations(b: Builder, x: Value, y: Value) -> Value:
 @operator("Gemm", becomes="gemm; in integers integer_gemm",
           restrictions="B: constant; QDQ: alpha and beta 1")  # fmt: skip
 def _gemm(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x, w, bias = given(v, 0, "A"), given(v, 1, "B"), optional(v, 2)
+    x, w, bias = required(v, 0, "A"), required(v, 1, "B"), optional(v, 2)
     alpha, beta = number(node, "alpha", 1.0), number(node, "beta", 1.0)
-    weights = known(w, "B")
+    weights = constant_of(w, "B")
     if weights.ndim != 2 or len(x.shape) != 2 or x.dtype != "float32" or w.dtype != "float32":
         raise Unsupported(f"multiplies {x.dtype} {x.shape} by {w.dtype} {w.shape}")
     if integer(node, "transA", 0):
@@ -258,13 +258,13 @@ def _gemm(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
 def _operand(v: Operands, index: int, what: str, dtype: str) -> NDArray[Any]:
     """Return a constant zero point, 0 if there is none."""
     result = optional(v, index)
-    return np.zeros((), dtype) if result is None else known(result, what)
+    return np.zeros((), dtype) if result is None else constant_of(result, what)
 
 
 @operator("MatMulInteger", becomes="integer_gemm by constants, else integer_matmul",
           restrictions="by constants: their zero point constant", inputs=4)  # fmt: skip
 def _matmul_integer(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    return [_integers(b, given(v, 0, "A"), given(v, 1, "B"), optional(v, 2), optional(v, 3))]
+    return [_integers(b, required(v, 0, "A"), required(v, 1, "B"), optional(v, 2), optional(v, 3))]
 
 
 def _integers(b: Builder, x: Value, w: Value, x_zero: Value | None, w_zero: Value | None) -> Value:
@@ -272,7 +272,11 @@ def _integers(b: Builder, x: Value, w: Value, x_zero: Value | None, w_zero: Valu
     if x.dtype not in _BYTES or w.dtype not in _BYTES:
         raise Unsupported(f"multiplies {x.dtype} by {w.dtype}; int8 and uint8 are supported")
     if w.constant is not None and w.constant.ndim == 2 and x.constant is None:
-        zero = np.zeros((), w.dtype) if w_zero is None else known(w_zero, "zero point of weights")
+        zero = (
+            np.zeros((), w.dtype)
+            if w_zero is None
+            else constant_of(w_zero, "zero point of weights")
+        )
         codes = Codes(w, np.ones((), np.float32), zero, 1)
         return integer_rows(b, x, x_zero, codes, np.ascontiguousarray(w.constant.T), None)
     operands = {"x": x, "y": w}
@@ -288,10 +292,10 @@ def _integers(b: Builder, x: Value, w: Value, x_zero: Value | None, w_zero: Valu
 @operator("ConvInteger", becomes="patches, integer_gemm, transpose",
           restrictions="weights and their zero point: constant", inputs=4)  # fmt: skip
 def _conv_integer(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x, w, x_zero = given(v, 0, "x"), given(v, 1, "w"), optional(v, 2)
+    x, w, x_zero = required(v, 0, "x"), required(v, 1, "w"), optional(v, 2)
     if x.dtype not in _BYTES or w.dtype not in _BYTES:
         raise Unsupported(f"multiplies {x.dtype} by {w.dtype}; int8 and uint8 are supported")
-    at, rows, groups = _conv(b, node, x, known(w, "w"))
+    at, rows, groups = _conv(b, node, x, constant_of(w, "w"))
     codes = Codes(w, np.ones((), np.float32), _operand(v, 3, "w_zero_point", w.dtype), 0)
     lines = _patches(b, x, at, x_zero)
     result = integer_rows(b, lines, x_zero, codes, rows, None, groups)
@@ -306,7 +310,7 @@ def _scale(v: Operands, index: int, what: str) -> NDArray[np.float32]:
     Unsupported
         If it is not constant, or one is not finite and above 0.
     """
-    result = known(given(v, index, what), what)
+    result = constant_of(required(v, index, what), what)
     return checked_scale(result, what)
 
 
@@ -324,7 +328,7 @@ def checked_scale(scale: NDArray[Any], what: str) -> NDArray[np.float32]:
           restrictions="scales and zero points: constant; one scale for activations and results",
           inputs=8)  # fmt: skip
 def _qlinear_matmul(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x, w = given(v, 0, "a"), given(v, 3, "b")
+    x, w = required(v, 0, "a"), required(v, 3, "b")
     scales = [_scale(v, index, what) for index, what in ((1, "a_scale"), (4, "b_scale"))]
     x_zero, w_zero = optional(v, 2), optional(v, 5)
     if scales[0].size != 1 or scales[1].size not in (1, w.shape[-1]):
@@ -338,7 +342,7 @@ def _result(
 ) -> Value:
     """Return sums as integers of the scale and zero point that operands `at` name."""
     scale = _scale(v, at, "y_scale")
-    zero = known(given(v, at + 1, "y_zero_point"), "y_zero_point")
+    zero = constant_of(required(v, at + 1, "y_zero_point"), "y_zero_point")
     if scale.size != 1 or zero.size != 1 or zero.dtype.name not in _BYTES:
         raise Unsupported("its result must have one scale and one zero point, of int8 or uint8")
     columns = w_scale.reshape(() if w_scale.size == 1 else (-1,))
@@ -367,17 +371,17 @@ def requantised(b: Builder, sums: Sums, scale: Any, zero: int, dtype: str) -> Va
 @operator("QLinearConv", becomes="patches, integer_gemm, requantise, transpose",
           restrictions="weights, scales and zero points: constant", inputs=9)  # fmt: skip
 def _qlinear_conv(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x, w, bias = given(v, 0, "x"), given(v, 3, "w"), optional(v, 8)
+    x, w, bias = required(v, 0, "x"), required(v, 3, "w"), optional(v, 8)
     if x.dtype not in _BYTES or w.dtype not in _BYTES:
         raise Unsupported(f"multiplies {x.dtype} by {w.dtype}; int8 and uint8 are supported")
     x_scale, w_scale = _scale(v, 1, "x_scale"), _scale(v, 4, "w_scale")
-    x_zero = b.constant(known(given(v, 2, "x_zero_point"), "x_zero_point"))
-    at, rows, groups = _conv(b, node, x, known(w, "w"))
-    codes = Codes(w, w_scale, known(given(v, 5, "w_zero_point"), "w_zero_point"), 0)
+    x_zero = b.constant(constant_of(required(v, 2, "x_zero_point"), "x_zero_point"))
+    at, rows, groups = _conv(b, node, x, constant_of(w, "w"))
+    codes = Codes(w, w_scale, constant_of(required(v, 5, "w_zero_point"), "w_zero_point"), 0)
     _by_columns(w_scale, len(rows), "w_scale")
     if x_scale.size != 1:
         raise Unsupported("x_scale must be one number")
-    integers = None if bias is None else known(bias, "B")
+    integers = None if bias is None else constant_of(bias, "B")
     lines = _patches(b, x, at, x_zero)
     sums = integer_rows(b, lines, x_zero, codes, rows, integers, groups)
     result = _result(b, sums, x_scale, w_scale, v, 6)
@@ -389,18 +393,18 @@ def _qlinear_conv(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
           restrictions="B, its scale and zero point: constant", inputs=7)  # fmt: skip
 def _to_float(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     if node.operator.endswith("DynamicQuantizeMatMul"):
-        x = {"x": given(v, 0, "A")}
+        x = {"x": required(v, 0, "A")}
         parts = [b.emit("dynamic_quantise", x, part=part) for part in ("values", "scale", "zero")]
         w, w_scale, w_zero, bias = (
-            given(v, 1, "B"),
+            required(v, 1, "B"),
             _scale(v, 2, "b_scale"),
             optional(v, 3),
             optional(v, 4),
         )
     else:
-        parts = [given(v, 0, "A"), given(v, 2, "a_scale"), optional(v, 4)]  # type: ignore[list-item]
+        parts = [required(v, 0, "A"), required(v, 2, "a_scale"), optional(v, 4)]  # type: ignore[list-item]
         w, w_scale, w_zero, bias = (
-            given(v, 1, "B"),
+            required(v, 1, "B"),
             _scale(v, 3, "b_scale"),
             optional(v, 5),
             optional(v, 6),

@@ -87,7 +87,7 @@ def operator(
 # -- checks and conversions of operands --------------------------------------------------------
 
 
-def given(v: Sequence[Value | None], index: int, what: str) -> Value:
+def required(v: Sequence[Value | None], index: int, what: str) -> Value:
     """Return an operand that must be there."""
     result = v[index] if index < len(v) else None
     if result is None:
@@ -100,7 +100,7 @@ def optional(v: Sequence[Value | None], index: int) -> Value | None:
     return v[index] if index < len(v) else None
 
 
-def known(value: Value, what: str) -> NDArray[Any]:
+def constant_of(value: Value, what: str) -> NDArray[Any]:
     """Return the elements of an operand that must be constant."""
     if value.constant is None:
         raise Unsupported(
@@ -112,7 +112,7 @@ def known(value: Value, what: str) -> NDArray[Any]:
 
 def whole(value: Value, what: str) -> tuple[int, ...]:
     """Return the integers of a constant operand."""
-    array = known(value, what)
+    array = constant_of(value, what)
     if array.dtype.kind not in "iu" or array.size > 1 << 16:
         raise Unsupported(f"its {what} must be integers, not {array.dtype} {array.shape}")
     return tuple(int(number) for number in array.reshape(-1))

@@ -17,12 +17,12 @@ from hwgen.models.onnx.operators import (
     QONNX,
     axis_of,
     choice,
+    constant_of,
     dequantised,
-    given,
     integer,
-    known,
     operator,
     optional,
+    required,
 )
 
 Operands = list[Value | None]
@@ -42,10 +42,10 @@ def _names(name: str) -> tuple[str, ...]:
           " in integers",
           restrictions="to int8 or uint8; scale and zero point: constant; no blocks")  # fmt: skip
 def _quantize(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x = given(v, 0, "x")
-    scale = checked_scale(known(given(v, 1, "y_scale"), "y_scale"), "y_scale")
+    x = required(v, 0, "x")
+    scale = checked_scale(constant_of(required(v, 1, "y_scale"), "y_scale"), "y_scale")
     operand = optional(v, 2)
-    zero = np.zeros((), np.uint8) if operand is None else known(operand, "y_zero_point")
+    zero = np.zeros((), np.uint8) if operand is None else constant_of(operand, "y_zero_point")
     if zero.dtype.name not in ("int8", "uint8"):
         raise Unsupported(f"quantises to {zero.dtype}; int8 and uint8 are supported")
     axis = _axis(node, x, scale, zero)
@@ -95,14 +95,14 @@ def _axis(node: GraphNode, x: Value, scale: NDArray[Any], zero: NDArray[Any]) ->
           restrictions="of int8, uint8 and int32; scale and zero point: constant, but of"
           " dynamically quantised activations; no blocks")  # fmt: skip
 def _dequantize(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x, scale, operand = given(v, 0, "x"), given(v, 1, "x_scale"), optional(v, 2)
+    x, scale, operand = required(v, 0, "x"), required(v, 1, "x_scale"), optional(v, 2)
     if x.dtype not in ("int8", "uint8", "int32"):
         raise Unsupported(f"dequantises {x.dtype}; int8, uint8 and int32 are supported")
     if scale.constant is None or (operand is not None and operand.constant is None):
         operands = {"x": x, "scale": scale, **({"zero": operand} if operand is not None else {})}
         return [b.emit("dequantise_linear", operands, axis=-1)]
     factor = checked_scale(scale.constant, "x_scale")
-    zero = np.zeros((), x.dtype) if operand is None else known(operand, "x_zero_point")
+    zero = np.zeros((), x.dtype) if operand is None else constant_of(operand, "x_zero_point")
     axis = _axis(node, x, factor, zero)
     if zero.dtype.kind not in "iu":
         raise Unsupported(f"x_zero_point must be integers, not {zero.dtype}")
@@ -111,7 +111,7 @@ def _dequantize(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
 
 @operator("DynamicQuantizeLinear", becomes="dynamic_quantise", inputs=1)
 def _dynamic(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x = {"x": given(v, 0, "x")}
+    x = {"x": required(v, 0, "x")}
     if x["x"].dtype != "float32":
         raise Unsupported(f"quantises {x['x'].dtype}")
     return [b.emit("dynamic_quantise", x, part=part) for part in ("values", "scale", "zero")]
@@ -122,11 +122,11 @@ def _dynamic(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
 
 def _codes(v: Operands, at: int, what: str) -> Codes:
     """Return an operand with its scale and zero point, which follow it."""
-    value = given(v, at, what)
+    value = required(v, at, what)
     scale = checked_scale(
-        known(given(v, at + 1, f"{what}_scale"), f"{what}_scale"), f"{what}_scale"
+        constant_of(required(v, at + 1, f"{what}_scale"), f"{what}_scale"), f"{what}_scale"
     )
-    zero = known(given(v, at + 2, f"{what}_zero_point"), f"{what}_zero_point")
+    zero = constant_of(required(v, at + 2, f"{what}_zero_point"), f"{what}_zero_point")
     if scale.size != 1 or zero.size != 1 or value.dtype not in ("int8", "uint8"):
         raise Unsupported(f"{what} must be int8 or uint8 with one scale and one zero point")
     return Codes(value, scale.reshape(()), zero.reshape(()), 0)
@@ -134,8 +134,10 @@ def _codes(v: Operands, at: int, what: str) -> Codes:
 
 def _target(v: Operands, at: int, what: str) -> tuple[np.float32, int, str]:
     """Return scale, zero point and type of a result."""
-    scale = checked_scale(known(given(v, at, f"{what}_scale"), f"{what}_scale"), f"{what}_scale")
-    zero = known(given(v, at + 1, f"{what}_zero_point"), f"{what}_zero_point")
+    scale = checked_scale(
+        constant_of(required(v, at, f"{what}_scale"), f"{what}_scale"), f"{what}_scale"
+    )
+    zero = constant_of(required(v, at + 1, f"{what}_zero_point"), f"{what}_zero_point")
     if scale.size != 1 or zero.size != 1 or zero.dtype.name not in ("int8", "uint8"):
         raise Unsupported("its result must be int8 or uint8 with one scale and one zero point")
     return np.float32(scale.item()), int(zero.item()), zero.dtype.name
@@ -238,9 +240,9 @@ def _rounded(
           restrictions="up to 8 bits; scale, zero point and bits: constant, scales along one axis;"
           " rounding_mode ROUND, CEIL, FLOOR, ROUND_TO_ZERO", inputs=4)  # fmt: skip
 def _quant(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x = given(v, 0, "X")
+    x = required(v, 0, "X")
     scale, zero, bits = (
-        known(given(v, i, w), w) for i, w in ((1, "scale"), (2, "zero point"), (3, "bits"))
+        constant_of(required(v, i, w), w) for i, w in ((1, "scale"), (2, "zero point"), (3, "bits"))
     )
     rounding = choice(node, "rounding_mode", "ROUND", ("ROUND", "CEIL", "FLOOR", "ROUND_TO_ZERO"))
     signed, narrow = bool(integer(node, "signed", 1)), bool(integer(node, "narrow", 0))
@@ -255,7 +257,7 @@ def _quant(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
 @operator(*_names("BipolarQuant"), becomes="quantise_linear of signs, and dequantise_linear",
           restrictions="scale: constant", inputs=2)  # fmt: skip
 def _bipolar(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x, scale = given(v, 0, "X"), known(given(v, 1, "scale"), "scale")
+    x, scale = required(v, 0, "X"), constant_of(required(v, 1, "scale"), "scale")
     factor, axis = _line(x, checked_scale(scale, "scale"), "scales")
     below = b.emit("binary", {"x": x, "y": b.constant(0, "float32")}, function="less")
     signs = b.emit("where", {"condition": below, "x": b.constant(-1, "int8"),
@@ -267,9 +269,9 @@ def _bipolar(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
           restrictions="scale, zero point and bits: constant; rounding_mode FLOOR, ROUND, CEIL",
           inputs=5)  # fmt: skip
 def _trunc(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x = given(v, 0, "X")
+    x = required(v, 0, "X")
     names = ("scale", "zero point", "input bits", "output bits")
-    scale, zero, wide, narrow = (known(given(v, i, w), w) for i, w in enumerate(names, 1))
+    scale, zero, wide, narrow = (constant_of(required(v, i, w), w) for i, w in enumerate(names, 1))
     rounding = choice(node, "rounding_mode", "FLOOR", ("FLOOR", "ROUND", "CEIL"))
     bits = float(wide.item()) - float(narrow.item()) if wide.size == narrow.size == 1 else -1
     if not 0 <= bits <= 32:

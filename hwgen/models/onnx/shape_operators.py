@@ -13,13 +13,13 @@ from hwgen.models.onnx.file import MOST_ELEMENTS, TYPES, GraphNode
 from hwgen.models.onnx.operators import (
     axis_of,
     choice,
-    given,
+    constant_of,
     integer,
     ints,
-    known,
     moved,
     operator,
     optional,
+    required,
     whole,
 )
 
@@ -31,9 +31,9 @@ _CONSTANT = "computed at import"
 @operator("Dropout", becomes="nothing", restrictions="not in training")
 def _identity(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     training = optional(v, 2)
-    if training is not None and known(training, "training_mode").any():
+    if training is not None and constant_of(training, "training_mode").any():
         raise Unsupported("training_mode must be false; export the network for inference")
-    return [given(v, 0, "data")]
+    return [required(v, 0, "data")]
 
 
 @operator("Constant", becomes=_CONSTANT, restrictions="no strings, no sparse tensors")
@@ -50,19 +50,19 @@ def _constant(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
 
 @operator("Shape", becomes=_CONSTANT, inputs=1)
 def _shape(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    shape = given(v, 0, "data").shape
+    shape = required(v, 0, "data").shape
     stop = node.attributes.get("end")
     return [b.constant(shape[integer(node, "start", 0) : stop], "int64")]
 
 
 @operator("Size", becomes=_CONSTANT, inputs=1)
 def _size(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    return [b.constant(math.prod(given(v, 0, "data").shape), "int64")]
+    return [b.constant(math.prod(required(v, 0, "data").shape), "int64")]
 
 
 @operator("ConstantOfShape", becomes=_CONSTANT, restrictions="shape: constant", inputs=1)
 def _constant_of_shape(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    shape = whole(given(v, 0, "shape"), "shape")
+    shape = whole(required(v, 0, "shape"), "shape")
     if min(shape, default=0) < 0 or math.prod(shape) > MOST_ELEMENTS:
         raise Unsupported(f"the shape {shape[:8]} is too large")
     value = node.attributes.get("value", np.zeros(1, np.float32))
@@ -72,7 +72,10 @@ def _constant_of_shape(b: Builder, node: GraphNode, v: Operands) -> Sequence[Val
 
 @operator("Range", becomes=_CONSTANT, restrictions="operands: constant")
 def _range(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    limits = [known(given(v, i, what), what) for i, what in enumerate(("start", "limit", "delta"))]
+    limits = [
+        constant_of(required(v, i, what), what)
+        for i, what in enumerate(("start", "limit", "delta"))
+    ]
     start, stop, step = (array.reshape(-1)[0] for array in limits)
     if step == 0 or not np.isfinite([start, stop, step]).all():
         raise Unsupported("its operands must be finite, and delta not 0")
@@ -84,7 +87,7 @@ def _range(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
 @operator("Cast", becomes="cast", restrictions="to float32, int8, uint8, int32, int64 or bool;"
           " float16, bfloat16 and float64 of constants only", inputs=1)  # fmt: skip
 def _cast(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x = given(v, 0, "input")
+    x = required(v, 0, "input")
     name = TYPES.get(integer(node, "to", 1), ("?", None))[0]
     if name in ("float16", "bfloat16", "float64"):
         if x.constant is None:
@@ -99,7 +102,7 @@ def _cast(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
 
 @operator("Reshape", becomes="reshape", restrictions="shape: constant", inputs=2)
 def _reshape(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x, asked = given(v, 0, "data"), whole(given(v, 1, "shape"), "shape")
+    x, asked = required(v, 0, "data"), whole(required(v, 1, "shape"), "shape")
     shape = list(asked)
     if not integer(node, "allowzero", 0):
         for axis, length in enumerate(shape):
@@ -119,7 +122,7 @@ def _reshape(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
 
 @operator("Flatten", becomes="reshape", inputs=1)
 def _flatten(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x = given(v, 0, "input")
+    x = required(v, 0, "input")
     axis = integer(node, "axis", 1)
     axis += len(x.shape) * (axis < 0)
     if not 0 <= axis <= len(x.shape):
@@ -130,7 +133,7 @@ def _flatten(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
 
 @operator("Squeeze", "Unsqueeze", becomes="reshape", restrictions="axes: constant", inputs=2)
 def _squeeze(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x, operand = given(v, 0, "data"), optional(v, 1)
+    x, operand = required(v, 0, "data"), optional(v, 1)
     axes = whole(operand, "axes") if operand is not None else ints(node, "axes", ())
     if node.operator == "Squeeze":
         if operand is None and "axes" not in node.attributes:
@@ -149,13 +152,13 @@ def _squeeze(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
 
 @operator("Transpose", becomes="transpose", inputs=1)
 def _transpose(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x = given(v, 0, "data")
+    x = required(v, 0, "data")
     return [moved(b, "transpose", x, order=ints(node, "perm", range(len(x.shape))[::-1]))]
 
 
 @operator("Concat", becomes="concat", inputs=1 << 16)
 def _concat(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    parts = [given(v, index, f"{index}") for index in range(len(v))]
+    parts = [required(v, index, f"{index}") for index in range(len(v))]
     if not parts:
         raise Unsupported("joins nothing")
     axis = axis_of(integer(node, "axis", 0), len(parts[0].shape))
@@ -165,7 +168,7 @@ def _concat(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
 
 @operator("Split", becomes="slice", restrictions="split: constant", inputs=2)
 def _split(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x, operand = given(v, 0, "input"), optional(v, 1)
+    x, operand = required(v, 0, "input"), optional(v, 1)
     axis = axis_of(integer(node, "axis", 0), len(x.shape))
     count = len(node.outputs)
     lengths = whole(operand, "split") if operand is not None else ints(node, "split", ())
@@ -184,12 +187,12 @@ def _split(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
 
 @operator("Slice", becomes="slice", restrictions="all but data: constant", inputs=5)
 def _slice(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x = given(v, 0, "data")
+    x = required(v, 0, "data")
     if len(v) == 1:
         starts, stops = ints(node, "starts", ()), ints(node, "ends", ())
         axes, steps = ints(node, "axes", range(len(starts))), (1,) * len(starts)
     else:
-        starts, stops = (whole(given(v, i, w), w) for i, w in ((1, "starts"), (2, "ends")))
+        starts, stops = (whole(required(v, i, w), w) for i, w in ((1, "starts"), (2, "ends")))
         third, fourth = optional(v, 3), optional(v, 4)
         axes = whole(third, "axes") if third is not None else tuple(range(len(starts)))
         steps = whole(fourth, "steps") if fourth is not None else (1,) * len(starts)
@@ -210,7 +213,7 @@ def _slice(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
 @operator("Gather", becomes="gather", restrictions="indices out of range are refused at run time",
           inputs=2)  # fmt: skip
 def _gather(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x, indices = given(v, 0, "data"), given(v, 1, "indices")
+    x, indices = required(v, 0, "data"), required(v, 1, "indices")
     axis = axis_of(integer(node, "axis", 0), len(x.shape))
     if indices.dtype not in ("int32", "int64"):
         raise Unsupported(f"indices must be int32 or int64, not {indices.dtype}")
@@ -219,7 +222,7 @@ def _gather(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
 
 @operator("GatherND", becomes="gather_nd", restrictions="batch_dims: 0", inputs=2)
 def _gather_nd(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x, indices = given(v, 0, "data"), given(v, 1, "indices")
+    x, indices = required(v, 0, "data"), required(v, 1, "indices")
     if integer(node, "batch_dims", 0):
         raise Unsupported("batch_dims must be 0")
     if indices.dtype != "int64" or not indices.shape or not 1 <= indices.shape[-1] <= len(x.shape):
@@ -229,7 +232,7 @@ def _gather_nd(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
 
 @operator("Expand", becomes="expand", restrictions="shape: constant", inputs=2)
 def _expand(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x, shape = given(v, 0, "input"), whole(given(v, 1, "shape"), "shape")
+    x, shape = required(v, 0, "input"), whole(required(v, 1, "shape"), "shape")
     if min(shape, default=1) < 1:
         raise Unsupported(f"shape {shape} has lengths below 1")
     if math.prod(np.broadcast_shapes(x.shape, shape)) == math.prod(x.shape) and len(shape) <= len(
@@ -241,7 +244,7 @@ def _expand(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
 
 @operator("Pad", becomes="pad", restrictions="mode: constant; pads: constant", inputs=4)
 def _pad(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x = given(v, 0, "data")
+    x = required(v, 0, "data")
     choice(node, "mode", "constant", ("constant",))
     operand, value, chosen = optional(v, 1), optional(v, 2), optional(v, 3)
     pads = whole(operand, "pads") if operand is not None else ints(node, "pads", ())
@@ -253,7 +256,7 @@ def _pad(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     for index, axis in enumerate(axes):
         for side in (0, 1):
             sides[side][axis_of(axis, ndim)] = pads[side * len(axes) + index]
-    number = 0.0 if value is None else float(known(value, "constant_value").reshape(-1)[0])
+    number = 0.0 if value is None else float(constant_of(value, "constant_value").reshape(-1)[0])
     if not any(pads):
         return [x]
     return [b.emit("pad", {"x": x}, before=tuple(sides[0]), after=tuple(sides[1]), value=number)]
@@ -263,7 +266,7 @@ def _pad(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
           restrictions="mode: nearest, coordinates asymmetric or half_pixel, rounding floor or"
           " round_prefer_floor; sizes or scales: constant", inputs=4)  # fmt: skip
 def _resize(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x = given(v, 0, "X")
+    x = required(v, 0, "X")
     choice(node, "mode", "nearest", ("nearest",))
     old = node.operator == "Upsample"
     way = "asymmetric" if old else choice(
@@ -277,7 +280,7 @@ def _resize(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
         lengths = whole(sizes, "sizes")
         factors = [new / length for new, length in zip(lengths, x.shape, strict=False)]
     elif scales is not None and scales.shape != (0,):
-        factors = [float(f) for f in known(scales, "scales").reshape(-1)]
+        factors = [float(f) for f in constant_of(scales, "scales").reshape(-1)]
         lengths = tuple(
             math.floor(f * n) if 0 < f < 1 << 16 else 0
             for f, n in zip(factors, x.shape, strict=False)

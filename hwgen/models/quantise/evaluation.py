@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Evaluation:
     """Distance of a model's predictions from another one's, given the same previous tokens.
 
     Parameters
@@ -44,14 +44,14 @@ class Judgement:
         return {name: round(value, 6) for name, value in asdict(self).items()}
 
 
-def judge(reference: Engine, engine: Engine, tokens: Sequence[int]) -> Judgement:
+def compare_predictions(reference: Engine, engine: Engine, tokens: Sequence[int]) -> Evaluation:
     """Return the distance of an engine's predictions from those of a reference, on a text."""
     with one_thread():
         ours, wanted = (
             _log_softmax(Run(one).feed(tokens, every=True)) for one in (engine, reference)
         )
     places = np.arange(len(tokens) - 1), np.asarray(tokens[1:])
-    return Judgement(
+    return Evaluation(
         len(tokens),
         float(np.mean(ours.argmax(1) == wanted.argmax(1))),
         float((np.exp(wanted) * (wanted - ours)).sum(1).mean()),

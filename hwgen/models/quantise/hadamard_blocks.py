@@ -16,7 +16,7 @@ from hwgen.models.run.engine import real, sizes_of
 HADAMARD = "hadamard_quantise"
 """Operation that turns blocks before it quantises them."""
 
-TURNED = ("query", "key")
+ROTATED_OPERANDS = ("query", "key")
 """Operands of attention that are turned; values are not."""
 
 

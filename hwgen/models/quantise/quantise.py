@@ -114,7 +114,7 @@ def _quantised(
     turned = rotated(model) if recipe.rotates else None
     if recipe.rotate and turned is None:
         raise InputError(
-            f"{model.path}: its residual stream cannot be turned: not RMS norms alone read it"
+            f"{model.path}: its residual stream cannot be rotated: not RMS norms alone read it"
         )
     model = turned or model
     description = model.description
@@ -183,7 +183,7 @@ class _Work:
             for node in site.products:
                 weights = node.inputs["weights"]
                 self._names[node.name] = f"{node.name}.weights" if weights in shared else weights
-        if self.recipe.smooth and self.recipe.weights != "kept":
+        if self.recipe.smooth and self.recipe.weights != "original":
             for site in sites:
                 self._smooth(site)
         if self.recipe.hadamard:
@@ -270,13 +270,13 @@ class _Work:
         if name in writer.tensors:
             return
         tensor = self.model.description.tensors[source]
-        groups = self.model.groups(source) if self.recipe.weights == "kept" else None
+        groups = self.model.groups(source) if self.recipe.weights == "original" else None
         groups = groups and _joined(groups)
         origin, bits = tensor.origin, tensor.bits
         weights = self._weights(name) if name in self._changed else self._weights(source)
         inputs = self.taken[site.array]
         if groups is None:
-            recipe = self.recipe if self.recipe.weights != "kept" else Recipe(compensate=False)
+            recipe = self.recipe if self.recipe.weights != "original" else Recipe(compensate=False)
             groups = recipe.of(node.name, weights, inputs if recipe.compensates else None)
             origin, bits = recipe.weights, recipe.bits
         if node is site.products[-1]:

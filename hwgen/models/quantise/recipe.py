@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     Reals = NDArray[np.float32]
 
-Weights = Literal["int8", "int4", "ternary", "kept"]
-KINDS_OF_WEIGHTS = ("int8", "int4", "ternary", "kept")
+Weights = Literal["int8", "int4", "ternary", "original"]
+KINDS_OF_WEIGHTS = ("int8", "int4", "ternary", "original")
 GROUPS = (32, 64, 128)
 """Groups of weights along K that are offered."""
 
@@ -34,7 +34,7 @@ class Recipe:
     Parameters
     ----------
     weights : str
-        ``int8``, ``int4``, ``ternary`` by the mean magnitude, or ``kept`` as the file has them.
+        ``int8``, ``int4``, ``ternary`` by the mean magnitude, or ``original`` as the file has them.
     group : int or None
         Elements along K that share a scale; None: one scale for each output channel, and of
         ternary weights one for the matrix.
@@ -42,19 +42,19 @@ class Recipe:
         Whether channels are made alike.
     activation_bits, kv_bits : int
     rotate : bool, optional
-        Whether the residual stream and values are turned; default whether weights are int8 or
-        int4 and hardware turns nothing. Weights that were trained to be ternary would not stay so.
+        Whether the residual stream and values are rotated; default if weights are int8 or int4
+        and hardware rotates nothing. Weights that were trained to be ternary would not stay so.
     compensate : bool, optional
         Whether errors of rounding are made good by other weights; default whether weights are int8
         or int4.
     hadamard : int
-        Elements of blocks that hardware turns before it quantises them; 0: none. Then nothing is
-        turned beforehand.
+        Elements of blocks that hardware rotates before it quantises them; 0: none. Then nothing is
+        rotated beforehand.
 
     Raises
     ------
     InputError
-        If weights that are kept are to be changed, or channels are to be turned twice.
+        If original weights are to be changed, or channels to be rotated twice.
     """
 
     weights: Weights = "int8"
@@ -67,21 +67,23 @@ class Recipe:
     hadamard: int = 0
 
     def __post_init__(self) -> None:
-        if self.weights == "kept" and (self.rotate or self.compensate):
-            raise InputError("weights that are kept cannot be turned or compensated")
-        if self.weights == "kept" and self.hadamard:
-            raise InputError("weights that are kept cannot be turned in blocks of `hadamard`")
+        if self.weights == "original" and (self.rotate or self.compensate):
+            raise InputError("original weights cannot be rotated or compensated")
+        if self.weights == "original" and self.hadamard:
+            raise InputError("original weights cannot be rotated in blocks of `hadamard`")
         if self.rotate and self.hadamard:
-            raise InputError("either the model is turned beforehand (rotate) or blocks by hardware")
+            raise InputError(
+                "the model is rotated either beforehand (rotate) or by hardware, in blocks"
+            )
 
     @property
     def bits(self) -> int:
-        """Bits of a weight; those of weights that are kept are the file's."""
-        return {"int8": 8, "int4": 4, "ternary": 2, "kept": 8}[self.weights]
+        """Bits of a weight; those of original weights are the file's."""
+        return {"int8": 8, "int4": 4, "ternary": 2, "original": 8}[self.weights]
 
     @property
     def rotates(self) -> bool:
-        """Whether the residual stream and values are turned."""
+        """Whether the residual stream and values are rotated."""
         if self.rotate is None:
             return self.weights in ("int8", "int4") and not self.hadamard
         return self.rotate
@@ -125,7 +127,7 @@ class Recipe:
                 scale = largest / np.float32(most)
         scale = np.where(scale > 0, scale, np.float32(1)).astype(np.float32)
         if self.group is not None:
-            scale = held(scale)
+            scale = fp16_scales(scale)
         if inputs is not None:
             values = compensated(weights, scale[..., 0], most, *inputs.factor(self.activation_bits))
         else:
@@ -133,7 +135,7 @@ class Recipe:
         return Groups(values.reshape(rows, k), scale[..., 0])
 
 
-def held(scale: NDArray[np.float32]) -> NDArray[np.float32]:
+def fp16_scales(scale: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return scales of groups as fp16 holds them, as GGUF's and those of cores are; above 0."""
     limits = np.finfo(np.float16)
     limited = np.clip(scale, limits.smallest_subnormal, limits.max)

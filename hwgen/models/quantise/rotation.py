@@ -110,28 +110,28 @@ class _Stream:
         for node in description.nodes:
             if node.operation == "add" and self.arrays & set(node.inputs.values()):
                 self.arrays.add(node.output)
-        self.turns = bool(self.arrays)
+        self.rotatable = bool(self.arrays)
         for array in self.arrays:
             for node in self.users.get(array, []):
                 if node.operation == "rms_norm" and node.inputs["x"] == array:
                     self.norms.append(node)
                 elif node.operation != "add":
-                    self.turns = False
+                    self.rotatable = False
             maker = makers[array]
             for name in maker.inputs.values() if maker.operation == "add" else ():
                 if name not in self.arrays:
                     self._writer(makers.get(name))
         for norm in self.norms:
             readers = self.readers(norm)
-            self.turns &= all(
+            self.rotatable &= all(
                 r.operation == "gemm" and r.inputs["x"] == norm.output for r in readers
             )
-            self.turns &= norm.output not in description.outputs
-        self.turns &= self._alone() and not self.arrays & set(description.outputs)
+            self.rotatable &= norm.output not in description.outputs
+        self.rotatable &= self._alone() and not self.arrays & set(description.outputs)
 
     def _writer(self, node: Node | None) -> None:
         if node is None or node.operation != "gemm" or len(self.users[node.output]) > 1:
-            self.turns = False
+            self.rotatable = False
         else:
             self.writers.append(node)
 
@@ -156,7 +156,7 @@ def rotated(model: Model) -> Changed | None:
     """
     description = model.description
     stream = _Stream(description)
-    if not stream.turns:
+    if not stream.rotatable:
         return None
     weights: dict[str, Reals] = {}
     tensors = dict(description.tensors)

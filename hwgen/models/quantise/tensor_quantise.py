@@ -70,7 +70,7 @@ def quantise_tensors(
     description = model.description
     if not any(_multiplies_floats(description, node) for node in description.nodes):
         raise InputError(f"{model.path} has no products of floats to quantise")
-    if recipe.group is not None or recipe.activation_bits != 8 or recipe.weights == "kept":
+    if recipe.group is not None or recipe.activation_bits != 8 or recipe.weights == "original":
         raise InputError(
             "networks on arrays are quantised to --weights int8, int4 or ternary with a scale for"
             " each output channel, and to activations of 8 bits"

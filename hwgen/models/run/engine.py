@@ -35,13 +35,13 @@ class Engine(ABC):
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self._kept: dict[str, Any] = {}
+        self._cached: dict[str, Any] = {}
 
     def weights(self, name: str) -> Reals:
         """Return a tensor in single precision; it is kept."""
-        if name not in self._kept:
-            self._kept[name] = self.model.numbers(name)
-        result: Reals = self._kept[name]
+        if name not in self._cached:
+            self._cached[name] = self.model.numbers(name)
+        result: Reals = self._cached[name]
         return result
 
     def last(self, x: Any) -> Any:
@@ -52,7 +52,7 @@ class Engine(ABC):
         """Return rows of a table."""
         return np.asarray(self.weights(node.inputs["table"])[x])
 
-    def turns(self, node: Node, positions: NDArray[Any]) -> Reals:
+    def rope_angles(self, node: Node, positions: NDArray[Any]) -> Reals:
         """Return cosines and sines in turn, of each position, shape (rows, elements)."""
         elements = int(real(node, "elements"))
         pair = np.arange(elements // 2)
@@ -103,7 +103,7 @@ class Cache:
     Attributes
     ----------
     length : int
-        Positions that are held.
+        Positions that are stored.
     """
 
     def __init__(self, context: int) -> None:
@@ -115,17 +115,17 @@ class Cache:
         """Take rows, the first index of which counts tokens, into arrays by name."""
         count = len(next(iter(rows.values())))
         for name, array in rows.items():
-            held = self._arrays.get(name)
-            if held is None or len(held) < self.length + count:
+            stored = self._arrays.get(name)
+            if stored is None or len(stored) < self.length + count:
                 room = min(self.context, max(64, 2 * (self.length + count)))
                 grown = np.zeros((room, *array.shape[1:]), array.dtype)
-                if held is not None:
-                    grown[: self.length] = held[: self.length]
-                self._arrays[name] = held = grown
-            held[self.length : self.length + count] = array
+                if stored is not None:
+                    grown[: self.length] = stored[: self.length]
+                self._arrays[name] = stored = grown
+            stored[self.length : self.length + count] = array
         self.length += count
 
-    def held(self, name: str) -> NDArray[Any]:
+    def rows(self, name: str) -> NDArray[Any]:
         """Return the rows of an array."""
         return self._arrays[name][: self.length]
 

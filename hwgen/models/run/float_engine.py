@@ -35,7 +35,7 @@ class FloatEngine(Engine):
 
     def rope(self, node: Node, x: Reals, positions: NDArray[Any]) -> Reals:
         """Return rows with pairs of neighbours turned."""
-        turns = self.turns(node, positions)[:, None]
+        turns = self.rope_angles(node, positions)[:, None]
         heads = x.reshape(len(x), -1, turns.shape[-1])
         result = np.empty_like(heads)
         u, w, c, s = heads[..., ::2], heads[..., 1::2], turns[..., ::2], turns[..., 1::2]
@@ -55,8 +55,8 @@ class FloatEngine(Engine):
                 rounded(x.reshape(-1, elements), bits) for x in (query, key, value)
             )
         cache.append(key=key.reshape(shape), value=value.reshape(shape))
-        keys = cache.held("key").transpose(1, 2, 0)  # kv_heads, elements, keys
-        values = cache.held("value").transpose(1, 0, 2)
+        keys = cache.rows("key").transpose(1, 2, 0)  # kv_heads, elements, keys
+        values = cache.rows("value").transpose(1, 0, 2)
         queries = query.reshape(rows, kv_heads, group, elements).transpose(1, 2, 0, 3)
         scores = queries.reshape(kv_heads, group * rows, elements) @ keys
         scores = scores.reshape(kv_heads, group, rows, -1) * np.float32(1 / math.sqrt(elements))

@@ -24,7 +24,7 @@ from hwgen.models.files.store import Model
 from hwgen.models.graph.description import Node
 from hwgen.models.graph.units import REAL, Unit, Units
 from hwgen.models.quantise.group_weights import records
-from hwgen.models.quantise.hadamard_blocks import TURNED
+from hwgen.models.quantise.hadamard_blocks import ROTATED_OPERANDS
 from hwgen.models.run.engine import Cache, Engine, real, sizes_of
 from hwgen.models.run.exact_products import ExactWeights
 from hwgen.models.run.token_scales import FORMAT, TokenScales, core_of
@@ -55,7 +55,7 @@ class Rows(NamedTuple):
 
 def _block(node: Node, name: str) -> int:
     """Return the elements of blocks in which an operand of attention is turned."""
-    return int(real(node, "hadamard")) if name in TURNED else 0
+    return int(real(node, "hadamard")) if name in ROTATED_OPERANDS else 0
 
 
 class GoldenEngine(Engine):
@@ -224,11 +224,11 @@ class GoldenEngine(Engine):
     def _scales(self, name: str) -> Reals:
         """Return the scales of the output channels of weights, which sums are multiplied by."""
         key = f"{name}.scales"
-        if key not in self._kept:
+        if key not in self._cached:
             scales = self._groups(name).scales[:, 0]
             result = np.ones_like(scales) if self._blocks(name) else np.ascontiguousarray(scales)
-            self._kept[key] = result
-        kept: Reals = self._kept[key]
+            self._cached[key] = result
+        kept: Reals = self._cached[key]
         return kept
 
     def matrix(self, name: str) -> NDArray[Any]:
@@ -244,12 +244,12 @@ class GoldenEngine(Engine):
         key = f"{name}.values"
         if self._blocks(name):
             core = self.cores[name]
-            if key not in self._kept:
-                self._kept[key] = self.matrix(name)
-            return registry.core_of(core).multiply(x, self._kept[key])
-        if key not in self._kept:
-            self._kept[key] = ExactWeights(self._groups(name).values)
-        result: NDArray[np.int32] = self._kept[key].product(x)
+            if key not in self._cached:
+                self._cached[key] = self.matrix(name)
+            return registry.core_of(core).multiply(x, self._cached[key])
+        if key not in self._cached:
+            self._cached[key] = ExactWeights(self._groups(name).values)
+        result: NDArray[np.int32] = self._cached[key].product(x)
         return result
 
     # -- rows ------------------------------------------------------------------------------
@@ -266,17 +266,17 @@ class GoldenEngine(Engine):
     def _parameter(self, name: str, operation: str, operand: str) -> Reals:
         """Return weights in the format in which a unit takes them."""
         key = f"{name}.{operand}"
-        if key not in self._kept:
+        if key not in self._cached:
             unit = self.units.find(operation, x=REAL, result=REAL)
             fmt: Any = next(t.format for t in unit.operation.operands if t.name == operand)
             bits = fmt.encode(self.model.numbers(name))
-            self._kept[key] = fmt.decode(bits)
-        result: Reals = self._kept[key]
+            self._cached[key] = fmt.decode(bits)
+        result: Reals = self._cached[key]
         return result
 
     def rope(self, node: Node, x: Reals, positions: NDArray[Any]) -> Reals:
         """Return rows with pairs of neighbours turned: a row for each head."""
-        turns = self.turns(node, positions)
+        turns = self.rope_angles(node, positions)
         heads = x.reshape(-1, turns.shape[1])
         repeated = np.repeat(turns, len(heads) // len(turns), axis=0)
         return self._rows("rope", {"x": heads, "turns": repeated}).reshape(x.shape)
@@ -311,16 +311,16 @@ class GoldenEngine(Engine):
             scales, stands_for = self._scales_by_host(node, core, scales)
         else:
             scales, stands_for = self._scales_by_unit(node, core, scales, self._scale)
-        held: dict[str, NDArray[Any]] = {}
+        stored: dict[str, NDArray[Any]] = {}
         for name in ("key", "value"):
-            held[name] = integers[name]["result"].reshape(rows, kv_heads, elements)
-            held[f"{name}_scale"] = scales[name].astype(np.uint16).reshape(rows, -1)
-        cache.append(**held)
+            stored[name] = integers[name]["result"].reshape(rows, kv_heads, elements)
+            stored[f"{name}_scale"] = scales[name].astype(np.uint16).reshape(rows, -1)
+        cache.append(**stored)
         query_int, query_scale = integers["query"]["result"], scales["query"]
         operands = {
             "query": query_int.reshape(rows, kv_heads, -1, elements).transpose(1, 2, 0, 3),
             "query_scale": query_scale.reshape(rows, kv_heads, -1).transpose(1, 2, 0),
-            **{name: np.moveaxis(cache.held(name), 0, 1) for name in held},
+            **{name: np.moveaxis(cache.rows(name), 0, 1) for name in stored},
         }
         window = real(node, "window")
         output = unit(operands, causal=1, offset=before, window=window)["output"]

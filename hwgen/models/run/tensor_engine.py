@@ -112,7 +112,7 @@ class TensorEngine:
         self.description: Description = model.description
         if self.description.decodes:
             raise InputError(f"{self.description.name} is a decoder: give it a prompt, not --input")
-        self._kept: dict[str, Any] = {}
+        self._cached: dict[str, Any] = {}
         self._row_units: dict[str, Unit | None] = {}
         self.cores: dict[str, FamilyConfig] = {}
         if units is not None:
