@@ -32,7 +32,7 @@ from flows.build.design import Design
 from flows.calibration.points import config_of, held_out_points
 from flows.synthesis.synth_cache import recorded
 from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import families
+from hwgen.core.registry import core_of, families
 from hwgen.technologies import technology as installed
 
 SEED = 2041
@@ -49,7 +49,7 @@ def designs(
 ) -> list[FamilyConfig]:
     """Return configurations that a technology is not calibrated on, small ones first."""
     drawn = draw(seed, count, size_limit, tech, names, given)
-    return sorted(drawn, key=lambda c: size(Design(c).netlist, c.memories.registers_below))
+    return sorted(drawn, key=lambda c: size(Design(core_of(c)).netlist, c.memories.registers_below))
 
 
 def is_fpga(tech: str) -> bool:
@@ -99,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 tech, chosen.designs, chosen.seed, chosen.size_limit, chosen.family, given
             )
             for config in drawn:
-                if not chosen.kept or recorded(Design(config), tech):
+                if not chosen.kept or recorded(Design(core_of(config)), tech):
                     yield tech, config
 
     points = []

@@ -38,7 +38,7 @@ class Build:
 
     def __init__(self, design: Design, target: Target | None = None) -> None:
         self.design = design
-        self.target = design.config.target if target is None else target
+        self.target = design.params.target if target is None else target
 
     @cached_property
     def clock_limit(self) -> Limit | None:
@@ -59,7 +59,7 @@ class Build:
         A failure is a note of the estimate, which then lacks figures: an estimate accompanies a
         build or other estimates, which must not fail with it.
         """
-        config, target, notes, analysis = self.design.config, self.target, [], None
+        config, target, notes, analysis = self.design.params, self.target, [], None
         try:
             analysis = self.design.analysis
         except Exception as error:
@@ -96,7 +96,7 @@ class Build:
 
         The text depends on the configuration and hwgen's version alone.
         """
-        config, name = self.design.config, self.design.name
+        config, name = self.design.params, self.design.name
         netlist = self.design.netlist  # first: its conversion may write the Verilog as well
         pages = {}
         if config.registers:

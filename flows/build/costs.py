@@ -12,6 +12,7 @@ from cost_model.sweep.structural import Figures
 from flows.build.design import Design
 from flows.build.load import choose
 from hwgen.core.params.base import FamilyConfig
+from hwgen.core.registry import core_of
 from hwgen.errors import HwgenError
 from hwgen.workloads import Network
 
@@ -25,7 +26,7 @@ class NetlistCosts:
     ) -> Figures:
         """Return the metrics of a configuration, or why it has none."""
         try:
-            analysis = Design(choose(config)).analysis
+            analysis = Design(core_of(choose(config))).analysis
             result = estimate(config, technology, None, workloads, analysis=analysis)
         except HwgenError as error:
             return str(error)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A configuration as hardware: RTLIL, Verilog and netlist, each computed once."""
+"""A core as hardware: RTLIL, Verilog and netlist, each computed once."""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 from cost_model.estimate.analysis import Analysis
 from cost_model.netlist.netlist import Netlist
@@ -13,17 +13,17 @@ from flows.build.fingerprint import emission_digest, hardware_digest
 from flows.build.netlist_cache import convert, load_netlist
 from flows.build.verilog import core_rtlil, rtlil_to_verilog
 from flows.tools.cache import Document, digest, text_digest
+from hwgen.core.core import Core
 from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import core_of
 from rtl_templates.hdl.generators import generate
 
 
 class Design:
-    """The hardware of a configuration.
+    """The hardware of a core.
 
     Parameters
     ----------
-    config : FamilyConfig
+    core : Core
 
     Raises
     ------
@@ -31,20 +31,25 @@ class Design:
         By every property that needs the RTLIL: if it cannot be emitted.
     """
 
-    def __init__(self, config: FamilyConfig) -> None:
-        self.config = config
+    def __init__(self, core: Core[Any]) -> None:
+        self.core = core
 
     @property
     def name(self) -> str:
         """Name of the top module and prefix of all others."""
-        return self.config.name
+        return self.core.name
+
+    @property
+    def params(self) -> FamilyConfig:
+        """The parameters of the core."""
+        params: FamilyConfig = self.core.params
+        return params
 
     @cached_property
     def rtlil(self) -> list[str]:
         """The modules in RTLIL, every distinct one once."""
         _ = self._verilog_record, self._netlist_record  # of the sources as they are before
-        core = generate(core_of(self.config))
-        return core_rtlil(core, self.name)
+        return core_rtlil(generate(self.core), self.name)
 
     @cached_property
     def verilog(self) -> str:
@@ -84,18 +89,18 @@ class Design:
         return self._netlist_record.key
 
     def with_verilog(self, text: str) -> Self:
-        """Return a design of the same configuration with another Verilog (for mutations)."""
-        other = type(self)(self.config)
+        """Return a design of the same core with another Verilog (for mutations)."""
+        other = type(self)(self.core)
         other.verilog = text
         return other
 
     @cached_property
     def _verilog_record(self) -> Document:
-        return Document("verilog", emission_digest(self.config))
+        return Document("verilog", emission_digest(self.params))
 
     @cached_property
     def _netlist_record(self) -> Document:
-        return Document("netlist", hardware_digest(self.config))
+        return Document("netlist", hardware_digest(self.params))
 
     def _record_verilog(self, text: str) -> str:
         self._verilog_record.write(text_digest(text, 64))

@@ -19,12 +19,13 @@ from flows.build.analysis import sources_digest
 from flows.build.design import Design
 from flows.tools.cache import Document, digest
 from hwgen.core.params.base import FamilyConfig
+from hwgen.core.registry import core_of
 from hwgen.core.resolve import Limit
 
 
 def limit(config: FamilyConfig) -> Limit | None:
     """Return what limits the clock of a configuration in its technology, None if unknown."""
-    return clock_limit(Design(config), config.target.technology)
+    return clock_limit(Design(core_of(config)), config.target.technology)
 
 
 def clock_limit(design: Design, technology: str) -> Limit | None:
@@ -41,7 +42,7 @@ def clock_limit(design: Design, technology: str) -> Limit | None:
     if not tech.timing:
         return None
     uses = design.analysis.memories()
-    below = design.config.memories.registers_below
+    below = design.params.memories.registers_below
     macros = memories.macros_of(uses, technology, tech, below)
     steps = partial(memories.steps_of, uses, macros, technology)
     floor_ns = memories.shortest_period_ns(macros.values())

@@ -24,6 +24,7 @@ from flows.calibration import fpga
 from flows.calibration.fit import Equation, fit_robust
 from flows.calibration.results import covered
 from flows.calibration.structural import designs
+from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 
 STEP, LAST = 2, 78
@@ -65,7 +66,7 @@ def measured(
     for config in chosen:
         if progress:
             progress(len(result), len(chosen))
-        design = Design(config)
+        design = Design(core_of(config))
         counts = totals(design.netlist, rules)
         resources = fpga.mapped(design.verilog, target)["resources"]
         result.append(Measured(str(config.resolved()), counts, resources))

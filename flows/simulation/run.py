@@ -107,7 +107,7 @@ def run_job(
     CheckFailed
         If the simulation fails, or takes other cycles than the cycle model allows.
     """
-    core = core_of(design.config)
+    core = design.core
     if core.buses:
         if engine != "fast":
             raise InputError(
@@ -126,7 +126,7 @@ def run_job(
             expected = model.most or model.number
             program = compile_stream(design, activity=activity is not None, cycles=expected)
             image, cycles = run_stream(
-                design.config, program, plan, packed, expected, activity or work,
+                design.params, program, plan, packed, expected, activity or work,
                 on_line=follow_progress(on_progress), timeout=timeout,
             )  # fmt: skip
     check_cycles(job.title, cycles, model)
@@ -153,7 +153,7 @@ def run_product(
     columns : Columns, optional
         Records of the columns, if ``post.columns``.
     """
-    job = core_of(design.config).gemm(*a.shape, w.shape[1], post)
+    job = design.core.gemm(*a.shape, w.shape[1], post)
     return run_job(design, job, gemm_operands(a, w, columns), **options)
 
 
@@ -281,7 +281,7 @@ def _run_cocotb(
         "beats": str(beats),
     }
     outcomes = simulate(
-        design.config,
+        design.params,
         compile_design(design),
         "flows.simulation.cocotb.run",
         request,

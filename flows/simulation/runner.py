@@ -245,7 +245,7 @@ def regress(
     on_line : callable, optional
         Gets every line the simulators print.
     """
-    config, build_dir = design.config, compile_design(design, waves=waves)
+    config, build_dir = design.params, compile_design(design, waves=waves)
     chosen = case_names(config, seed) if names is None else list(names)
     shares = [share for i in range(jobs) if (share := chosen[i::jobs])]
 

@@ -66,7 +66,7 @@ def compile_stream(
     sources = {
         f"{top}.v": design.verilog,
         "stream.cpp": (HARNESS / "stream.cpp").read_text(encoding="utf-8"),
-        "design.h": _connections(design.config.ports),
+        "design.h": _connections(design.params.ports),
     }
 
     def make(work: Path) -> None:

@@ -156,7 +156,7 @@ def _job(
     clock_mhz = check_clock(design, clock_mhz)
     require("yosys")
     if not isinstance(design, str):
-        below = design.config.memories.registers_below
+        below = design.params.memories.registers_below
         return Job(design.verilog, design.name, clock, target, clock_mhz, timeout, below)
     if not top:
         raise InputError("the top module of the Verilog must be named")
@@ -192,7 +192,7 @@ def check_clock(design: Design | str, clock_mhz: float | None) -> float:
     if clock_mhz is None:
         if isinstance(design, str):
             raise InputError("Verilog has no clock target of its own: clock_mhz must be given")
-        clock_mhz = design.config.target.clock_mhz
+        clock_mhz = design.params.target.clock_mhz
     low, high = CLOCK_MHZ
     if not low <= clock_mhz <= high:
         raise InputError(f"the clock target must be {low:g}..{high:g} MHz, not {clock_mhz:g}")

@@ -16,6 +16,7 @@ from flows.synthesis.synth import default_way, rank, synthesize
 from flows.synthesis.synth_cache import recorded
 from flows.tools.parallel import run_all
 from hwgen.core.params.base import FamilyConfig
+from hwgen.core.registry import core_of
 from hwgen.errors import CheckFailed
 
 _ESTIMATED: Mapping[str, tuple[str, float]] = {
@@ -74,8 +75,8 @@ def measure(
 
 def _measure(config: FamilyConfig) -> Measured:
     try:
-        technology = config.target.technology
-        return Measured(figures_of(synthesize(Design(config), technology, memories="registers")))
+        technology, design = config.target.technology, Design(core_of(config))
+        return Measured(figures_of(synthesize(design, technology, memories="registers")))
     except CheckFailed as error:  # a tool gave up on this one
         return Measured({}, str(error))
 

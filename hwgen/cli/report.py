@@ -57,6 +57,7 @@ def command(
     from flows.build.build import Build, retarget
     from flows.build.design import Design
     from flows.build.load import load_config
+    from hwgen.core.registry import core_of
     from hwgen.models.workload import named_workloads
     from hwgen.reports.datasheet import markdown
 
@@ -64,7 +65,7 @@ def command(
         check_sheet(output, "--output", force=force)
     core = load_config(config)
     off_chip = given_memory(core, memory, gb_s, efficiency)
-    build = Build(Design(core), retarget(core.target, memory=off_chip))
+    build = Build(Design(core_of(core)), retarget(core.target, memory=off_chip))
     sheet = sheet_of(build, named_workloads(gemms, names, [core], context))
     if output:
         write_sheet(output, core.name, sheet, force=force)
@@ -125,7 +126,7 @@ def sheet_of(
     from hwgen.technologies import technologies
 
     design = build.design
-    about = description(design.config)
+    about = description(design.params)
     targets = [*technologies()]
     others = [name for name in calibrated() if name != build.target.technology]
     builds = [build, *(Build(design, retarget(build.target, name)) for name in others)]

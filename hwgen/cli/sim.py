@@ -54,6 +54,7 @@ def command(
     from flows.build.design import Design
     from flows.build.load import load_config
     from flows.simulation.runner import case_names, regress, write_results
+    from hwgen.core.registry import core_of
     from hwgen.errors import InputError, did_you_mean
 
     core = load_config(config)
@@ -69,7 +70,7 @@ def command(
     start = time.monotonic()
     with _progress(len(names or known), quiet=as_json) as follow:
         outcomes = regress(
-            Design(core),
+            Design(core_of(core)),
             work,
             seed=seed,
             names=names or None,

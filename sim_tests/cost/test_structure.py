@@ -20,6 +20,7 @@ from flows.build.design import Design
 from flows.build.files import ports
 from flows.build.load import load_config
 from flows.build.netlist_cache import convert
+from hwgen.core.registry import core_of
 from rtl_templates.hdl.hierarchy import Block, emit, place
 from sim_tests.support.paths import ROOT
 
@@ -226,10 +227,10 @@ def test_every_shipped_configuration_has_a_structure(
 ) -> None:
     monkeypatch.setenv("HWGEN_CACHE_DIR", str(tmp_path))
     config = load_config(path)
-    emitted = Design(config)
+    emitted = Design(core_of(config))
     design, verilog = emitted.netlist, emitted.verilog
-    assert verilog == Design(config).verilog  # the same with and without the netlist
-    cached = Design(config)
+    assert verilog == Design(core_of(config)).verilog  # the same with and without the netlist
+    cached = Design(core_of(config))
     assert cached.netlist == design
     assert "rtlil" not in vars(cached)
     texts = verilog.split("\nmodule ")

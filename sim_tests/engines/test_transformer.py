@@ -387,7 +387,7 @@ def test_products_are_jobs_of_the_first_unit() -> None:
 
 
 def check_mutant(design: Design) -> None:
-    config: Any = design.config
+    config: Any = design.params
     rng = np.random.default_rng(6)
     library = compile_model(config.name, design.verilog, config.buses, cycles=1000)
     compare(World.make(config, rng), library, rng, 40, read_latency=9, write_latency=9)

@@ -15,7 +15,6 @@ from flows.simulation.models import model_run
 from flows.simulation.models.model_run import Record, RtlEngine
 from flows.simulation.run import JobRun
 from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 from hwgen.models.files.gguf_blocks import Groups
 from hwgen.models.files.store import Model
@@ -146,10 +145,10 @@ def test_the_rtl_gets_blocks(
 
     def product(design: Any, a: Any, w: Any) -> Any:
         asked.append((design.name, w.dtype))
-        return JobRun({"result": golden(design.config, a, w)}, 11)
+        return JobRun({"result": golden(design.params, a, w)}, 11)
 
     def operation(design: Any, job: Any, operands: Any) -> Any:
-        return JobRun(core_of(design.config).golden(job, operands), 7)
+        return JobRun(design.core.golden(job, operands), 7)
 
     monkeypatch.setattr(model_run, "run_product", product)
     monkeypatch.setattr(model_run, "run_job", operation)

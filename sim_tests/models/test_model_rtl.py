@@ -18,7 +18,6 @@ from flows.simulation.models.model_run import Record, RtlEngine, digest_of
 from flows.simulation.run import JobRun
 from hwgen.cli import main
 from hwgen.core.cycles.figures import Cycles
-from hwgen.core.registry import core_of
 from hwgen.errors import CheckFailed, InputError
 from hwgen.models.files.store import Model
 from hwgen.models.graph.units import Units
@@ -54,11 +53,11 @@ def equal(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def operation(design: Any, job: Any, operands: Any) -> Any:
         asked.append(design.name)
-        return JobRun(core_of(design.config).golden(job, operands), 7, Cycles(7))
+        return JobRun(design.core.golden(job, operands), 7, Cycles(7))
 
     def product(design: Any, a: Any, w: Any) -> Any:
         asked.append(design.name)
-        return JobRun({"result": golden(design.config, a, w)}, 11)
+        return JobRun({"result": golden(design.params, a, w)}, 11)
 
     monkeypatch.setattr(model_run, "run_job", operation)
     monkeypatch.setattr(model_run, "run_product", product)

@@ -22,6 +22,7 @@ from flows.simulation.run import JobRun
 from flows.simulation.verilator.verilator import FEW_CYCLES
 from hwgen.cli import main
 from hwgen.core.golden.post import apply
+from hwgen.core.registry import core_of
 from hwgen.errors import CheckFailed, InputError
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.formats import TERNARY, IntegerFormat, integer
@@ -93,7 +94,7 @@ def multiply(a: Integers, w: Integers) -> Integers:
 
 def golden_run(design: Design, a: Integers, w: Integers, **_: object) -> JobRun:
     """Stand in for the simulation."""
-    config = design.config
+    config = design.params
     return JobRun({"result": golden(config, a, w)}, cycles(config, *a.shape, w.shape[1]))
 
 
@@ -383,7 +384,9 @@ def test_a_wrong_result_is_found() -> None:
         return result
 
     with pytest.raises(CheckFailed, match=r"1 of 9 .* first result\[1,2\]: expected 4, got 9"):
-        demo.run_layer(Design(small()), np.ones((3, 4), int), np.ones((4, 3), int), run=wrong)
+        demo.run_layer(
+            Design(core_of(small())), np.ones((3, 4), int), np.ones((4, 3), int), run=wrong
+        )
 
 
 def test_a_wrong_number_of_cycles_is_found() -> None:
@@ -392,7 +395,9 @@ def test_a_wrong_number_of_cycles_is_found() -> None:
         return replace(result, cycles=result.cycles + 1)
 
     with pytest.raises(CheckFailed, match="the cycle model says"):
-        demo.run_layer(Design(small()), np.ones((3, 4), int), np.ones((4, 3), int), run=slow)
+        demo.run_layer(
+            Design(core_of(small())), np.ones((3, 4), int), np.ones((4, 3), int), run=slow
+        )
 
 
 @pytest.mark.parametrize(
@@ -465,7 +470,7 @@ def test_the_command_runs_engines(
 ) -> None:
     trained = {False: network, True: ternary}
     monkeypatch.setattr(digits, "train", lambda *_, ternary=False: trained[ternary])
-    monkeypatch.setattr(demo, "open_engine", lambda design, **_: GoldenHost(design.config))
+    monkeypatch.setattr(demo, "open_engine", lambda design, **_: GoldenHost(design.params))
     config = tmp_path / "engine.yaml"
     output = "uint8" if core == "unsigned" else "int8"
     config.write_text(ENGINE % (CORES[core], output))
@@ -478,7 +483,7 @@ def test_the_command_runs_engines(
     right = [line.split()[-3] for line in printed.splitlines() if line.startswith(("RTL", "gold"))]
     assert all(int(count) >= 0.97 * 360 for count in right), right
     if core == "unsigned":
-        monkeypatch.setattr(demo, "open_engine", lambda design, **_: GoldenHost(design.config, 3))
+        monkeypatch.setattr(demo, "open_engine", lambda design, **_: GoldenHost(design.params, 3))
         assert main(arguments, demo.command) == 1
         assert "layer 1: 1 of" in capsys.readouterr().err
     config.write_text(config.read_text().replace("half_up", "floor"))

@@ -23,6 +23,7 @@ from flows.synthesis.synth_cache import recorded
 from flows.synthesis.verify import beside, kept_result
 from flows.tools.cache import Archive, Document, text_digest
 from hwgen.cli import main
+from hwgen.core.registry import core_of
 
 SOURCE = """\
 name: tiny
@@ -31,7 +32,8 @@ activation: int4
 weight: int4
 array: {rows: 2, cols: 2}
 """
-CORE = parse_config(SOURCE)
+CONFIG = parse_config(SOURCE)
+CORE = core_of(CONFIG)
 TECH = "nangate45"
 LIBRARY = "nangate45_typ.lib"
 
@@ -85,7 +87,7 @@ def test_a_result_is_found_again(tools: Tools, tmp_path: Path) -> None:
     result = synthesize(Design(CORE), TECH)
     assert recorded(Design(CORE), TECH) == [result]
     assert recorded(Design(CORE), "asap7") == recorded(Design(CORE), "ecp5") == []
-    assert recorded(Design(CORE.model_copy(update={"max_k": 128})), TECH) == []
+    assert recorded(Design(core_of(CONFIG.model_copy(update={"max_k": 128}))), TECH) == []
     assert synthesize(Design(CORE), TECH) == result
     assert (tools.emitted, len(tools.mapped)) == (2, 1)
     assert list(result.library) == [LIBRARY]

@@ -173,7 +173,7 @@ def open_engine(design: Design, *, cycles: int | None = None, **memory: Any) -> 
     **memory
         Of `Model`.
     """
-    config: Any = design.config
+    config: Any = design.params
     directory = compile_model(design.name, design.verilog, config.buses, cycles=cycles)
     memory.setdefault("longest_burst", config.memory.max_burst)
     memory.setdefault("outstanding", config.memory.outstanding)

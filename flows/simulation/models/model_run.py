@@ -187,7 +187,7 @@ class Designs:
     """
 
     def __init__(self, configs: Iterable[FamilyConfig]) -> None:
-        self._designs = {config.digest: Design(config) for config in configs}
+        self._designs = {config.digest: Design(core_of(config)) for config in configs}
 
     def __getitem__(self, config: FamilyConfig) -> Design:
         return self._designs[config.digest]
@@ -195,7 +195,7 @@ class Designs:
     def units(self, record: Record) -> Units:
         """Return the operations of the hardware, by golden models and by RTL."""
         return Units(
-            [design.config for design in self._designs.values()],
+            [design.params for design in self._designs.values()],
             make=lambda config, operation: RtlUnit(config, operation, self[config], record),
         )
 

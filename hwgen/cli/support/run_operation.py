@@ -63,7 +63,7 @@ def run(
     job = accelerator.job(arrays, _numbers(scalars), operation=operation.name)
     start = time.monotonic()
     with cycle_progress(quiet=as_json) as update:
-        found = run_job(Design(core), job, arrays, on_progress=update)
+        found = run_job(Design(accelerator), job, arrays, on_progress=update)
     seconds = time.monotonic() - start
     model = found.model
     assert model is not None
