@@ -76,8 +76,10 @@ class ExactTotal(Block):
             m.d.comb += addend.eq(moved.as_signed())
             total = named(m, f"total_{number}", (total + addend)[:width])
         flags = [Cat(*self.flags[place::3]).any() for place in range(3)]
-        kept = flags[: product.has_nan] + (flags[1:] if product.has_infinities else [])
-        m.d.comb += self.o.eq(Cat(total, self.old[width:] | Cat(*kept)) if kept else total)
+        stored_flags = flags[: product.has_nan] + (flags[1:] if product.has_infinities else [])
+        m.d.comb += self.o.eq(
+            Cat(total, self.old[width:] | Cat(*stored_flags)) if stored_flags else total
+        )
 
 
 class ExactResult(Block):

@@ -60,7 +60,7 @@ def operand_members(product: BlockProduct, lanes: BlockLanes, flow: type) -> dic
 def shared_numbers(factor: Factor) -> list[tuple[str, str, ScaleNumber, int]]:
     """Return the numbers of a block: name, prefix of what they are decoded to, and first bit."""
     both = (("scale", "", factor.scale, 0), ("minimum", "min_", factor.minimum, factor.scale_width))
-    return [(name, prefix, kept, first) for name, prefix, kept, first in both if kept is not None]
+    return [(name, prefix, number, first) for name, prefix, number, first in both if number]
 
 
 class BlockEdge(Block):
@@ -104,9 +104,9 @@ class BlockEdge(Block):
 
     def build(self, m: Module) -> None:
         lanes, factor = self.lanes, self.lanes.factor
-        places = lanes.depth * factor.width, lanes.blocks * lanes.scale_part
-        codes, shared = self.i[: places[0]], self.i[places[0] :][: places[1]]
-        special = self.i[sum(places) :]
+        parts = lanes.depth * factor.width, lanes.blocks * lanes.scale_part
+        codes, shared = self.i[: parts[0]], self.i[parts[0] :][: parts[1]]
+        special = self.i[sum(parts) :]
         decoder = TermDecoder(self.form) if lanes.serial else ElementDecoder(self.form)
         elements, nans = [], []
         for term in range(lanes.depth):
@@ -130,10 +130,10 @@ class BlockEdge(Block):
         m.d.comb += self.elements.eq(register)
         if nans:
             size = lanes.depth // lanes.blocks
-            found = Signal(lanes.blocks, name="nans_reg", reset_less=True)
+            block_nans = Signal(lanes.blocks, name="nans_reg", reset_less=True)
             groups = (nans[start : start + size] for start in range(0, lanes.depth, size))
-            m.d.sync += found.eq(Cat(*(Cat(*group).any() for group in groups)))
-            m.d.comb += self.nans.eq(found)
+            m.d.sync += block_nans.eq(Cat(*(Cat(*group).any() for group in groups)))
+            m.d.comb += self.nans.eq(block_nans)
         if factor.scale is not None:
             self._scales(m, shared)
         if self.sums:
@@ -154,10 +154,10 @@ class BlockEdge(Block):
             terms = range(block * size, (block + 1) * size)
             parts = [self.form.parts(elements.word_select(i, self.form.width)) for i in terms]
             operands = [HeapOperand(number) for number, _, _ in parts]
-            infinite = [(number[-1], found) for number, _, found in parts]
-            found = Cat(
-                Cat(~sign & there for sign, there in infinite).any(),
-                Cat(sign & there for sign, there in infinite).any(),
+            infinite = [(number[-1], flag) for number, _, flag in parts]
+            infinities = Cat(
+                Cat(~sign & flag for sign, flag in infinite).any(),
+                Cat(sign & flag for sign, flag in infinite).any(),
             )
             total = Signal(fmt.width, name=f"sum_{block}", reset_less=True)
             seen = Signal(2, name=f"infinite_{block}", reset_less=True)
@@ -168,7 +168,7 @@ class BlockEdge(Block):
                 before = Mux(first, 0, seen)
             added = sum_of(m, f"heap_{block}", operands, fmt.width)
             with m.If(on):
-                m.d.sync += [total.eq(added), seen.eq(before | found)]
+                m.d.sync += [total.eq(added), seen.eq(before | infinities)]
             sums.append(total)
             flags.append(seen)
         results = {"sum": Cat(*sums), "sum_infinite": Cat(*flags)}
@@ -186,13 +186,13 @@ class BlockEdge(Block):
         lanes, width = self.lanes, self.lanes.factor.shared_width
         whole = shared
         if lanes.beats > 1:
-            kept = Signal((lanes.beats - 1) * lanes.scale_part, name="parts", reset_less=True)
-            whole = Cat(kept, shared)
+            earlier = Signal((lanes.beats - 1) * lanes.scale_part, name="parts", reset_less=True)
+            whole = Cat(earlier, shared)
             taken: Value = self.on
             if "term" in self.members:
                 taken = self.on & (self.term == self.product.terms - 1)
             with m.If(taken):
-                m.d.sync += kept.eq(whole[lanes.scale_part :])
+                m.d.sync += earlier.eq(whole[lanes.scale_part :])
         for stage in range(1 + registers_of(self.config)[0]):
             register = Signal(len(whole), name=f"scale_{stage}", reset_less=True)
             m.d.sync += register.eq(whole)

@@ -111,8 +111,11 @@ class TermDecoder(Block):
         code = Cat(self.i, self.special) if "special" in self.members else self.i
         terms = Signal(self.count * width, name="terms")
         words = [
-            sum((1 | sign << 1 | place << 2) << i * width for i, (sign, place) in enumerate(found))
-            for found in term_table(form.factor)
+            sum(
+                (1 | sign << 1 | place << 2) << i * width
+                for i, (sign, place) in enumerate(terms_of_code)
+            )
+            for terms_of_code in term_table(form.factor)
         ]
         # A multiplexer of constants for each bit: a switch would become a memory.
         for bit in range(len(terms)):

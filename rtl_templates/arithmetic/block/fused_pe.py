@@ -28,12 +28,12 @@ class FusedPe(BlockPe):
         """See `BlockPe`: those of the products of a beat."""
         lanes = self.config.lanes
         forms = [ElementForm.of(each, self.product) for each in lanes]
-        given = list(zip(forms, (self.a_elements, self.w_elements), strict=True))
+        elements = list(zip(forms, (self.a_elements, self.w_elements), strict=True))
         products = []
         for number in range(lanes[0].depth):
-            parts = [form.parts(bits.word_select(number, form.width)) for form, bits in given]
+            parts = [form.parts(bits.word_select(number, form.width)) for form, bits in elements]
             products.append(self._product(m, number, parts))
-        return [self._term(m, number, found) for number, found in enumerate(products)]
+        return [self._term(m, number, product) for number, product in enumerate(products)]
 
     def _product(
         self, m: Module, number: int, parts: list[tuple[Value, Value, Value]]

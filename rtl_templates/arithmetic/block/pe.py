@@ -61,8 +61,8 @@ class BlockPe(Block):
         self.operands = self.members_of(config)
         members = {
             f"{side}_{name}": member
-            for side, given in self.operands.items()
-            for name, member in given.items()
+            for side, outputs in self.operands.items()
+            for name, member in outputs.items()
         }
         self.shared = tuple(members)
         # Only where a PE multiplies by scales bit by bit.
@@ -101,9 +101,9 @@ class BlockPe(Block):
 
     def build(self, m: Module) -> None:
         product = self.product
-        behind_scales = registers_of(self.config)[1]
+        after_scales = registers_of(self.config)[1]
         terms = self.terms(m)
-        if behind_scales:
+        if after_scales:
             terms = [self._registered(m, f"scaled_{i}", term) for i, term in enumerate(terms)]
         total = Signal(len(self.total), name="total_reg", reset_less=True)
         old = named(m, "old", Mux(self.clear, 0, total))
@@ -118,8 +118,8 @@ class BlockPe(Block):
             m.d.sync += term.eq(flagged(m, product, rounded, *flags))
             place(m, "accumulate", FloatAdder(product.result), a=old, b=term, o=after)
         else:
-            kept = [self._registered(m, f"term_{i}", term) for i, term in enumerate(terms)]
-            integers, exponents, flags = (Cat(*part) for part in zip(*kept, strict=True))
+            registers = [self._registered(m, f"term_{i}", term) for i, term in enumerate(terms)]
+            integers, exponents, flags = (Cat(*part) for part in zip(*registers, strict=True))
             step = term_total(product)
             ports = {"exponents": exponents} if len(exponents) else {}
             place(m, "accumulate", step, old=old, integers=integers, flags=flags, o=after, **ports)
@@ -137,7 +137,7 @@ class BlockPe(Block):
         product, scale = self.product, self.w_significand
         if product.has_infinities:
             flags = Cat(flags[0] | (flags[1:].any() & ~scale.any()), flags[1:])
-        kept = [Signal(len(value), name=name, reset_less=True) for name, value in
+        registers = [Signal(len(value), name=name, reset_less=True) for name, value in
                 (("exponent_kept", exponent), ("flags_kept", flags))]  # fmt: skip
         number = Signal(signed(product.sum.width), name="number", reset_less=True)
         bits = Signal(len(scale) + 1, name="scale_bits", reset_less=True)
@@ -145,10 +145,10 @@ class BlockPe(Block):
         addend = Mux(bits[-1], number, 0)
         with m.If(self.load):
             m.d.sync += [number.eq(integer), bits.eq(Cat(1, scale)), total.eq(0)]
-            m.d.sync += [kept[0].eq(exponent), kept[1].eq(flags)]
+            m.d.sync += [registers[0].eq(exponent), registers[1].eq(flags)]
         with m.Elif(bits[:-1].any()):
             m.d.sync += [bits.eq(bits << 1), total.eq((total << 1) + addend)]
-        return total, kept[0], kept[1]
+        return total, registers[0], registers[1]
 
     def _registered(
         self, m: Module, name: str, term: tuple[Value, Value, Value]
@@ -168,25 +168,25 @@ class BlockPe(Block):
         """
         product, (a, _) = self.product, self.config.lanes
         size = self.config.block_depth // a.blocks
-        behind_products = m.d.sync if registers_of(self.config)[0] else m.d.comb
+        after_products = m.d.sync if registers_of(self.config)[0] else m.d.comb
         forms = [ElementForm.of(lanes, product) for lanes in self.config.lanes]
-        given = list(zip(forms, (self.a_elements, self.w_elements), strict=True))
+        both = list(zip(forms, (self.a_elements, self.w_elements), strict=True))
         operands, flags = [], []
         for term in range(block * size, (block + 1) * size):
-            x, y = (elements.word_select(term, form.width) for form, elements in given)
-            value, found = element_product(m, product, forms, x, y, term)
-            kept = Signal(shape_of(product.addend), name=f"product_{term}", reset_less=True)
-            behind_products += kept.eq(value)
-            operands.append(HeapOperand(kept))
+            x, y = (elements.word_select(term, form.width) for form, elements in both)
+            value, product_flags = element_product(m, product, forms, x, y, term)
+            product_bits = Signal(shape_of(product.addend), name=f"product_{term}", reset_less=True)
+            after_products += product_bits.eq(value)
+            operands.append(HeapOperand(product_bits))
             if product.splits:  # the rest of the two's complement
-                operands.append(HeapOperand(kept[-1]))
-            flags.append(found)
-        found = reduce(or_, flags)
+                operands.append(HeapOperand(product_bits[-1]))
+            flags.append(product_flags)
+        beat_flags = reduce(or_, flags)
         for side in "aw":
             if "nans" in self.operands[side]:
-                found = found | getattr(self, f"{side}_nans")[block]
+                beat_flags = beat_flags | getattr(self, f"{side}_nans")[block]
         flags_now = Signal(3, name=f"flags_{block}", reset_less=True)
-        behind_products += flags_now.eq(found)
+        after_products += flags_now.eq(beat_flags)
         total = Signal(shape_of(product.sum), name=f"sum_{block}", reset_less=True)
         flags_of_sum = Signal(3, name=f"sum_flags_{block}", reset_less=True)
         width = product.sum.width

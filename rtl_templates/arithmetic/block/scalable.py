@@ -93,15 +93,15 @@ class ScalableEdge(Block):
         for lane in range(product.depth):
             decoded = [self._decoded(m, lane, number, nans) for number in MODES]
             for slot, width in enumerate(slot_widths(product, self.side)):
-                own = [self._factor(m, found, number, lane, slot)
-                       for number, found in enumerate(decoded)]  # fmt: skip
+                own = [self._factor(m, numbers, number, lane, slot)
+                       for number, numbers in enumerate(decoded)]  # fmt: skip
                 factor = Signal(width, name=f"factor_{lane}_{slot}")
                 m.d.comb += factor.eq(chosen(mode, own))
                 factors.append(factor)
         elements = Signal(len(self.elements), name="elements_reg", reset_less=True)
         nan = Signal(name="nans_reg", reset_less=True)
-        found = Cat(*(there & (mode == number) for number, there in nans)).any()
-        m.d.sync += [elements.eq(Cat(*factors)), nan.eq(found)]
+        any_nan = Cat(*(flag & (mode == number) for number, flag in nans)).any()
+        m.d.sync += [elements.eq(Cat(*factors)), nan.eq(any_nan)]
         m.d.comb += [self.elements.eq(elements), self.nans.eq(nan)]
         self._scale(m, mode)
 
@@ -111,7 +111,7 @@ class ScalableEdge(Block):
         """Return magnitude, sign and shift of the elements of a lane, of a format."""
         product = self.product
         form = ElementForm(product.factors[number], split=True)
-        found, count = [], product.counts[number]
+        factors, count = [], product.counts[number]
         for index in range(lane * count, (lane + 1) * count):
             o = Signal(form.width, name=f"element_{number}_{index}")
             code = self.i.word_select(index, form.factor.width)
@@ -121,21 +121,26 @@ class ScalableEdge(Block):
                 ports["nan"] = nans[-1][1]
             place(m, f"decode_{number}_{index}", ElementDecoder(form), **ports)
             value, shift, _ = form.parts(o)
-            found.append((value[:-1], value[-1], shift))
-        return found
+            factors.append((value[:-1], value[-1], shift))
+        return factors
 
     def _factor(
-        self, m: Module, found: list[tuple[Value, Value, Value]], number: int, lane: int, slot: int
+        self,
+        m: Module,
+        factors: list[tuple[Value, Value, Value]],
+        number: int,
+        lane: int,
+        slot: int,
     ) -> Value:
         """Return the factor of a slot among the elements of a lane, of a format; 0 without any."""
         product, side = self.product, self.side
         if product.factors[number].fields is not None:
-            if slot >= len(found):
+            if slot >= len(factors):
                 return Const(0, 1)
-            magnitude, sign, shift = found[slot]
+            magnitude, sign, shift = factors[slot]
             parts = [Cat(magnitude, Const(0, PART - len(magnitude))), sign, shift]
         else:
-            magnitude, sign, _ = found[0]
+            magnitude, sign, _ = factors[0]
             half = product.half_of(slot, side)
             shift = Const(PART * half, product.shift_width(slot, side))
             whole = Cat(magnitude, Const(0, 2 * PART - len(magnitude)))
@@ -148,16 +153,16 @@ class ScalableEdge(Block):
         scale = product.factors[0].scale
         assert scale is not None
         width = scale.scale.width
-        kept = Signal(width, name="parts", reset_less=True)
+        earlier = Signal(width, name="parts", reset_less=True)
         wholes = []
         for count, beats, factor in zip(
             product.counts, product.beats, product.factors, strict=True
         ):
             start, part = product.depth * count * factor.width, width // beats
-            wholes.append(Cat(kept[part:], self.i[start : start + part]))
+            wholes.append(Cat(earlier[part:], self.i[start : start + part]))
         whole = named(m, "whole", chosen(mode, wholes))
         with m.If(self.on):
-            m.d.sync += kept.eq(whole)
+            m.d.sync += earlier.eq(whole)
         assert lanes.mode_bits == MODE_BITS
         for stage in range(1 + registers_of(self.config)[0]):
             register = Signal(width + MODE_BITS, name=f"scale_{stage}", reset_less=True)
@@ -200,7 +205,7 @@ class ScalablePe(BlockPe):
     def _sum(self, m: Module) -> tuple[Value, Value]:
         """Return the sum of a block, and whether a NaN is among its elements."""
         product: ScalableProduct = self.product
-        behind = m.d.sync if registers_of(self.config)[0] else m.d.comb
+        after_products = m.d.sync if registers_of(self.config)[0] else m.d.comb
         sides = [
             (self.a_elements, slot_widths(product, "a")),
             (self.w_elements, slot_widths(product, "w")),
@@ -218,12 +223,14 @@ class ScalablePe(BlockPe):
                 shift = named(m, f"shift_{name}", x_shift + y_shift)
                 moved = shift_left(m, f"moved_{name}", wide, shift)
                 negative = negative_x ^ negative_y
-                kept = Signal(width, name=f"product_{name}", reset_less=True)
-                behind += kept.eq(Cat(moved ^ negative.replicate(len(moved)), negative))
+                product_bits = Signal(width, name=f"product_{name}", reset_less=True)
+                after_products += product_bits.eq(
+                    Cat(moved ^ negative.replicate(len(moved)), negative)
+                )
                 # In ones' complement; the sign is the rest of the two's complement.
-                operands += [HeapOperand(kept.as_signed()), HeapOperand(kept[-1])]
+                operands += [HeapOperand(product_bits.as_signed()), HeapOperand(product_bits[-1])]
         nan_now = Signal(name="nan_now", reset_less=True)
-        behind += nan_now.eq(self.a_nans | self.w_nans)
+        after_products += nan_now.eq(self.a_nans | self.w_nans)
         total = Signal(shape_of(product.sum), name="sum_0", reset_less=True)
         nan = Signal(name="sum_nan", reset_less=True)
         so_far = named(m, "so_far_0", Mux(self.first, 0, total[:]))

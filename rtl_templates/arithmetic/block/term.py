@@ -138,19 +138,19 @@ def _with_minimum(
     if product.has_infinities:
         infinite = shared[f"{other}_sum_infinite"].word_select(block, 2)
     products = product.sum.min, product.sum.max
-    given = (total, flags), (total_of_other.as_signed(), Cat(Const(0, 1), infinite))
+    both_sums = (total, flags), (total_of_other.as_signed(), Cat(Const(0, 1), infinite))
     sums, ends = [], offset.ends(products)
-    found = [Const(0, 1), Const(0, 1), Const(0, 1)]
+    all_flags = [Const(0, 1), Const(0, 1), Const(0, 1)]
     for (value, seen), prefix, number, shift, reach in zip(
-        given, ("", "min_"), offset.parts, offset.shifts, ends, strict=True
+        both_sums, ("", "min_"), offset.parts, offset.shifts, ends, strict=True
     ):
         bits = number.significand.width
         significand = shared[f"{own}_{prefix}significand"].word_select(block, bits)
         factor = significand.as_signed() if number.significand.signed else significand
-        places = number.exponent_width
+        exponent_bits = number.exponent_width
         exponent: Value = Const(0, 0)
-        if places:
-            exponent = shared[f"{own}_{prefix}exponent"].word_select(block, places)
+        if exponent_bits:
+            exponent = shared[f"{own}_{prefix}exponent"].word_select(block, exponent_bits)
         wide = Signal(signed(enclosing_format(*reach).width), name=f"{prefix}wide_{block}")
         m.d.comb += wide.eq((value * factor) << shift)
         moved = shift_left(m, f"{prefix}placed_{block}", wide[:], exponent)
@@ -162,10 +162,12 @@ def _with_minimum(
             nan = nan | ((positive | negative) & ~significand.any())
             sign = significand[-1] if number.significand.signed else Const(0, 1)
             positive, negative = Mux(sign, negative, positive), Mux(sign, positive, negative)
-        found = [old | new for old, new in zip(found, (nan, positive, negative), strict=True)]
+        all_flags = [
+            old | new for old, new in zip(all_flags, (nan, positive, negative), strict=True)
+        ]
     both = Signal(shape_of(enclosing_format(*offset.range(products))), name=f"both_{block}")
     m.d.comb += both.eq(sums[0] + sums[1])
-    return both, named(m, f"flags_of_both_{block}", Cat(*found))
+    return both, named(m, f"flags_of_both_{block}", Cat(*all_flags))
 
 
 def _sign(forms: Sequence[ElementForm], x: Value, y: Value) -> Value:

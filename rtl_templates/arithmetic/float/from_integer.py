@@ -75,14 +75,14 @@ class IntegerToFloat(Block):
         normal = shift_left(m, "moved", magnitude, zeros)
         # Zeros below a short integer: its lowest bit is never the one that decides about rounding.
         normal = Cat(Const(0, max(0, fmt.precision + 2 - width)), normal)
-        kept, lost = normal[-fmt.precision - 1 :], normal[: -fmt.precision - 1].any()
+        truncated, sticky = normal[-fmt.precision - 1 :], normal[: -fmt.precision - 1].any()
         exponent = (Const(top, bits) - zeros)[:bits]
-        sign, kept, lost, exponent = pipe.cut(
-            "normalised", sign=sign, kept=kept, lost=lost, exponent=exponent
+        sign, truncated, sticky, exponent = pipe.cut(
+            "normalised", sign=sign, truncated=truncated, sticky=sticky, exponent=exponent
         )
 
         # Exponent and mantissa are one number: the carry of the rounding belongs into the exponent.
-        up = named(m, "up", kept[0] & (kept[1] | lost))
-        whole = exponent & kept[-1].replicate(bits)
-        rounded = named(m, "rounded", Cat(kept[1:-1], whole) + up)
+        up = named(m, "up", truncated[0] & (truncated[1] | sticky))
+        whole = exponent & truncated[-1].replicate(bits)
+        rounded = named(m, "rounded", Cat(truncated[1:-1], whole) + up)
         m.d.comb += self.o.eq(encoded(m, fmt, sign, Const(0, 1), Const(0, 1), rounded))

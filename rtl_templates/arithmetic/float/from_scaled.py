@@ -118,22 +118,27 @@ class ScaledToFloat(Block):
         normal: Value = shift_left(m, "moved", magnitude, shift)
         # Zeros below a short integer: its lowest bit is never the one that decides about rounding.
         normal = Cat(Const(0, max(0, fmt.precision + 2 - width)), normal)
-        kept, lost = normal[-fmt.precision - 1 :], normal[: -fmt.precision - 1].any()
+        truncated, sticky = normal[-fmt.precision - 1 :], normal[: -fmt.precision - 1].any()
         exponent = named(m, "normal_exponent", (exponent - shift)[:bits])
         if lowest < 1:
-            kept, more = self._below_normal(m, exponent, kept)
-            lost = lost | more
-        sign, special, kept, lost, exponent = pipe.cut(
-            "normalised", sign=sign, special=special, kept=kept, lost=lost, exponent=exponent
+            truncated, more = self._below_normal(m, exponent, truncated)
+            sticky = sticky | more
+        sign, special, truncated, sticky, exponent = pipe.cut(
+            "normalised",
+            sign=sign,
+            special=special,
+            truncated=truncated,
+            sticky=sticky,
+            exponent=exponent,
         )
 
         # Exponent and mantissa are one number: the carry of the rounding belongs into the exponent.
-        up = named(m, "up", kept[0] & (kept[1] | lost)) if self.nearest else Const(0, 1)
-        whole = exponent & kept[-1].replicate(bits)
-        rounded = named(m, "rounded", Cat(kept[1:-1], whole) + up)
+        up = named(m, "up", truncated[0] & (truncated[1] | sticky)) if self.nearest else Const(0, 1)
+        whole = exponent & truncated[-1].replicate(bits)
+        rounded = named(m, "rounded", Cat(truncated[1:-1], whole) + up)
         m.d.comb += self.o.eq(encoded(m, fmt, sign, special, special, rounded))
 
-    def _below_normal(self, m: Module, exponent: Value, kept: Value) -> tuple[Value, Value]:
+    def _below_normal(self, m: Module, exponent: Value, truncated: Value) -> tuple[Value, Value]:
         """Return a significand shifted to its place if it is subnormal, and whether ones were lost.
 
         `exponent` is that of the leading one, biased, in two's complement.
@@ -141,7 +146,7 @@ class ScaledToFloat(Block):
         small = named(m, "small", exponent[-1] | ~exponent.any())
         distance = named(m, "distance", (1 - exponent.as_signed())[: len(exponent)])
         # Shifts by all ones of these bits leave nothing, not even the bit below the mantissa.
-        bits = min((len(kept) + 1).bit_length(), len(distance))
+        bits = min((len(truncated) + 1).bit_length(), len(distance))
         far = distance[bits:].any().replicate(bits)
         amount = named(m, "amount", (distance[:bits] | far) & small.replicate(bits))
-        return shift_right_sticky(m, "align", kept, amount)
+        return shift_right_sticky(m, "align", truncated, amount)

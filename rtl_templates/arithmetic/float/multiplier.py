@@ -64,8 +64,8 @@ class FloatMultiplier(FloatOperator):
         )  # fmt: skip
 
         small = named(m, "small", exponent[-1] | ~exponent[:-1].any())
-        room = named(m, "room", exponent[:-1] - 1)[: len(exponent) - 1]
-        shift = named(m, "shift", Mux(room < zeros, room[: len(zeros)], zeros))
+        headroom = named(m, "headroom", exponent[:-1] - 1)[: len(exponent) - 1]
+        shift = named(m, "shift", Mux(headroom < zeros, headroom[: len(zeros)], zeros))
         shift = named(m, "left", shift & (~small).replicate(len(zeros)))
         distance = named(m, "distance", (1 - exponent.as_signed())[: len(exponent)])
         sign, nan, infinite, small, shift, distance, exponent, product = pipe.cut(
@@ -78,31 +78,31 @@ class FloatMultiplier(FloatOperator):
         # The zeros did not say whether the product has its leading one on top or below that.
         again = named(m, "again", ~product[-1] & ~small & exponent[1:].any())
         product = named(m, "normal", Mux(again, Cat(Const(0, 1), product[:-1]), product))
-        sign, nan, infinite, small, distance, exponent, kept, lost = pipe.cut(
+        sign, nan, infinite, small, distance, exponent, truncated, sticky = pipe.cut(
             "normalised",
             sign=sign, nan=nan, infinite=infinite, small=small, distance=distance,
             exponent=(exponent - again)[: len(exponent)],
-            kept=product[precision - 1 :], lost=product[: precision - 1].any(),
+            truncated=product[precision - 1 :], sticky=product[: precision - 1].any(),
         )  # fmt: skip
 
         # Shifts by all ones of these bits leave nothing of the significand and the bit below it.
         bits = (precision + 1).bit_length()
         far = distance[bits:].any().replicate(bits)
         amount = named(m, "amount", (distance[:bits] | far) & small.replicate(bits))
-        kept, more = shift_right_sticky(m, "align", kept, amount)
-        sign, nan, infinite, exponent, kept, lost = pipe.cut(
+        truncated, more = shift_right_sticky(m, "align", truncated, amount)
+        sign, nan, infinite, exponent, truncated, sticky = pipe.cut(
             "aligned",
             sign=sign,
             nan=nan,
             infinite=infinite,
-            exponent=exponent & kept[-1].replicate(len(exponent)),
-            kept=kept,
-            lost=lost | more,
+            exponent=exponent & truncated[-1].replicate(len(exponent)),
+            truncated=truncated,
+            sticky=sticky | more,
         )
 
         # Exponent and mantissa are one number: the carry of the rounding belongs into the exponent.
-        up = named(m, "up", kept[0] & (kept[1] | lost))
-        rounded = named(m, "rounded", Cat(kept[1:-1], exponent) + up)
+        up = named(m, "up", truncated[0] & (truncated[1] | sticky))
+        rounded = named(m, "rounded", Cat(truncated[1:-1], exponent) + up)
         value = encoded(m, fmt, sign, nan, infinite, rounded)
         self.give(m, pipe, value)
 

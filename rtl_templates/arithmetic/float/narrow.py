@@ -52,8 +52,11 @@ class FloatNarrow(Block):
         # The biased exponent in the narrow format, which may be too small or too large for it.
         exponent = Signal(signed(src.exponent_bits + 2), name="exponent")
         m.d.comb += exponent.eq(Cat(field[0] | ~normal, field[1:]) - (src.bias - dst.bias))
-        places = src.mantissa_bits - dst.mantissa_bits
-        kept, lost = Cat(fraction, normal)[places - 1 :], fraction[: places - 1].any()
+        dropped_bits = src.mantissa_bits - dst.mantissa_bits
+        truncated, lost = (
+            Cat(fraction, normal)[dropped_bits - 1 :],
+            fraction[: dropped_bits - 1].any(),
+        )
         if src.exponent_bits > dst.exponent_bits:
             small = named(m, "small", exponent < 1)
             distance = named(m, "distance", (1 - exponent)[: len(exponent)])
@@ -61,13 +64,13 @@ class FloatNarrow(Block):
             bits = min((dst.precision + 1).bit_length(), len(distance))
             far = distance[bits:].any().replicate(bits)
             amount = named(m, "amount", (distance[:bits] | far) & small.replicate(bits))
-            kept, more = shift_right_sticky(m, "align", kept, amount)
+            truncated, more = shift_right_sticky(m, "align", truncated, amount)
             lost = lost | more
 
         # Exponent and mantissa are one number: the carry of the rounding belongs into the exponent.
-        up = named(m, "up", kept[0] & (kept[1] | lost))
-        whole = exponent[:-1] & kept[-1].replicate(len(exponent) - 1)
-        rounded = named(m, "rounded", Cat(kept[1:-1], whole) + up)
+        up = named(m, "up", truncated[0] & (truncated[1] | lost))
+        whole = exponent[:-1] & truncated[-1].replicate(len(exponent) - 1)
+        rounded = named(m, "rounded", Cat(truncated[1:-1], whole) + up)
         infinite = special if dst.infinities else Const(0, 1)
         none = nan if dst.infinities else special
         m.d.comb += self.o.eq(encoded(m, dst, self.i[-1], none, infinite, rounded))

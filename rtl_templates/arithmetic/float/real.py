@@ -54,9 +54,9 @@ class RealToInteger(Block):
     def build(self, m: Module) -> None:
         width = self.target.width
         fraction, field, sign = self.i[:23], self.i[23:31], self.i[31]
-        kept, guard, lost, large = shifted_to_integer(m, REAL, self.i, width)
-        up = guard & (kept[0] | lost)
-        rounded = named(m, "rounded", kept + up)
+        integer, guard, sticky, large = shifted_to_integer(m, REAL, self.i, width)
+        up = guard & (integer[0] | sticky)
+        rounded = named(m, "rounded", integer + up)
         limit = named(m, "limit", Const(self.target.max, width) + sign)
         nan = field.all() & fraction.any()
         magnitude = named(m, "magnitude", Mux(large | (rounded > limit), limit, rounded)[:width])

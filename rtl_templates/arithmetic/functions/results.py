@@ -77,8 +77,8 @@ class FixedResult:
             lifted = Const(0, 1)
         amount = Signal(range(max(1, result.top - result.lowest + 1)), name="right")
         m.d.comb += amount.eq(result.top - exponent)
-        kept = named(m, "kept", (lifted >> amount)[: len(lifted)])
-        rounded = named(m, "rounded", kept + 1)[1:]
+        truncated = named(m, "truncated", (lifted >> amount)[: len(lifted)])
+        rounded = named(m, "rounded", truncated + 1)[1:]
         largest = target.integer.max
         over: Value = Const(0, 1)
         if len(rounded) and (1 << len(rounded)) > largest:
@@ -133,14 +133,14 @@ class FloatResult:
             name="biased",
         )
         m.d.comb += biased.eq(exponent + target.bias)
-        kept: Value = Cat(Const(0, result.pad), significand)
+        truncated: Value = Cat(Const(0, result.pad), significand)
         if result.lowest + target.bias < 1:
             most = target.mantissa_bits + result.guard + 2
             missing = named_signed(m, "missing", 1 - biased)
             amount = Signal(range(most + 1), name="down")
             m.d.comb += amount.eq(Mux(missing < 0, 0, Mux(missing > most, most, missing)))
-            kept = named(m, "kept", (kept >> amount)[: len(kept)])
-        rounded = named(m, "rounded", kept + (1 << (result.guard - 1)))[result.guard :]
+            truncated = named(m, "truncated", (truncated >> amount)[: len(truncated)])
+        rounded = named(m, "rounded", truncated + (1 << (result.guard - 1)))[result.guard :]
         above = Signal(unsigned(max(1, len(biased) - 1)), name="above")
         m.d.comb += above.eq(Mux(biased < 1, 0, biased - 1))
         whole = named(m, "whole", Cat(Const(0, target.mantissa_bits), above) + rounded)

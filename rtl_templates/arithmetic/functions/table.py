@@ -134,18 +134,18 @@ def _cut(
     along: dict[str, Value],
 ) -> tuple[list[Value], Value, dict[str, Value]]:
     """Return values, offset and what goes along behind a place, as signed as they were."""
-    given = dict(zip(names, values, strict=True))
+    signals = dict(zip(names, values, strict=True))
     if len(offset):
-        given["offset"] = offset
-    given |= along
-    behind = dict(zip(given, pipe.cut(place, **given), strict=True))
-    for name, value in given.items():
+        signals["offset"] = offset
+    signals |= along
+    registered = dict(zip(signals, pipe.cut(place, **signals), strict=True))
+    for name, value in signals.items():
         if value.shape().signed:
-            behind[name] = behind[name].as_signed()
+            registered[name] = registered[name].as_signed()
     return (
-        [behind[name] for name in names],
-        behind.get("offset", offset),
-        {name: behind[name] for name in along},
+        [registered[name] for name in names],
+        registered.get("offset", offset),
+        {name: registered[name] for name in along},
     )
 
 

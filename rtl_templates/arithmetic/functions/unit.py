@@ -57,10 +57,10 @@ class FunctionBlock(Block):
             },
         )
         self.unit, self.stages = unit, stages
-        places = ["looked_up", "summed", "prepared"]
+        points = ["looked_up", "summed", "prepared"]
         if unit.table.degree == 2:
-            places.append("inner")
-        inside = places[:stages]
+            points.append("inner")
+        inside = points[:stages]
         self._behind = [f"result_{i}" for i in range(stages - len(inside))]
         self._cuts = (*inside, *self._behind)
 
@@ -129,11 +129,11 @@ class FunctionStream(Block):
 
 def _cut(pipe: Pipeline, at: str, **values: Value) -> dict[str, Value]:
     """Return values behind a place, as signed as they were."""
-    behind = dict(zip(values, pipe.cut(at, **values), strict=True))
+    registered = dict(zip(values, pipe.cut(at, **values), strict=True))
     for name, value in values.items():
         if value.shape().signed:
-            behind[name] = behind[name].as_signed()
-    return behind
+            registered[name] = registered[name].as_signed()
+    return registered
 
 
 def _exponential(m: Module, pipe: Pipeline, plan: Exponential, i: Value) -> Value:

@@ -139,11 +139,11 @@ class Accumulators(Block):
                     m.d.comb += stored.eq(totals)
 
         # Stage 2: the new total, which is also the output.
-        kept = Signal(cols * width)
-        m.d.comb += kept.eq(Mux(starts, 0, stored))
+        previous = Signal(cols * width)
+        m.d.comb += previous.eq(Mux(starts, 0, stored))
         sums = []
         for c in range(cols):
-            old, psum = kept.word_select(c, width), psums.word_select(c, psum_width)
+            old, psum = previous.word_select(c, width), psums.word_select(c, psum_width)
             sums.append(self.added(m, c, old, psum))
         if depth > 1:
             m.d.comb += write.data.eq(Cat(*sums))

@@ -66,7 +66,7 @@ def accumulate_digits(
         of `SUMMED_PRODUCTS` products.
     accumulation : DigitAccumulation
     """
-    held, start = [], 0
+    totals, start = [], 0
     for number, part in enumerate(accumulation.parts):
         name = f"sum_{number}"
         operands = _products(m, name, digits, factors, part, registers)
@@ -77,13 +77,13 @@ def accumulate_digits(
         else:
             operands.append(HeapOperand(missing))
         total = Signal(part.register_bits, name=f"total_{number}", reset_less=True)
-        kept = Signal(part.register_bits, name=f"kept_{number}")
-        m.d.comb += kept.eq(total & (~clear).replicate(part.register_bits))
-        operands += _read(kept, part.width, part.carries, KEPT_ARRIVAL)
+        previous = Signal(part.register_bits, name=f"previous_{number}")
+        m.d.comb += previous.eq(total & (~clear).replicate(part.register_bits))
+        operands += _read(previous, part.width, part.carries, KEPT_ARRIVAL)
         result, carries = compress(m, name, operands, part.width, 0, part.carries)
         m.d.sync += total.eq(_joined(result, carries, part.carries))
-        held.append(total)
-    return Cat(*held)
+        totals.append(total)
+    return Cat(*totals)
 
 
 def signed_factor(m: Module, factor: Signal, accumulation: DigitAccumulation) -> Signal:
@@ -123,8 +123,8 @@ class FinalAdder(Block):
 
     def build(self, m: Module) -> None:
         addition, columns = self.addition, self.addition.columns(self.step)
-        behind = addition.carry_width(self.step + 1) if self.step < addition.registers else 0
-        width, start = len(columns) + behind, columns.start
+        carry_bits = addition.carry_width(self.step + 1) if self.step < addition.registers else 0
+        width, start = len(columns) + carry_bits, columns.start
         operands = [HeapOperand(self.excess)]
         if carry := addition.carry_width(self.step):
             operands.append(HeapOperand(self.i[start : start + carry]))
@@ -145,8 +145,8 @@ class FinalAdder(Block):
                     above.append(bit)
         # All but the last two numbers by full adders, these by a fast adder.
         total, saved = compress(m, "digit", operands, width, 0, range(width))
-        known = (total + _sparse(saved, width))[:width]
-        m.d.comb += self.o.eq(Cat(self.i[:start], known, *above))
+        finished = (total + _sparse(saved, width))[:width]
+        m.d.comb += self.o.eq(Cat(self.i[:start], finished, *above))
 
 
 class SignConstant(Block):
@@ -244,9 +244,9 @@ def _sparse(carries: dict[int, Value], width: int) -> Value:
     return Cat(*(carries.get(column, Const(0, 1)) for column in range(width)))
 
 
-def _read(held: Value, width: int, columns: range, arrival: int) -> list[HeapOperand]:
+def _read(joined: Value, width: int, columns: range, arrival: int) -> list[HeapOperand]:
     """Return the operands that `_joined` concatenated."""
     return [
-        HeapOperand(held[:width], 0, arrival),
-        *(HeapOperand(held[width + i], column, arrival) for i, column in enumerate(columns)),
+        HeapOperand(joined[:width], 0, arrival),
+        *(HeapOperand(joined[width + i], column, arrival) for i, column in enumerate(columns)),
     ]

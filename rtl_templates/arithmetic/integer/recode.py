@@ -69,9 +69,9 @@ class Recoder(Block):
         magnitude: Value = self.x
         if self.fmt.signed:
             sign = self.x[-1]
-            held = Signal(self.fmt.width, name="magnitude")
-            m.d.comb += held.eq((self.x ^ sign.replicate(self.fmt.width)) + sign)
-            magnitude = held
+            inverted = Signal(self.fmt.width, name="magnitude")
+            m.d.comb += inverted.eq((self.x ^ sign.replicate(self.fmt.width)) + sign)
+            magnitude = inverted
         bits = [*magnitude, Const(0, 1), Const(0, 1)]
         carry: Value = Const(0, 1)
         selects = []

@@ -75,18 +75,18 @@ class SerialPe(Block):
             operands = [self._register(m, f"row_{i}_reg", o) for i, o in enumerate(operands)]
         if self.registers:
             operands = self._summed(m, operands)
-        held = Signal(serial_sum.register_bits, name="held", reset_less=True)
-        m.d.comb += self.total.eq(held)
-        operands += [HeapOperand(self.short), HeapOperand(held[: serial_sum.width])]
+        accumulator = Signal(serial_sum.register_bits, name="accumulator", reset_less=True)
+        m.d.comb += self.total.eq(accumulator)
+        operands += [HeapOperand(self.short), HeapOperand(accumulator[: serial_sum.width])]
         operands += [
             HeapOperand(bit, column)
-            for bit, column in zip(held[serial_sum.width :], serial_sum.carries, strict=True)
+            for bit, column in zip(accumulator[serial_sum.width :], serial_sum.carries, strict=True)
         ]
         total, carries = compress(m, "sum", operands, serial_sum.width, 0, serial_sum.carries)
         # What is shifted is the result, not an operand: so the path does not begin with a line that
         # has this many loads.
         sums = self._fed_back(dict(enumerate(total)), range(serial_sum.width))
-        m.d.sync += held.eq(Cat(sums, self._fed_back(carries, serial_sum.carries)))
+        m.d.sync += accumulator.eq(Cat(sums, self._fed_back(carries, serial_sum.carries)))
 
     def _register(self, m: Module, name: str, operand: HeapOperand) -> HeapOperand:
         register = Signal(len(operand.value), name=name, reset_less=True)
@@ -175,13 +175,13 @@ class SerialFinalAdder(Block):
             ]
             first, saved = compress(m, "bit", operands, width, 0, range(width))
             second: Value = Cat(saved.get(column, Const(0, 1)) for column in range(width))
-            known, carry = Const(0, 0), Const(1, 1)  # the negative is the inverse and one
+            finished, carry = Const(0, 0), Const(1, 1)  # the negative is the inverse and one
         else:
-            known, carry, rest = self.i[:start], self.i[start], self.i[start + 1 :]
+            finished, carry, rest = self.i[:start], self.i[start], self.i[start + 1 :]
             first, second = rest[: width - start], rest[width - start :]
         # One sum of two numbers: the carry enters by a column below.
         numbers = [Cat(carry, number[: end - start]) for number in (first, second)]
         total = (numbers[0] + numbers[1])[1:]
         rest_ = Cat(first[end - start :], second[end - start :])
         last = self.number + 1 == FINAL_STEPS
-        m.d.comb += self.o.eq(Cat(known, total[: end - start] if last else total, rest_))
+        m.d.comb += self.o.eq(Cat(finished, total[: end - start] if last else total, rest_))
