@@ -14,9 +14,9 @@ from pathlib import Path
 from flows.bench.common import Row, parser, report, run
 from flows.build.load import load_config
 from hwgen.models.files.store import Model
-from hwgen.models.graph.units import Units
 from hwgen.models.run.engine import Run
 from hwgen.models.run.golden_engine import GoldenEngine
+from hwgen.models.run.units import Units
 
 PROMPT, TOKENS = 32, 16
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from hwgen.errors import InputError
-from hwgen.models.files.import_model import import_model
+from hwgen.models.import_model import import_model
 from sim_tests.models.model_files import Ggml, Small, write_gguf
 
 Campaign = Callable[[Path, int, int], Counter[str]]

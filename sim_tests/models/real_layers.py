@@ -11,8 +11,8 @@ import numpy as np
 
 from hwgen.models.files.gguf_blocks import Groups
 from hwgen.models.files.store import WEIGHTS, Model, Writer, write_description
-from hwgen.models.graph.description import Description, Node
-from hwgen.models.run.engine import Cache, real, sizes_of
+from hwgen.models.graph.description import Description, Node, real, sizes_of
+from hwgen.models.run.engine import Cache
 from hwgen.models.run.float_engine import FloatEngine, seen
 
 Doubles = Any

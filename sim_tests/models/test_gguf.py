@@ -16,11 +16,11 @@ import pytest
 from hwgen.cli import main
 from hwgen.errors import InputError
 from hwgen.models.files.gguf_blocks import TYPES, i2_s
-from hwgen.models.files.import_model import import_model
 from hwgen.models.files.store import DESCRIPTION, WEIGHTS, Model
 from hwgen.models.graph.decoder import neighbours
 from hwgen.models.graph.passes import kv_bits, passes_of, speeds
 from hwgen.models.graph.work import kv_elements, work_of
+from hwgen.models.import_model import import_model
 from hwgen.reports.roofline import number
 from sim_tests.models.fuzz_models import campaign
 from sim_tests.models.model_files import Ggml, Small, random_blocks, write_gguf

@@ -30,10 +30,10 @@ from hwgen.models.compile.list_compilation import ListCompilation
 from hwgen.models.compile.list_program import CompiledList, ListProgram, generate
 from hwgen.models.compile.placement import IMAGE, LIST, WORK
 from hwgen.models.files.store import Model
-from hwgen.models.graph.units import Units
 from hwgen.models.run.engine import Run
 from hwgen.models.run.float_engine import FloatEngine
 from hwgen.models.run.golden_engine import GoldenEngine
+from hwgen.models.run.units import Units
 from sim_tests.emission.test_driver import Device
 from sim_tests.emission.test_other_drivers import Registers, library
 from sim_tests.engines.decoder_engines import small_engine

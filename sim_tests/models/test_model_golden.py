@@ -15,13 +15,13 @@ from hwgen.cli import main
 from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 from hwgen.models.files.store import Model
-from hwgen.models.graph.units import Units
 from hwgen.models.quantise.quantise import quantise
 from hwgen.models.quantise.recipe import Recipe
 from hwgen.models.run.engine import Run
 from hwgen.models.run.exact_products import ExactWeights
 from hwgen.models.run.float_engine import FloatEngine
 from hwgen.models.run.golden_engine import GoldenEngine, Rows
+from hwgen.models.run.units import Units
 from sim_tests.models.model_files import Small
 from sim_tests.models.test_model_runs import made
 from sim_tests.support.paths import ROOT

@@ -18,11 +18,11 @@ from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import InputError
 from hwgen.models.files.gguf_blocks import Groups
 from hwgen.models.files.store import Model
-from hwgen.models.graph.units import Units
-from hwgen.models.quantise.group_weights import misfit, records, suggested
 from hwgen.models.run.engine import Run
 from hwgen.models.run.float_engine import FloatEngine
 from hwgen.models.run.golden_engine import GoldenEngine
+from hwgen.models.run.group_weights import misfit, records, suggested
+from hwgen.models.run.units import Units
 from sim_tests.models.model_files import Ggml, Small
 from sim_tests.models.test_model_golden import TOKENS, UNITS, quantised
 from sim_tests.support.cores import golden

@@ -20,9 +20,9 @@ from hwgen.cli import main
 from hwgen.core.cycles.figures import Cycles
 from hwgen.errors import CheckFailed, InputError
 from hwgen.models.files.store import Model
-from hwgen.models.graph.units import Units
 from hwgen.models.run.engine import Run
 from hwgen.models.run.golden_engine import GoldenEngine
+from hwgen.models.run.units import Units
 from sim_tests.models.model_files import Small
 from sim_tests.models.test_model_golden import quantised
 from sim_tests.support.cores import golden

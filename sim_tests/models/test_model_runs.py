@@ -13,9 +13,9 @@ import pytest
 
 from hwgen.cli import main
 from hwgen.errors import InputError
-from hwgen.models.files.import_model import import_model
 from hwgen.models.files.store import Model
 from hwgen.models.files.tokenizer import Tokenizer, alphabet, words
+from hwgen.models.import_model import import_model
 from hwgen.models.run.engine import Run, generate
 from hwgen.models.run.float_engine import FloatEngine, gate
 from hwgen.models.run.sampling import Sampling

@@ -18,14 +18,14 @@ from hwgen.families.transformer.trace import trace
 from hwgen.models.compile.compilation import Settings
 from hwgen.models.compile.list_compilation import ListCompilation
 from hwgen.models.compile.list_program import CompiledList, ListProgram
-from hwgen.models.files.import_model import import_model
 from hwgen.models.files.store import Model
 from hwgen.models.files.tokenizer import Tokenizer
-from hwgen.models.graph.units import Units
+from hwgen.models.import_model import import_model
 from hwgen.models.quantise.quantise import quantise
 from hwgen.models.quantise.recipe import Recipe
 from hwgen.models.run.engine import Run
 from hwgen.models.run.golden_engine import GoldenEngine
+from hwgen.models.run.units import Units
 from sim_tests.models.real_layers import DoubleEngine, cut
 from sim_tests.support.paths import ROOT
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from hwgen.errors import InputError
-from hwgen.models.files.import_model import import_model
 from hwgen.models.files.import_safetensors import unpacked
 from hwgen.models.files.store import Model
+from hwgen.models.import_model import import_model
 from hwgen.models.run.engine import Run
 from hwgen.models.run.float_engine import FloatEngine
 from sim_tests.models.model_files import Ggml, Small, write_gguf

@@ -14,9 +14,9 @@ import pytest
 
 from configs.models.training import export, text
 from hwgen.errors import InputError
-from hwgen.models.files.import_model import import_model
 from hwgen.models.files.store import TOKENIZER, Model
 from hwgen.models.files.tokenizer import Tokenizer
+from hwgen.models.import_model import import_model
 from hwgen.models.run.engine import Run
 from hwgen.models.run.float_engine import FloatEngine
 from sim_tests.support.paths import ROOT

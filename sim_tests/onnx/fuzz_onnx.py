@@ -22,8 +22,8 @@ import numpy as np
 import onnx
 
 from hwgen.errors import InputError
-from hwgen.models.files.import_model import import_model
 from hwgen.models.files.store import Model
+from hwgen.models.import_model import import_model
 from hwgen.models.onnx.operator_table import OPERATORS
 from hwgen.models.run.tensor_engine import TensorEngine
 from sim_tests.models.fuzz_models import MOST_SECONDS, main, mutate

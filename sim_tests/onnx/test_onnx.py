@@ -15,13 +15,13 @@ from flows.build.load import parse_config
 from flows.simulation.models.model_run import Record, RtlTensorEngine
 from hwgen.cli import main
 from hwgen.errors import InputError
-from hwgen.models.files.import_model import import_model
 from hwgen.models.files.store import Model
-from hwgen.models.graph.units import Units
 from hwgen.models.graph.work import work_of
+from hwgen.models.import_model import import_model
 from hwgen.models.quantise.recipe import Recipe
 from hwgen.models.quantise.tensor_quantise import quantise_tensors
 from hwgen.models.run.tensor_engine import TensorEngine
+from hwgen.models.run.units import Units
 from sim_tests.onnx.onnx_files import (
     QONNX,
     Net,

@@ -15,8 +15,8 @@ from onnx import TensorProto, helper
 from flows.demonstration.file_type import features
 from hwgen.cli import main
 from hwgen.errors import InputError
-from hwgen.models.files.import_model import import_model
 from hwgen.models.files.store import Model
+from hwgen.models.import_model import import_model
 from hwgen.models.run.tensor_engine import TensorEngine
 from sim_tests.onnx.fuzz_onnx import campaign
 from sim_tests.onnx.onnx_files import Net, qdq_mlp, reference

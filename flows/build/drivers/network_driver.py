@@ -336,7 +336,7 @@ class _Emission:
 
     def _windows(self, step: NetworkStep) -> str:
         """Return the table of the windows of an operation."""
-        from hwgen.models.run.tensor_operations import window_counts
+        from hwgen.models.graph.tensor_shapes import window_counts
 
         at, shape = step.attributes, self.shapes.shape(step.inputs["x"])
         spare = 3 - len(at["kernel"])

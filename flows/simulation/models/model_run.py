@@ -22,9 +22,9 @@ from flows.build.design import Design
 from flows.simulation.run import check_results, run_job, run_product
 from hwgen.core.registry import core_of
 from hwgen.errors import CheckFailed, InputError
-from hwgen.models.graph.units import Unit, Units
 from hwgen.models.run.golden_engine import GoldenEngine
 from hwgen.models.run.tensor_engine import TensorEngine
+from hwgen.models.run.units import Unit, Units
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -55,7 +55,7 @@ def import_command(
     The model is a directory: model.json, a description of the network by operations of
     accelerators, weights.bin, and tokenizer.json.
     """
-    from hwgen.models.files.import_model import import_model
+    from hwgen.models.import_model import import_model
 
     check_directory(output)
     with atomic_directory(output, force=force) as directory:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hwgen.models.files.store import Model
     from hwgen.models.files.tokenizer import Tokenizer
     from hwgen.models.files.tokenizer_json import JsonTokenizer
-    from hwgen.models.graph.units import Units
+    from hwgen.models.run.units import Units
     from hwgen.models.run.sampling import Sampling
 
 
@@ -195,7 +195,7 @@ def engine_of(model: Model, request: Chosen, engines: Engines, update: Any) -> t
 
     configs = [load_config(path) for path in request.units]
     if request.engine == "golden":
-        from hwgen.models.graph.units import Units
+        from hwgen.models.run.units import Units
 
         return engines.golden(Units(configs)), None
     from flows.simulation.models.model_run import Record, digest_of

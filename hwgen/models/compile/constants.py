@@ -9,9 +9,8 @@ import numpy as np
 
 from hwgen.errors import InputError
 from hwgen.families.gemm_stream.schedule import plan_of
-from hwgen.models.graph.description import Node
+from hwgen.models.graph.description import Node, sizes_of
 from hwgen.models.graph.layered import Layered, rope_table
-from hwgen.models.run.engine import sizes_of
 from hwgen.models.run.golden_engine import GoldenEngine
 from hwgen.models.run.token_scales import TokenScales
 

@@ -16,12 +16,11 @@ from hwgen.errors import InputError
 from hwgen.models.compile.constants import Constants
 from hwgen.models.compile.list_builder import ListBuilder, Number, Rows
 from hwgen.models.compile.placement import IMAGE, WORK, Placement
-from hwgen.models.graph.description import Node
+from hwgen.models.graph.description import Node, real, sizes_of
+from hwgen.models.graph.hadamard import HADAMARD, ROTATED_OPERANDS
 from hwgen.models.graph.layered import Layered, local_name, rope_table
-from hwgen.models.graph.units import REAL
-from hwgen.models.quantise.hadamard_blocks import HADAMARD, ROTATED_OPERANDS
-from hwgen.models.run.engine import real, sizes_of
 from hwgen.models.run.token_scales import FORMAT
+from hwgen.models.run.units import REAL
 
 if TYPE_CHECKING:
     from hwgen.models.compile.list_builder import ListEngine

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hwgen.errors import InputError
-from hwgen.models.graph.description import Node
+from hwgen.models.graph.description import Node, real, sizes_of
 from hwgen.models.graph.layered import Layered, local_name, rope_table
-from hwgen.models.run.engine import real, sizes_of
 from hwgen.models.run.host_functions import GATES
 
 X = "x"

@@ -12,7 +12,7 @@ from hwgen.models.compile.compiled_files import HOST_FILE, JOBS, CompiledDecoder
 from hwgen.models.compile.golden_jobs import GoldenJobs
 from hwgen.models.compile.host_steps import Step, X, step_of
 from hwgen.models.compile.job_compilation import entry_number, sums_of
-from hwgen.models.quantise.hadamard_blocks import ROTATED_OPERANDS
+from hwgen.models.graph.hadamard import ROTATED_OPERANDS
 from hwgen.models.run import host_arithmetic as host
 
 if TYPE_CHECKING:

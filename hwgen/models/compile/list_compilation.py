@@ -18,11 +18,11 @@ from hwgen.models.compile.decoder_list import REGISTERS, DecoderList, Job, regis
 from hwgen.models.compile.list_builder import ListBuilder
 from hwgen.models.compile.placement import IMAGE, LIST, Placement
 from hwgen.models.files.store import Model
+from hwgen.models.graph.hadamard import blocks_of
 from hwgen.models.graph.layered import Layered, layered, local_name
-from hwgen.models.graph.units import Units
-from hwgen.models.quantise.hadamard_blocks import blocks_of
 from hwgen.models.run.golden_engine import GoldenEngine
 from hwgen.models.run.token_scales import TokenScales
+from hwgen.models.run.units import Units
 
 if TYPE_CHECKING:
     from hwgen.models.compile.list_builder import ListEngine

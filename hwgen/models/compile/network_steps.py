@@ -16,10 +16,10 @@ import numpy as np
 
 from hwgen.models.compile.compilation import engine_problem
 from hwgen.models.graph.description import Description, Node
+from hwgen.models.graph.tensor_shapes import COMPARISONS
 from hwgen.models.run.host_functions import FUNCTIONS
 from hwgen.models.run.host_tensors import OPERATIONS
 from hwgen.models.run.tensor_integers import narrow
-from hwgen.models.run.tensor_operations import COMPARISONS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -246,3 +246,16 @@ class Description(_Frozen):
             if array not in self.arrays:
                 raise ValueError(f"{array!r} has no shape in arrays")
         return self
+
+
+def real(node: Node, key: str, default: float = 0.0) -> float:
+    """Return an attribute that is a number."""
+    value = node.attributes.get(key, default)
+    assert isinstance(value, (int, float))
+    return value
+
+
+def sizes_of(node: Node) -> tuple[int, int, int]:
+    """Return the heads of queries, those of keys, and the elements of an attention."""
+    heads, kv_heads, elements = (int(real(node, k)) for k in ("heads", "kv_heads", "elements"))
+    return heads, kv_heads, elements

@@ -9,9 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from hwgen.models.run.tensor_operations import COMPARISONS, window_counts
-
 Shape = tuple[int, ...]
+
+
+COMPARISONS = ("equal", "less", "less_equal", "greater", "greater_equal", "and", "or")
+"""Functions of two numbers whose result is true or false."""
+
+
+def window_counts(shape: tuple[int, ...], at: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the number of windows along each of the last axes."""
+    spatial = shape[len(shape) - len(at["kernel"]) :]
+    result = []
+    for length, kernel, stride, dilation, before, after in zip(
+        spatial, at["kernel"], at["strides"], at["dilations"], at["before"], at["after"],
+        strict=True,
+    ):  # fmt: skip
+        result.append((length + before + after - dilation * (kernel - 1) - 1) // stride + 1)
+    return tuple(result)
 
 
 def shape_of(operation: str, at: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Shape:

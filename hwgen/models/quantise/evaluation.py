@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hwgen.models.run.engine import Engine, Run
-from hwgen.models.run.threads import one_thread
+from hwgen.models.run.exact_products import one_thread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

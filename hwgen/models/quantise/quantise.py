@@ -21,13 +21,13 @@ from hwgen.errors import InputError
 from hwgen.models.files.gguf_blocks import Groups
 from hwgen.models.files.store import TOKENIZER, WEIGHTS, Model, Writer, write_description
 from hwgen.models.graph.description import Description, Node
+from hwgen.models.graph.hadamard import check_blocks, query_products
 from hwgen.models.quantise.calibration import Inputs, calibrated
-from hwgen.models.quantise.hadamard_blocks import check_blocks, query_products
 from hwgen.models.quantise.recipe import Recipe
 from hwgen.models.quantise.rotation import Changed, rotated
 from hwgen.models.quantise.smoothing import Site, balanced_factors, chosen_factors, sites_of
+from hwgen.models.run.exact_products import one_thread
 from hwgen.models.run.float_engine import rounded
-from hwgen.models.run.threads import one_thread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hwgen.models.files.store import Model
-from hwgen.models.graph.description import Description, Node, Part, Tensor
-from hwgen.models.run.engine import sizes_of
+from hwgen.models.graph.description import Description, Node, Part, Tensor, sizes_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

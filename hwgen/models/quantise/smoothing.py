@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hwgen.models.graph.description import Description, Node
-from hwgen.models.run.engine import sizes_of
+from hwgen.models.graph.description import Description, Node, sizes_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

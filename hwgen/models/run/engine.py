@@ -11,7 +11,7 @@ import numpy as np
 
 from hwgen.errors import InputError
 from hwgen.models.files.store import Model
-from hwgen.models.graph.description import Node
+from hwgen.models.graph.description import Node, real
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -276,16 +276,3 @@ def last_uses(nodes: Sequence[Reader], outputs: Collection[str]) -> list[list[st
         if name not in outputs:
             result[index].append(name)
     return result
-
-
-def real(node: Node, key: str, default: float = 0.0) -> float:
-    """Return an attribute that is a number."""
-    value = node.attributes.get(key, default)
-    assert isinstance(value, (int, float))
-    return value
-
-
-def sizes_of(node: Node) -> tuple[int, int, int]:
-    """Return the heads of queries, those of keys, and the elements of an attention."""
-    heads, kv_heads, elements = (int(real(node, k)) for k in ("heads", "kv_heads", "elements"))
-    return heads, kv_heads, elements

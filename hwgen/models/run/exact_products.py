@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exact products of integer matrices, by the floating point that NumPy multiplies fast."""
+"""Products of matrices by NumPy whose results do not depend on the machine."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,3 +41,11 @@ class ExactWeights:
                 sums = rows[:, part] @ weights[:, part].T
             total += sums.astype(np.int32)
         return total
+
+
+def one_thread() -> threadpool_limits:
+    """Return a context in which products of matrices are computed by one thread.
+
+    With several threads sums are added in another order, which changes what is rounded from them.
+    """
+    return threadpool_limits(limits=1, user_api="blas")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hwgen.arithmetic.hadamard import hadamard_transform
-from hwgen.models.graph.description import Node
-from hwgen.models.run.engine import Cache, Engine, real, sizes_of
+from hwgen.models.graph.description import Node, real, sizes_of
+from hwgen.models.run.engine import Cache, Engine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -21,13 +21,13 @@ from hwgen.core import registry
 from hwgen.errors import InputError
 from hwgen.families.attention.operands import query_scales
 from hwgen.models.files.store import Model
-from hwgen.models.graph.description import Node
-from hwgen.models.graph.units import REAL, Unit, Units
-from hwgen.models.quantise.group_weights import records
-from hwgen.models.quantise.hadamard_blocks import ROTATED_OPERANDS
-from hwgen.models.run.engine import Cache, Engine, real, sizes_of
+from hwgen.models.graph.description import Node, real, sizes_of
+from hwgen.models.graph.hadamard import ROTATED_OPERANDS
+from hwgen.models.run.engine import Cache, Engine
 from hwgen.models.run.exact_products import ExactWeights
+from hwgen.models.run.group_weights import records
 from hwgen.models.run.token_scales import FORMAT, TokenScales, core_of
+from hwgen.models.run.units import REAL, Unit, Units
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

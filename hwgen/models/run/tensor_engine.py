@@ -17,10 +17,10 @@ import numpy as np
 from hwgen.errors import InputError
 from hwgen.models.files.store import Model
 from hwgen.models.graph.description import Description, Node
-from hwgen.models.graph.units import REAL, Unit, Units
 from hwgen.models.run.engine import last_uses
 from hwgen.models.run.tensor_integers import INTEGERS, corrected, narrow
 from hwgen.models.run.tensor_operations import HOST
+from hwgen.models.run.units import REAL, Unit, Units
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

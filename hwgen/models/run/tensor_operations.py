@@ -88,9 +88,6 @@ BINARY: dict[str, Callable[[Array, Array], Array]] = {
 }  # fmt: skip
 """Functions of two numbers."""
 
-COMPARISONS = ("equal", "less", "less_equal", "greater", "greater_equal", "and", "or")
-"""Those of `BINARY` whose result is true or false."""
-
 REDUCTIONS: dict[str, Callable[..., Array]] = {
     "sum": np.sum, "mean": np.mean, "largest": np.max, "least": np.min,
 }  # fmt: skip
@@ -215,18 +212,6 @@ def pad(at: Attributes, x: Array) -> Array:
 
 
 # -- windows -----------------------------------------------------------------------------------
-
-
-def window_counts(shape: tuple[int, ...], at: Attributes) -> tuple[int, ...]:
-    """Return the number of windows along each of the last axes."""
-    spatial = shape[len(shape) - len(at["kernel"]) :]
-    result = []
-    for length, kernel, stride, dilation, before, after in zip(
-        spatial, at["kernel"], at["strides"], at["dilations"], at["before"], at["after"],
-        strict=True,
-    ):  # fmt: skip
-        result.append((length + before + after - dilation * (kernel - 1) - 1) // stride + 1)
-    return tuple(result)
 
 
 def windows_of(at: Attributes, x: Array, fill: Any) -> Array:

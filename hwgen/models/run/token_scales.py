@@ -17,8 +17,7 @@ import numpy as np
 
 from hwgen.errors import InputError
 from hwgen.families.attention.formats import SCALE
-from hwgen.models.graph.description import Node
-from hwgen.models.run.engine import real, sizes_of
+from hwgen.models.graph.description import Node, real, sizes_of
 
 if TYPE_CHECKING:
     from hwgen.families.attention.params import AttentionConfig

@@ -10,8 +10,7 @@ as well; their products grow by the length of a block, by which the weights of q
 from __future__ import annotations
 
 from hwgen.errors import InputError
-from hwgen.models.graph.description import Description, Node
-from hwgen.models.run.engine import real, sizes_of
+from hwgen.models.graph.description import Description, Node, real, sizes_of
 
 HADAMARD = "hadamard_quantise"
 """Operation that turns blocks before it quantises them."""

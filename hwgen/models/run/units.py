@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from hwgen.core.operation import GEMM
 from hwgen.core.registry import core_of
 from hwgen.errors import InputError
-from hwgen.models.quantise.hadamard_blocks import HADAMARD
+from hwgen.models.graph.hadamard import HADAMARD
+from hwgen.models.run.group_weights import misfit, suggested
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -223,7 +224,7 @@ class Units:
                 continue
             weight: Any = config.weight
             result: Any = config.result
-            if str(config.activation) != "int8" or not hasattr(weight, "min"):
+            if str(config.activation) != "int8" or not weight.is_integer:
                 reasons.append(f"{config.name} takes {config.activation} by {weight}")
             elif weight.min > low or weight.max < high:
                 reasons.append(f"{config.name} has weights of {weight}")
@@ -250,8 +251,6 @@ class Units:
         InputError
             If there is none; it says what each has, and what to do.
         """
-        from hwgen.models.quantise.group_weights import misfit, suggested
-
         reasons = []
         for config in self.configs:
             if not config.multiplies:
