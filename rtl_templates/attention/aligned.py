@@ -1,37 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Vectors of floating point that come in, as integers of the largest exponent of each."""
+"""Input vectors of floating point, aligned to the largest exponent of each."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
 from rtl_templates.arithmetic.float.align import Align, LargestExponent
 from rtl_templates.arithmetic.pipeline import named
 from rtl_templates.hdl.hierarchy import place
-from rtl_templates.stream.stream import StreamFifo
+from rtl_templates.hdl.streams import AnyStream, Stream
+from rtl_templates.stream.stream import StreamFifo, buffered
 
-from .parts import take
+from .keys import pop_input
 
 if TYPE_CHECKING:
     from hwgen.families.attention.params import AttentionConfig
 
+    from .core import AttentionCore
+
 
 class Vector(NamedTuple):
-    """What an input holds.
+    """A buffered vector.
 
     Parameters
     ----------
     beat : Value
         Integers of ``alignment_bits + 2`` bits.
     valid : Value
-        There is a beat, of a vector all of whose beats are there.
+        There is a beat, of a vector that is complete.
     scale : Value
         Of the vector: its exponent, and above it whether an element is no finite number.
     early, early_valid : Value
-        The same of the first vector whose scale was not taken yet, and whether there is one; only
-        with `takes_scale`.
+        The same of the first vector whose scale was not popped yet, and whether there is one; only
+        with `pop_scale`.
     """
 
     beat: Value
@@ -41,14 +45,14 @@ class Vector(NamedTuple):
     early_valid: Value
 
 
-def take_vectors(
+def pop_vectors(
     m: Module,
-    core: Any,
+    core: AttentionCore,
     name: str,
-    ready: Value,
+    pop: Value,
     ends: Value,
     count: int,
-    takes_scale: Value | None = None,
+    pop_scale: Value | None = None,
 ) -> Vector:
     """Buffer an input port of vectors, and align them.
 
@@ -58,57 +62,46 @@ def take_vectors(
     core : AttentionCore
     name : str
         Of the port.
-    ready, ends : Value
-        The beat is taken; it is the last of its vector.
+    pop, ends : Value
+        The beat leaves; it is the last of its vector.
     count : int
-        Vectors that are held.
-    takes_scale : Value, optional
-        The scale of a vector is taken, before its beats.
+        Number of buffered vectors.
+    pop_scale : Value, optional
+        The scale of a vector leaves, before its beats.
     """
     config: AttentionConfig = core.config
     fmt, lanes, steps = getattr(config, name), config.array.lanes, config.steps
-    room = Signal(name=f"{name}_room")
-    raw, there = take(m, core, name, room)
-    put = named(m, f"{name}_put", there & room)
-    exponent, special = (
-        Signal(fmt.exponent_bits, name=f"{name}_largest"),
-        Signal(name=f"{name}_odd"),
-    )
-    block = LargestExponent(fmt, lanes)
-    place(m, f"{name}_exponent", block, i=raw, exponent=exponent, special=special)
+    beats = pop_input(m, core, name, Signal(name=f"{name}_pop"))
+    push = named(m, f"{name}_push", beats.valid & beats.ready)
+    largest = place(m, f"{name}_exponent", LargestExponent(fmt, lanes), i=beats.payload)
+    exponent, special = largest.exponent, largest.special
     step = Signal(range(steps), name=f"{name}_step")
     so_far = Signal(fmt.exponent_bits + 1, name=f"{name}_so_far")
     whole = Signal(fmt.exponent_bits + 1, name=f"{name}_whole")
     above = named(m, f"{name}_above", exponent > so_far[:-1])
     m.d.comb += whole.eq(Cat(Mux(above, exponent, so_far[:-1]), so_far[-1] | special))
     last = named(m, f"{name}_last", step == steps - 1)
-    with m.If(put):
+    with m.If(push):
         m.d.sync += [step.eq(Mux(last, 0, step + 1)), so_far.eq(Mux(last, 0, whole))]
 
-    def scales(label: str, taken: Value) -> tuple[Value, Value]:
-        head, valid = Signal(len(whole), name=f"{label}_head"), Signal(name=f"{label}_valid")
-        place(
-            m, label, StreamFifo(len(whole), count + 1), i_data=whole, i_valid=put & last,
-            i_ready=Signal(name=f"{label}_ready"), o_data=head, o_valid=valid, o_ready=taken,
-        )  # fmt: skip
-        return head, valid
+    def scales(label: str, pop: Value) -> AnyStream:
+        # As deep as the number of vectors: always ready.
+        source = Stream(whole, push & last, Signal(name=f"{label}_ready"))
+        queue = buffered(m, label, source, partial(StreamFifo, depth=count + 1))
+        m.d.comb += queue.ready.eq(pop)
+        return queue
 
-    scale, valid = scales(f"{name}_scales", ends)
-    early, early_valid = scale, valid
-    if takes_scale is not None:
-        early, early_valid = scales(f"{name}_early_scales", takes_scale)
-    beat = Signal(len(raw), name=f"{name}_beat")
-    place(
-        m, f"{name}_vectors", StreamFifo(len(raw), count * steps), i_data=raw, i_valid=there,
-        i_ready=room, o_data=beat, o_valid=Signal(name=f"{name}_beats"), o_ready=ready,
-    )  # fmt: skip
+    scale = early = scales(f"{name}_scales", ends)
+    if pop_scale is not None:
+        early = scales(f"{name}_early_scales", pop_scale)
+    vectors = buffered(m, f"{name}_vectors", beats, partial(StreamFifo, depth=count * steps))
+    m.d.comb += vectors.ready.eq(pop)
     align = Align(fmt, config.alignment_bits)
-    numbers = []
-    for lane in range(lanes):
-        number = Signal(config.alignment_bits + 2, name=f"{name}_number_{lane}")
+    numbers = [
         place(
-            m, f"{name}_align_{lane}", align,
-            i=beat.word_select(lane, fmt.width), exponent=scale[:-1], o=number,
-        )  # fmt: skip
-        numbers.append(number)
-    return Vector(Cat(*numbers), valid, scale, early, early_valid)
+            m, f"{name}_align_{lane}", align, i=vectors.payload.word_select(lane, fmt.width),
+            exponent=scale.payload[:-1],
+        ).o
+        for lane in range(lanes)
+    ]  # fmt: skip
+    return Vector(Cat(*numbers), scale.valid, scale.payload, early.payload, early.valid)

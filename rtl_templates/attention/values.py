@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class WeightedLane(Block):
-    """Adds a weighted value to what is left of a sum.
+    """Adds a weighted value to a scaled sum.
 
     Members
     -------
     v, weight : In
         A cycle before the sum.
     rise, clears : In
-        By how many bits the sum is shifted to the right, and whether nothing is left of it.
+        The number of bits by which the sum is shifted to the right, and whether it is cleared.
     total, next : In, Out
         The sum, and the next one.
     """
@@ -48,11 +48,14 @@ class WeightedLane(Block):
         v = Signal(shape_of(config.inner(config.value)), name="value")
         product = Signal(len(self.v) + len(self.weight), name="product", reset_less=True)
         total = Signal(shape_of(config.total), name="sum")
-        kept = Signal(shape_of(config.total), name="kept")
+        scaled = Signal(shape_of(config.total), name="scaled")
         term: Value = product.as_signed() if config.inner(config.value).signed else product
         m.d.comb += [v.eq(self.v), total.eq(self.total)]
         m.d.sync += product.eq(v * self.weight)
-        m.d.comb += [kept.eq(Mux(self.clears, 0, total >> self.rise)), self.next.eq(kept + term)]
+        m.d.comb += [
+            scaled.eq(Mux(self.clears, 0, total >> self.rise)),
+            self.next.eq(scaled + term),
+        ]
 
 
 class ValueRow(Block):
@@ -66,9 +69,9 @@ class ValueRow(Block):
         The beat, zero if nothing is added.
     weight, rise, clears : In
         Of the row, as of `WeightedLane`.
-    copy, move, behind : In
-        Only of double buffers: sums, with those of the beat now added, are done and copied to
-        where they leave from; a beat of these has left, and one of the row behind moves up.
+    copy, shift, next_row : In
+        Only of double buffers: sums, with those of the current beat, are finished and copied to the
+        register from which they drain; a beat of these has left, and one of the next row enters.
     head : Out
         A beat of sums, a cycle after it was asked to advance; of those that leave if there are
         double buffers.
@@ -77,7 +80,7 @@ class ValueRow(Block):
     def __init__(self, config: AttentionConfig) -> None:
         lanes = config.array.lanes
         beat = In(lanes * config.total.width)
-        leaving = {"copy": In(1), "move": In(1), "behind": beat} if config.doubled else {}
+        leaving = {"copy": In(1), "shift": In(1), "next_row": beat} if config.doubled else {}
         super().__init__(
             "value_row",
             {
@@ -95,10 +98,10 @@ class ValueRow(Block):
     def build(self, m: Module) -> None:
         config, beat = self.config, len(self.head)
         ring = Signal(config.steps * beat, name="ring", reset_less=True)
-        turn = Signal(name="turn", reset_less=True)
+        advance = Signal(name="advance_now", reset_less=True)
         rise = Signal(len(self.rise), name="rise_now", reset_less=True)
         clears = Signal(name="clears_now", reset_less=True)
-        m.d.sync += [turn.eq(self.advance), rise.eq(self.rise), clears.eq(self.clears)]
+        m.d.sync += [advance.eq(self.advance), rise.eq(self.rise), clears.eq(self.clears)]
         if not config.doubled:
             m.d.comb += self.head.eq(ring[:beat])
         following = Signal(beat, name="following")
@@ -106,22 +109,16 @@ class ValueRow(Block):
         width, bits = config.total.width, config.inner(config.value).width
         for i in range(config.array.lanes):
             place(
-                m,
-                f"lane_{i}",
-                lane,
-                v=self.v.word_select(i, bits),
-                weight=self.weight,
-                rise=rise,
-                clears=clears,
-                total=ring.word_select(i, width),
+                m, f"lane_{i}", lane, v=self.v.word_select(i, bits), weight=self.weight, rise=rise,
+                clears=clears, total=ring.word_select(i, width),
                 next=following.word_select(i, width),
-            )
-        with m.If(turn):
+            )  # fmt: skip
+        with m.If(advance):
             m.d.sync += ring.eq(Cat(ring[beat:], following))
         if config.doubled:
-            leaves = Signal(len(ring), name="leaves", reset_less=True)
-            m.d.comb += self.head.eq(leaves[:beat])
+            drained = Signal(len(ring), name="drained", reset_less=True)
+            m.d.comb += self.head.eq(drained[:beat])
             with m.If(self.copy):
-                m.d.sync += leaves.eq(Cat(ring[beat:], following))
-            with m.Elif(self.move):
-                m.d.sync += leaves.eq(Cat(leaves[beat:], self.behind))
+                m.d.sync += drained.eq(Cat(ring[beat:], following))
+            with m.Elif(self.shift):
+                m.d.sync += drained.eq(Cat(drained[beat:], self.next_row))

@@ -1,38 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the parts of the core share: input buffers, the key that goes past, choices among rows."""
+"""Key control of the core, its input buffers, and selection among rows."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from amaranth.hdl import Const, Module, Mux, Signal, Value
 
 from rtl_templates.arithmetic.pipeline import named
 from rtl_templates.hdl.hierarchy import place
+from rtl_templates.hdl.streams import Stream
 from rtl_templates.stream.drain import ColumnDrain
 from rtl_templates.stream.stream import StreamBuffer
 
 if TYPE_CHECKING:
     from hwgen.families.attention.params import AttentionConfig
 
+    from .core import AttentionCore
+
 
 class Keys:
-    """Signals of the front that the other parts look at.
+    """Signals of the front for the softmax units and the back.
 
-    Parameters
+    Attributes
     ----------
     ends : Signal
-        A key's last beat is taken.
+        A key's last beat leaves its buffer.
     first, last, none : Signal
-        It is the first, the last key of a job; it is no key at all, of a job without keys.
+        It is the first, the last key of a job; there is no key, as the job has none.
     scales : dict
         Scales of the key and of its value.
     rows : Signal
         Rows of the job.
-    taken : Value
-        Scales of the key and of its value are taken.
-    value_scale, value_there : Signal
-        Only of floating point: what the back says of the scale of the key's value.
+    pop_scales : Value
+        Scales of the key and of its value leave their buffers.
+    value_scale, value_scale_valid : Signal
+        Only of floating point: the scale of the key's value, from the back.
     """
 
     def __init__(self, config: AttentionConfig) -> None:
@@ -41,14 +44,14 @@ class Keys:
         self.none = Signal(name="key_none")
         self.scales: dict[str, Value] = {}
         self.rows = Signal(range(config.array.rows + 1), name="job_rows")
-        self.taken: Value = Const(0, 1)
+        self.pop_scales: Value = Const(0, 1)
         if config.floating:
             self.value_scale = Signal(config.value.exponent_bits + 1, name="value_scale_head")
-            self.value_there = Signal(name="value_scale_there")
+            self.value_scale_valid = Signal(name="value_scale_valid")
 
 
 class Choice(ColumnDrain):
-    """`ColumnDrain`, of which a core has several of different widths."""
+    """`ColumnDrain` named by its width, as a core has several."""
 
     def __init__(self, width: int, rows: int) -> None:
         super().__init__(width, rows)
@@ -56,15 +59,16 @@ class Choice(ColumnDrain):
 
 
 def last_of(m: Module, count: int, step: str, last: str, advance: Value) -> Value:
-    """Return whether it is the last of `count` steps, one whenever `advance` is set.
+    """Count steps; return whether it is the last of `count`.
 
     Parameters
     ----------
     m : Module
     count : int
     step, last : str
-        Names of the counter and of what is returned.
+        Names of the counter and of the result.
     advance : Value
+        Go to the next step.
     """
     counter = Signal(range(count), name=step)
     is_last = named(m, last, counter == count - 1)
@@ -73,21 +77,12 @@ def last_of(m: Module, count: int, step: str, last: str, advance: Value) -> Valu
     return is_last
 
 
-def take(m: Module, core: Any, name: str, ready: Value) -> tuple[Value, Value]:
-    """Buffer an input port of a core; return what it holds and whether it holds something."""
+def pop_input(m: Module, core: AttentionCore, name: str, pop: Value) -> Stream:
+    """Return the beats of an input port of a core after a buffer; its ready is `pop`."""
     port = next(port for port in core.config.ports if port.name == name)
     beats = getattr(core, name)
     width = port.lanes * port.lane_width
-    head, valid = Signal(width, name=f"{name}_head"), Signal(name=f"{name}_valid")
-    place(
-        m,
-        f"{name}_buffer",
-        StreamBuffer(width),
-        i_data=beats.payload.data[:width],
-        i_valid=beats.valid,
-        i_ready=beats.ready,
-        o_data=head,
-        o_valid=valid,
-        o_ready=ready,
-    )
-    return head, valid
+    head = Stream(Signal(width, name=f"{name}_head"), Signal(name=f"{name}_valid"), pop)
+    source = Stream(beats.payload.data[:width], beats.valid, beats.ready)
+    place(m, f"{name}_buffer", StreamBuffer(width), i=source, o=head)
+    return head
