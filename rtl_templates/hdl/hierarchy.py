@@ -135,7 +135,6 @@ class _Body(Elaboratable):
             signals[name] = Signal(member.shape, name=name, init=member.init or 0)
             direction = PortDirection.Input if member.flow == In else PortDirection.Output
             self.ports[name] = (signals[name], direction)
-            setattr(block, name, signals[name])  # TRANSITION
         for name, member in block.members.items():
             setattr(block, name, assemble(name, member, signals))
 
@@ -246,25 +245,18 @@ def place(
         ports[f"a_{ROLE}"] = role
     placed: dict[str, object] = {}
     for member_name, member in block.members.items():
-        each_port = ports_of({member_name: member})
-        signals: dict[str, Value] = {}
-        if not member.is_port and any(port in connections for port in each_port):  # TRANSITION
-            signals = {port: Value.cast(connections.pop(port)) for port in each_port}
+        if member_name in connections:
+            value = connections.pop(member_name)
+        elif member.flow == Out:
+            value = create(f"{name}_{member_name}", member)
         else:
-            if member_name in connections:
-                value = connections.pop(member_name)
-            elif member.flow == Out:
-                value = create(f"{name}_{member_name}", member)
-            else:
-                raise TypeError(
-                    f"{block.module_name}: {member_name!r} of {name!r} is not connected"
-                )
-            placed[member_name] = value
-            try:
-                signals = dict(connections_of(member_name, member, value))
-            except (TypeError, ValueError) as error:
-                raise type(error)(f"{block.module_name}: {name!r}: {error}") from None
-        for port, each in each_port.items():
+            raise TypeError(f"{block.module_name}: {member_name!r} of {name!r} is not connected")
+        placed[member_name] = value
+        try:
+            signals = dict(connections_of(member_name, member, value))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{block.module_name}: {name!r}: {error}") from None
+        for port, each in ports_of({member_name: member}).items():
             ports[("i_" if each.flow == In else "o_") + port] = signals[port]
     if connections:
         raise TypeError(f"{block.module_name}: no member is called {', '.join(connections)}")

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The vector unit: commands, the stages that a row passes, and the memories between them."""
+"""Vector unit: commands, the stages of a row, and the memories between them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import wiring
 
 from hwgen.families.vector.operations import CODES, Way, going
@@ -18,7 +18,8 @@ from rtl_templates.arithmetic.pipeline import delayed, named
 from rtl_templates.arithmetic.registry import arithmetic
 from rtl_templates.hdl.hierarchy import place
 from rtl_templates.hdl.shell import stream_members
-from rtl_templates.stream.stream import StreamBuffer, StreamFifo, StreamStore
+from rtl_templates.hdl.streams import AnyStream, Fields, Stream, fields
+from rtl_templates.stream.stream import StreamBuffer, StreamFifo, StreamStore, buffered
 
 from .hadamard import HadamardBlock
 from .lanes import NOTHING, ONE, ApplyLane, ValueLane
@@ -31,19 +32,14 @@ if TYPE_CHECKING:
     from hwgen.families.vector.params import VectorConfig
 
 _SCALARS = 4
-"""Scalars of rows that may wait; at full rate there are two at most."""
+"""Entries of the queues of scalars of rows; at full rate at most two are used."""
 
 _LEAST = 0xFF800000
 
 
-@dataclass(frozen=True)
-class Beat:
-    """A beat between stages, with what it is of its row: the end of the elements, the last beat."""
-
-    data: Value
-    end: Value
-    last: Value
-    valid: Value
+def _beats(data: Value, end: Value, last: Value, valid: Value, ready: ValueLike = 1) -> Stream:
+    """Return a stream of beats: ``data``, ``end`` of the elements, ``last`` of the row."""
+    return Stream(fields(data=data, end=end, last=last), valid, ready)
 
 
 class VectorCore(wiring.Component):
@@ -57,9 +53,9 @@ class VectorCore(wiring.Component):
     -------
     As the configuration's ports describe them.
 
-    A job is worked on alone: the next command is taken when the last results of the one before are
-    in the output's buffer.  What an operation needs is therefore decided by signals that stand
-    still while data move.
+    One job is executed at a time: the next command is popped when the last results of the one
+    before are in the output's buffer.  The control signals of an operation are therefore constant
+    while data move.
     """
 
     def __init__(self, config: VectorConfig) -> None:
@@ -76,15 +72,14 @@ class VectorCore(wiring.Component):
         self.apply_ready = Signal(name="apply_ready")
         self.emitted = Signal(name="row_emitted")
         self._control(m)
-        beat, taken = self._feed(m)
+        beats = self._feed(m)
         if self.config.turns:
-            beat, taken = self._turn(m, beat, taken)
+            beats = self._rotate(m, beats)
         if self.config.has_first:
-            beat, taken = self._first(m, beat, taken)
+            beats = self._first(m, beats)
         else:
-            self.a, self.a_there = Const(0, 32), Const(1, 1)
-        value = self._value(m, beat, taken)
-        self._apply(m, value)
+            self.a, self.a_valid = Const(0, 32), Const(1, 1)
+        self._apply(m, self._value(m, beats))
         return m
 
     # -- commands --------------------------------------------------------------------------------
@@ -101,14 +96,14 @@ class VectorCore(wiring.Component):
         return found
 
     def _control(self, m: Module) -> None:
-        """Take commands; refuse what cannot be done with one beat of ones."""
+        """Pop commands; answer a refused one with one beat of ones."""
         config = self.config
-        head, valid, take = Signal(self.widths["cmd"], name="cmd_head"), Signal(), Signal()
-        self._buffered(m, "cmd", head, valid, take)
+        command = self._pop_input(m, "cmd", Signal(name="cmd_pop"))
+        head, valid = command.payload, command.valid
         code, rows, length, c1, c2 = (head.word_select(i, 32) for i in range(5))
         self.code = Signal(4, name="code", reset_less=True)
-        self.rows = Signal(32, name="rows", reset_less=True)  # of which no beat was sent yet
-        self.left = Signal(32, name="rows_left", reset_less=True)  # whose last result is to come
+        self.rows = Signal(32, name="rows", reset_less=True)  # of which no beat has left
+        self.left = Signal(32, name="rows_left", reset_less=True)  # whose last result has not left
         self.c1 = Signal(32, name="c1", reset_less=True)
         self.c2 = Signal(32, name="c2", reset_less=True)
         lanes, bits = config.array.lanes, config.lane_bits
@@ -116,17 +111,17 @@ class VectorCore(wiring.Component):
         self.steps = Signal(range(steps + 1), name="steps", reset_less=True)
         self.rest = Signal(max(1, bits), name="rest", reset_less=True)  # lanes of the last beat
         self.busy, self.refusing = Signal(name="busy"), Signal(name="refusing")
-        known = Cat(*(code == CODES[name] for name in config.ways)).any()
+        supported = Cat(*(code == CODES[name] for name in config.ways)).any()
         fits = rows.any() & length.any() & (length <= config.array.longest_row)
         if config.turns:
-            turned = Cat(*(code == CODES[n] for n, way in config.ways.items() if way.turned)).any()
-            fits = fits & ~(turned & length[: config.turns.bit_length() - 1].any())
+            rotated = Cat(*(code == CODES[n] for n, way in config.ways.items() if way.turned)).any()
+            fits = fits & ~(rotated & length[: config.turns.bit_length() - 1].any())
         idle = ~self.busy & ~self.refusing
-        m.d.comb += take.eq(idle)
+        m.d.comb += command.ready.eq(idle)
         with m.If(idle & valid):
             m.d.sync += [
-                self.busy.eq(known & fits),
-                self.refusing.eq(~(known & fits)),
+                self.busy.eq(supported & fits),
+                self.refusing.eq(~(supported & fits)),
                 self.code.eq(code),
                 self.rows.eq(rows),
                 self.left.eq(rows),
@@ -140,25 +135,24 @@ class VectorCore(wiring.Component):
             with m.If(self.left == 1):
                 m.d.sync += self.busy.eq(0)
 
-    def _buffered(self, m: Module, name: str, head: Signal, valid: Value, ready: Value) -> None:
-        """Put a buffer behind an input port."""
+    def _pop_input(self, m: Module, name: str, pop: Value) -> Stream:
+        """Return the beats of an input port after a buffer; its ready is `pop`."""
         port, width = getattr(self, name), self.widths[name]
-        place(
-            m, f"{name}_buffer", StreamBuffer(width),
-            i_data=port.p.data[:width], i_valid=port.valid, i_ready=port.ready,
-            o_data=head, o_valid=valid, o_ready=ready,
-        )  # fmt: skip
+        head = Stream(Signal(width, name=f"{name}_head"), Signal(name=f"{name}_valid"), pop)
+        source = Stream(port.p.data[:width], port.valid, port.ready)
+        place(m, f"{name}_buffer", StreamBuffer(width), i=source, o=head)
+        return head
 
-    def _masked(self, m: Module, name: str, beat: Beat, neutral: Value) -> Value:
-        """Return the numbers of a beat, something neutral in lanes that hold no element."""
-        lanes, found = self.config.array.lanes, []
+    def _masked(self, m: Module, name: str, beat: Fields, neutral: Value) -> Value:
+        """Return the numbers of a beat, `neutral` in lanes without an element."""
+        lanes, numbers = self.config.array.lanes, []
         for lane in range(lanes):
             none = self._empty(beat, lane)
-            found.append(Mux(none, neutral, beat.data.word_select(lane, 32)))
-        return named(m, name, Cat(*found))
+            numbers.append(Mux(none, neutral, beat.data.word_select(lane, 32)))
+        return named(m, name, Cat(*numbers))
 
-    def _empty(self, beat: Beat, lane: int) -> Value:
-        """Return whether a lane of a beat holds no element."""
+    def _empty(self, beat: Fields, lane: int) -> Value:
+        """Return whether a lane of a beat has no element."""
         none = beat.last & ~beat.end
         if lane:
             none = none | (beat.end & self.rest.any() & (self.rest <= lane))
@@ -166,134 +160,130 @@ class VectorCore(wiring.Component):
 
     # -- from port x -----------------------------------------------------------------------------
 
-    def _feed(self, m: Module) -> tuple[Beat, Signal]:
-        """Return the beats of rows from port ``x``, and the signal that takes them."""
-        x, there, take = Signal(self.widths["x"], name="x_head"), Signal(), Signal()
-        self._buffered(m, "x", x, there, take)
+    def _feed(self, m: Module) -> Stream:
+        """Return the beats of rows from port ``x``."""
+        x = self._pop_input(m, "x", Signal(name="x_pop"))
         tail = self.flag(lambda way: way.tail, "tailed")
         step = Signal(len(self.steps), name="step")
         after = named(m, "after", step == self.steps)
         end = named(m, "row_end", step + 1 == self.steps)
         last = named(m, "row_last", Mux(tail, after, end))
-        fed, fire, taken = Signal(name="fed"), Signal(name="x_fire"), Signal(name="x_taken")
-        valid = named(m, "x_there", self.busy & ~fed & (there | after))
-        m.d.comb += [fire.eq(valid & taken), take.eq(fire & ~after)]
+        fed, fire, ready = Signal(name="fed"), Signal(name="x_fire"), Signal(name="x_ready")
+        valid = named(m, "beat_valid", self.busy & ~fed & (x.valid | after))
+        m.d.comb += [fire.eq(valid & ready), x.ready.eq(fire & ~after)]
         with m.If(~self.busy):
             m.d.sync += [step.eq(0), fed.eq(0)]
         with m.Elif(fire):
             m.d.sync += step.eq(Mux(last, 0, step + 1))
             with m.If(last):
                 m.d.sync += [self.rows.eq(self.rows - 1), fed.eq(self.rows == 1)]
-        return Beat(x, end, last, valid), taken
+        return _beats(x.payload, end, last, valid, ready)
 
-    def _turn(self, m: Module, beat: Beat, taken: Signal) -> tuple[Beat, Signal]:
-        """Turn the blocks of beats, which pass as they are in operations without that."""
-        config, size = self.config, self.config.turns
-        run, next_taken = Signal(name="run_turn"), Signal(name="turn_taken")
-        tokens = {"valid": beat.valid & run, "end": beat.end, "last": beat.last}
-        tokens = self._later(m, "turned", tokens, config.turn_latency, run)
-        m.d.comb += [run.eq(~tokens["valid"] | next_taken), taken.eq(run)]
-        turn = self.flag(lambda way: way.turned, "turned")
-        data, block = Signal(len(beat.data), name="turned_data"), HadamardBlock(config)
-        for index in range(config.array.lanes // size):
-            place(m, f"turn_{index}", block, run=run, turn=turn,
-                  i=beat.data.word_select(index, 32 * size), o=data.word_select(index, 32 * size),
-                  )  # fmt: skip
-        return Beat(data, tokens["end"], tokens["last"], tokens["valid"]), next_taken
+    def _rotate(self, m: Module, beats: Stream) -> Stream:
+        """Apply the Hadamard rotation to the blocks of beats in operations that have it."""
+        config, size, beat = self.config, self.config.turns, beats.payload
+        run, ready = Signal(name="run_rotation"), Signal(name="rotation_ready")
+        tokens = {"valid": beats.valid & run, "end": beat.end, "last": beat.last}
+        tokens = self._later(m, "rotated", tokens, config.turn_latency, run)
+        m.d.comb += [run.eq(~tokens["valid"] | ready), beats.ready.eq(run)]
+        rotate = self.flag(lambda way: way.turned, "rotated")
+        block = HadamardBlock(config)
+        words = [
+            place(
+                m, f"rotation_{index}", block, run=run, rotate=rotate,
+                i=beat.data.word_select(index, 32 * size),
+            ).o
+            for index in range(config.array.lanes // size)
+        ]  # fmt: skip
+        return _beats(Cat(*words), tokens["end"], tokens["last"], tokens["valid"], ready)
 
     # -- first stage -----------------------------------------------------------------------------
 
-    def _first(self, m: Module, beat: Beat, taken: Signal) -> tuple[Beat, Signal]:
-        """Reduce elements to ``a`` while they wait in a memory; return them behind it."""
-        config, lanes = self.config, self.config.array.lanes
+    def _first(self, m: Module, beats: Stream) -> AnyStream:
+        """Reduce elements to ``a`` while they are stored; return them after the memory."""
+        config, lanes, beat = self.config, self.config.array.lanes, beats.payload
         run = self.run_first = Signal(name="run_first")
-        room = Signal(name="first_room")
-        fire = named(m, "first_fire", beat.valid & room & run)
-        m.d.comb += taken.eq(room & run)
-        width = self.widths["x"] + 2
-        held, there, next_taken = Signal(width, name="waiting"), Signal(), Signal(name="first_take")
-        place(
-            m, "rows_0", StreamStore(width, config.first_depth),
-            i_data=Cat(beat.data, beat.end, beat.last), i_valid=fire, i_ready=room,
-            o_data=held, o_valid=there, o_ready=next_taken,
-            level=Signal(range(config.first_depth + 2), name="first_level"),
+        space = Signal(name="first_ready")
+        fire = named(m, "first_fire", beats.valid & space & run)
+        m.d.comb += beats.ready.eq(space & run)
+        stored = buffered(
+            m, "rows_0", Stream(beat, fire, space), partial(StreamStore, depth=config.first_depth)
+        )
+        real = Cat(
+            place(
+                m, f"first_convert_{lane}", arithmetic(config.input).to_real(config.input),
+                i=beat.data.word_select(lane, config.input.width),
+            ).o
+            for lane in range(lanes)
         )  # fmt: skip
-        real = Signal(32 * lanes, name="first_real")
-        for lane in range(lanes):
-            place(m, f"first_convert_{lane}", arithmetic(config.input).to_real(config.input),
-                  i=beat.data.word_select(lane, config.input.width),
-                  o=real.word_select(lane, 32))  # fmt: skip
         any_first = self.flag(lambda way: way.first, "first")
         as_sum = self.flag(lambda way: way.first == "sum", "first_sum")
         as_size = self.flag(lambda way: way.first == "magnitude", "first_magnitude")
         neutral = Mux(as_sum | as_size, 0, _LEAST)
-        masked = self._masked(m, "first_masked", Beat(real, beat.end, beat.last, fire), neutral)
+        masked = self._masked(
+            m, "first_masked", fields(data=real, end=beat.end, last=beat.last), neutral
+        )
         numbers = delayed(m, "first_numbers", masked, 1, run)
         valid = delayed(m, "first_valid", fire & any_first, 1, run, token=True)
         last = delayed(m, "first_last", beat.last, 1, run)
-        a, found = self._reduced(m, numbers, valid, last, as_sum, as_size)
-        enough = Signal(name="a_room")
-        self.a, self.a_there, self.a_taken = (
-            Signal(32, name="a"), Signal(name="a_there"), Signal(name="a_taken"),
-        )  # fmt: skip
-        m.d.comb += run.eq(~found | enough)
-        place(m, "a_entries", StreamFifo(32, _SCALARS), i_data=a, i_valid=found, i_ready=enough,
-              o_data=self.a, o_valid=self.a_there, o_ready=self.a_taken)  # fmt: skip
-        return Beat(held[:-2], held[-2], held[-1], there), next_taken
+        a = self._reduced(m, _beats(numbers, Const(0, 1), last, valid), as_sum, as_size)
+        m.d.comb += run.eq(~a.valid | a.ready)
+        entries = buffered(m, "a_entries", a, partial(StreamFifo, depth=_SCALARS))
+        self.a, self.a_valid, self.a_pop = entries.payload, entries.valid, entries.ready
+        return stored
 
-    def _reduced(
-        self, m: Module, numbers: Value, valid: Value, last: Value, as_sum: Value, as_size: Value
-    ) -> tuple[Value, Value]:
-        """Return ``a`` of rows and whether there is one."""
+    def _reduced(self, m: Module, beats: Stream, as_sum: Value, as_size: Value) -> Stream:
+        """Return the stream of ``a`` of rows."""
         config, run, lanes = self.config, self.run_first, self.config.array.lanes
+        words = fields(data=beats.payload.data, last=beats.payload.last)
         a: Value = Const(0, 32)
-        there: Value = Const(0, 1)
+        valid: Value = Const(0, 1)
         if config.any_way(lambda way: way.first not in ("", "sum")):
             where = config.any_way(lambda way: way.first == "position")
             bits = max(1, (config.array.longest_row + lanes - 1).bit_length()) if where else 0
-            a, there = Signal(32, name="row_max"), Signal(name="row_max_there")
-            position = {"o_position": Signal(bits, name="row_position")} if where else {}
-            place(m, "max_of_row", RowMax(lanes, bits), run=run, magnitude=as_size, i=numbers,
-                  i_valid=valid & ~as_sum, i_last=last, o=a, o_valid=there,
-                  **position)  # fmt: skip
+            largest = place(
+                m, "max_of_row", RowMax(lanes, bits), run=run, magnitude=as_size,
+                i=Stream(words, beats.valid & ~as_sum),
+            ).o  # fmt: skip
+            a, valid = largest.payload.data, largest.valid
             as_max = self.flag(lambda way: way.first == "max", "first_max")
             # Nothing is subtracted from elements that are all minus infinity.
             a = Mux(as_max & (a == _LEAST), 0, a)
             if where:
                 asked = self.flag(lambda way: way.first == "position", "position")
-                a = Mux(asked, position["o_position"], a)
+                a = Mux(asked, largest.payload.position, a)
         if config.any_way(lambda way: way.first == "sum"):
-            total, summed = Signal(32, name="row_total"), Signal(name="row_total_there")
-            place(m, "sum_of_row", RowSum(lanes, config.pipeline.adder), run=run, i=numbers,
-                  i_valid=valid & as_sum, i_last=last, o=total, o_valid=summed)  # fmt: skip
+            total = place(
+                m, "sum_of_row", RowSum(lanes, config.pipeline.adder), run=run,
+                i=Stream(words, beats.valid & as_sum),
+            ).o  # fmt: skip
             cycles = config.pipeline.multiplier
-            mean = Signal(32, name="row_mean")
-            place(m, "mean_of_row", FloatMultiplier(REAL, cycles, enabled=True), run=run,
-                  a=total, b=self.c1, o=mean)  # fmt: skip
-            averaged = delayed(m, "row_mean_there", summed, cycles, run, token=True)
-            a, there = Mux(as_sum, mean, a), there | averaged
-        return named(m, "a_found", a), named(m, "a_is_found", there)
+            multiplier = FloatMultiplier(REAL, cycles, enabled=True)
+            mean = place(m, "mean_of_row", multiplier, run=run, a=total.payload.data, b=self.c1).o
+            averaged = delayed(m, "row_mean_valid", total.valid, cycles, run, token=True)
+            a, valid = Mux(as_sum, mean, a), valid | averaged
+        return Stream(named(m, "a_new", a), named(m, "a_new_valid", valid), Signal(name="a_ready"))
 
     # -- second stage ----------------------------------------------------------------------------
 
-    def _value(self, m: Module, beat: Beat, taken: Signal) -> Beat:
-        """Compute ``v`` and, of each row, ``s``; return ``v`` behind the memory where it waits."""
+    def _value(self, m: Module, beats: AnyStream) -> AnyStream:
+        """Compute ``v`` and, of each row, ``s``; return ``v`` after its memory."""
+        beat = beats.payload
         config, run, lanes = self.config, self.run_value, self.config.array.lanes
         needs_a = self.flag(lambda way: way.first, "needing_a")
         begins = Signal(init=1, name="value_begins")
-        given = self.flag(lambda way: way.takes_r, "given")
-        ready = run & (~needs_a | self.a_there)
+        of_rows = self.flag(lambda way: way.takes_r, "with_r")
+        ready = run & (~needs_a | self.a_valid)
         if config.takes_r:
-            r, r_there, take_r = Signal(32, name="r_head"), Signal(), Signal(name="take_r")
-            self._buffered(m, "r", r, r_there, take_r)
-            ready = ready & (~(given & begins) | r_there)
-            self.given = delayed(m, "value_r", r, 1, run)
-        m.d.comb += taken.eq(ready)
-        fire = named(m, "value_fire", beat.valid & taken)
+            r = self._pop_input(m, "r", Signal(name="r_pop"))
+            ready = ready & (~(of_rows & begins) | r.valid)
+            self.r = delayed(m, "value_r", r.payload, 1, run)
+        m.d.comb += beats.ready.eq(ready)
+        fire = named(m, "value_fire", beats.valid & beats.ready)
         if config.takes_r:
-            m.d.comb += take_r.eq(fire & given & begins)
+            m.d.comb += r.ready.eq(fire & of_rows & begins)
         if config.has_first:
-            m.d.comb += self.a_taken.eq(fire & beat.last & needs_a)
+            m.d.comb += self.a_pop.eq(fire & beat.last & needs_a)
         tokens = {
             "valid": delayed(m, "value_valid", fire, 1, run, token=True),
             "end": delayed(m, "value_end", beat.end, 1, run),
@@ -304,17 +294,20 @@ class VectorCore(wiring.Component):
         self.row_begins = delayed(m, "row_begins", begins, 1, run)
         a = delayed(m, "value_a", self.a, 1, run) if config.has_first else Const(0, 32)
         block = ValueLane(config)
-        outputs = {
-            name: Signal(32 * lanes, name=f"lanes_{name}")
-            for name in ("element", "centred", "exp", "gate", "square") if name in block.members
-        }  # fmt: skip
         centred = self.flag(lambda way: way.centred, "centred")
         minus = named(m, "minus_a", Cat(a[:31], ~a[31]))
-        for lane in range(lanes):
-            place(m, f"value_{lane}", block, run=run, minus=minus, is_centred=centred,
-                  i=beat.data.word_select(lane, config.input.width),
-                  **{name: each.word_select(lane, 32) for name, each in outputs.items()},
-                  )  # fmt: skip
+        placed = [
+            place(
+                m, f"value_{lane}", block, run=run, minus=minus, is_centred=centred,
+                i=beat.data.word_select(lane, config.input.width),
+            )
+            for lane in range(lanes)
+        ]  # fmt: skip
+        outputs = {
+            name: Cat(getattr(each, name) for each in placed)
+            for name in ("element", "centred", "exp", "gate", "square")
+            if name in block.members
+        }
         plain = tokens
         if "centred" in outputs:
             tokens = self._later(m, "centred", tokens, config.pipeline.adder, run)
@@ -338,34 +331,36 @@ class VectorCore(wiring.Component):
             online = self.flag(going("value", "power"), "online")
             late = self._later(m, "online", plain, config.weight_latency, run)
             value = {key: Mux(online, late[key], value[key]) for key in value}
-            data = Mux(online, self._online(m, beat, plain, outputs["element"], online), data)
-        found = Beat(
+            weights = self._online(m, beat.data, plain, outputs["element"], online)
+            data = Mux(online, weights, data)
+        values = _beats(
             named(m, "value", data),
             *(named(m, f"v_{key}", value[key]) for key in ("end", "last", "valid")),
+            self.apply_ready,
         )
         if not config.has_second:
-            m.d.comb += run.eq(~found.valid | self.apply_ready)
-            self.s, self.t, self.s_there = Const(0, 32), Const(0, 32), Const(1, 1)
-            return found
-        return self._second(m, found, squared, outputs.get("square"), plain, a)
+            m.d.comb += run.eq(~values.valid | self.apply_ready)
+            self.s, self.t, self.s_valid = Const(0, 32), Const(0, 32), Const(1, 1)
+            return values
+        return self._second(m, values, squared, outputs.get("square"), plain, a)
 
     def _online(
-        self, m: Module, beat: Beat, plain: dict[str, Value], element: Value, online: Value
+        self, m: Module, data: Value, plain: dict[str, Value], element: Value, online: Value
     ) -> Value:
         """Return exponentials over the running maximum, which becomes ``level``."""
         config, run, lanes = self.config, self.run_value, self.config.array.lanes
         elements = element
         if not config.powers.converted:
-            elements = delayed(m, "online_element", beat.data, 1, run)
-        here = Beat(Const(0, 32 * lanes), plain["end"], plain["last"], plain["valid"])
-        holds = Cat(*(~self._empty(here, lane) for lane in range(lanes)))
-        weights = Signal(32 * lanes, name="online_weights")
-        level = Signal(self.level_bits, name="online_level")
-        place(m, "online", OnlineWeights(config), run=run, i=elements, holds=holds,
-              i_valid=plain["valid"] & online, i_last=plain["last"], o=weights,
-              level=level)  # fmt: skip
+            elements = delayed(m, "online_element", data, 1, run)
+        beat = fields(data=Const(0, 0), end=plain["end"], last=plain["last"])
+        used = Cat(*(~self._empty(beat, lane) for lane in range(lanes)))
+        words = fields(data=elements, used=used, last=plain["last"])
+        weights = place(
+            m, "online", OnlineWeights(config), run=run, i=Stream(words, plain["valid"] & online)
+        )
+        level = weights.level.as_unsigned()
         self.level = named(m, "level", level & online.replicate(self.level_bits))
-        return weights
+        return weights.o
 
     def _later(
         self, m: Module, name: str, tokens: dict[str, Value], cycles: int, run: Value
@@ -379,19 +374,19 @@ class VectorCore(wiring.Component):
     def _second(
         self,
         m: Module,
-        value: Beat,
+        value: Stream,
         centred: dict[str, Value],
         square: Value | None,
         plain: dict[str, Value],
         a: Value,
-    ) -> Beat:
-        """Reduce values to ``b`` and find the scale of each row while they wait in a memory."""
+    ) -> Stream:
+        """Reduce values to ``b`` and compute the scale of each row while they are stored."""
         config, run, lanes = self.config, self.run_value, self.config.array.lanes
         b: Value = a
         direct = self.flag(lambda way: way.direct, "direct")
         if config.takes_r:
-            b = Mux(self.flag(lambda way: way.takes_r, "of_rows"), self.given, a)
-        b_there = direct & plain["valid"] & self.row_begins
+            b = Mux(self.flag(lambda way: way.takes_r, "of_rows"), self.r, a)
+        b_valid = direct & plain["valid"] & self.row_begins
         level: Value = Const(0, 0)
         if config.any_way(attrgetter("summed")):
             source = value
@@ -399,88 +394,81 @@ class VectorCore(wiring.Component):
             if square is not None:
                 squares = self.flag(lambda way: way.second == "squares", "squared")
                 late = self._later(m, "square", centred, config.pipeline.multiplier, run)
-                source = Beat(
-                    Mux(squares, square, value.data),
-                    *(Mux(squares, late[key], getattr(value, key))
-                      for key in ("end", "last", "valid")),
-                )  # fmt: skip
-            numbers = self._masked(m, "second_masked", source, Const(0, 32))
-            total, there = Signal(32, name="second_total"), Signal(name="second_total_there")
-            over = {}
+                source = _beats(
+                    Mux(squares, square, value.payload.data),
+                    Mux(squares, late["end"], value.payload.end),
+                    Mux(squares, late["last"], value.payload.last),
+                    Mux(squares, late["valid"], value.valid),
+                )
+            numbers = self._masked(m, "second_masked", source.payload, Const(0, 32))
+            levels = {"level": self.level} if self.level_bits else {}
+            words = fields(data=numbers, last=source.payload.last, **levels)
+            total = place(
+                m, "sum_of_values", RowSum(lanes, config.pipeline.adder, self.level_bits),
+                run=run, i=Stream(words, source.valid & asked),
+            ).o  # fmt: skip
             if self.level_bits:
-                level = Signal(self.level_bits, name="total_level")
-                over = {"i_level": self.level, "o_level": level}
-            place(m, "sum_of_values", RowSum(lanes, config.pipeline.adder, self.level_bits),
-                  run=run, i=numbers, i_valid=source.valid & asked, i_last=source.last, o=total,
-                  o_valid=there, **over)  # fmt: skip
-            b, b_there = Mux(direct, b, total), b_there | there
-        s, t, found = (Signal(n, name=x) for n, x in ((32, "s_new"), (32, "t_new"), (1, "s_found")))
-        place(
-            m, "scale", ScaleChain(config), run=run, b=b, b_valid=b_there, c1=self.c1, c2=self.c2,
+                level = total.payload.level
+            b, b_valid = Mux(direct, b, total.payload.data), b_valid | total.valid
+        scale = place(
+            m, "scale", ScaleChain(config), run=run, b=Stream(b, b_valid), c1=self.c1, c2=self.c2,
             epsilon=self.flag(lambda way: way.epsilon, "epsilon"),
             reciprocal=self.flag(lambda way: way.scale == "reciprocal", "reciprocal"),
             rsqrt=self.flag(lambda way: way.scale == "rsqrt", "rsqrt"),
             guarded=self.flag(attrgetter("exponential"), "guarded"),
-            s=s, t=t, valid=found,
-        )  # fmt: skip
+        ).o  # fmt: skip
         if self.level_bits:
             online = self.flag(going("value", "power"), "rescaled")
             cycles = config.scale_latency(config.ways["softmax"])
             level = delayed(m, "s_level", level, cycles, run) & online.replicate(self.level_bits)
-        return self._waiting(m, value, s, t, found, level)
+        return self._store_values(m, value, scale, level)
 
-    def _waiting(
-        self, m: Module, value: Beat, s: Value, t: Value, found: Value, level: Value
-    ) -> Beat:
-        """Put values into the memory and scales into their queue; return what comes out of both."""
+    def _store_values(self, m: Module, value: Stream, scale: AnyStream, level: Value) -> AnyStream:
+        """Store values in the memory and scales in their queue; return the stored values."""
         config, run = self.config, self.run_value
-        beside = config.any_way(lambda way: way.tail or way.last_only)
-        entry = Cat(s, t) if beside else s
+        with_t = config.any_way(lambda way: way.tail or way.last_only)
+        s_ready, v_ready = Signal(name="s_ready"), Signal(name="second_ready")
+        m.d.comb += run.eq((~value.valid | v_ready) & (~scale.valid | s_ready))
+        entry = {"s": scale.payload.s, **({"t": scale.payload.t} if with_t else {})}
+        row = {name: getattr(value.payload, name) for name in ("data", "end", "last")}
         if self.level_bits:
-            entry = Cat(entry, level)
-        enough, room = Signal(name="s_room"), Signal(name="second_room")
-        m.d.comb += run.eq((~value.valid | room) & (~found | enough))
-        head, self.s_there, self.s_taken = (
-            Signal(len(entry), name="scale_head"), Signal(name="s_there"), Signal(name="s_taken"),
+            entry["level"], row["level"] = level, self.level
+        scales = buffered(
+            m, "s_entries", Stream(fields(**entry), scale.valid & run, s_ready),
+            partial(StreamFifo, depth=_SCALARS),
         )  # fmt: skip
-        place(m, "s_entries", StreamFifo(len(entry), _SCALARS), i_data=entry, i_valid=found & run,
-              i_ready=enough, o_data=head, o_valid=self.s_there, o_ready=self.s_taken)  # fmt: skip
-        self.s, self.t = head[:32], head[32:64] if beside else Const(0, 32)
-        width = 32 * config.array.lanes + 2 + self.level_bits
-        row = [value.data, value.end, value.last, *([self.level] if self.level_bits else [])]
-        held, there, self.v_taken = Signal(width, name="v"), Signal(), Signal(name="v_taken")
-        place(
-            m, "rows_1", StreamStore(width, config.second_depth),
-            i_data=Cat(*row), i_valid=value.valid & run, i_ready=room,
-            o_data=held, o_valid=there, o_ready=self.v_taken,
-            level=Signal(range(config.second_depth + 2), name="second_level"),
+        stored = buffered(
+            m, "rows_1", Stream(fields(**row), value.valid & run, v_ready),
+            partial(StreamStore, depth=config.second_depth),
         )  # fmt: skip
+        head = scales.payload
+        self.s_valid, self.s_pop, self.v_pop = scales.valid, scales.ready, stored.ready
+        self.s, self.t = head.s, head.t if with_t else Const(0, 32)
         if self.level_bits:
-            held, over = held[: -self.level_bits], held[-self.level_bits :]
-            down, scale = Signal(self.level_bits, name="s_down"), Signal(32, name="s_of_beat")
-            m.d.comb += down.eq(head[-self.level_bits :] - over)
-            place(m, "rescale_s", Rescaled(self.level_bits), i=head[:32], down=down, o=scale)
-            self.s = scale
-        return Beat(held[:-2], held[-2], held[-1], there)
+            down = Signal(self.level_bits, name="s_down")
+            m.d.comb += down.eq(head.level - stored.payload.level)
+            self.s = place(m, "rescale_s", Rescaled(self.level_bits), i=head.s, down=down).o
+        return stored
 
     # -- last stage ------------------------------------------------------------------------------
 
-    def _apply(self, m: Module, value: Beat) -> None:
+    def _apply(self, m: Module, values: AnyStream) -> None:
         """Scale values, multiply and add operands, convert, and send the results."""
         config, run, lanes = self.config, self.run_apply, self.config.array.lanes
+        value = values.payload
         needs_s = self.flag(lambda way: way.second, "needing_s")
-        ready = run & (~needs_s | self.s_there)
+        ready = run & (~needs_s | self.s_valid)
         fire, heads = Signal(name="apply_fire"), {}
         for name in ("y", "p"):
             if not getattr(config, f"takes_{name}"):
                 continue
             needs = self.flag(attrgetter(f"takes_{name}"), f"needing_{name}")
-            heads[name], there = Signal(self.widths[name], name=f"{name}_head"), Signal()
-            self._buffered(m, name, heads[name], there, fire & needs)
-            ready = ready & (~needs | there)
-        m.d.comb += [fire.eq(value.valid & ready), self.apply_ready.eq(ready)]
+            operand = self._pop_input(m, name, fire & needs)
+            heads[name] = operand.payload
+            ready = ready & (~needs | operand.valid)
+        m.d.comb += [fire.eq(values.valid & ready), self.apply_ready.eq(ready)]
         if config.has_second:
-            m.d.comb += [self.v_taken.eq(ready), self.s_taken.eq(fire & value.last & needs_s)]
+            m.d.comb += [self.v_pop.eq(ready), self.s_pop.eq(fire & value.last & needs_s)]
         alone = self.flag(lambda way: way.last_only, "last_only")
         apart = named(m, "apart", value.last & (~value.end | alone))
         s = named(m, "scale_now", Mux(needs_s, self.s, self.c1))
@@ -489,23 +477,23 @@ class VectorCore(wiring.Component):
         tokens = {"valid": fire, "end": value.end, "last": value.last, "apart": apart}
         cycles = config.apply_latency - 1
         tokens = self._later(m, "apply", tokens, cycles, run)
-        late = Beat(results, tokens["end"], tokens["last"], tokens["valid"])
+        late = fields(data=results, end=tokens["end"], last=tokens["last"])
         width = config.output.width
-        kept = []
+        words = []
         for lane in range(lanes):
             none = late.end & self.rest.any() & (self.rest <= lane) if lane else Const(0, 1)
-            kept.append(Mux(none, 0, results.word_select(lane, width)))
-        beat = named(m, "results", Cat(*kept))
+            words.append(Mux(none, 0, results.word_select(lane, width)))
+        beat = named(m, "results", Cat(*words))
         if lanes * width >= 32:
             beat = Mux(tokens["apart"], Cat(real, Const(0, lanes * width - 32)), beat)
         out = delayed(m, "out_beat", beat, 1, run)
-        there = late.valid & (~alone | late.last)
-        valid = delayed(m, "out_valid", there, 1, run, token=True)
+        valid = tokens["valid"] & (~alone | late.last)
+        valid = delayed(m, "out_valid", valid, 1, run, token=True)
         last = delayed(m, "out_last", late.last, 1, run)
-        self._send(m, out, last, valid)
+        self._push_output(m, out, last, valid)
 
     def _lanes(
-        self, m: Module, value: Beat, s: Value, apart: Value, heads: dict[str, Signal]
+        self, m: Module, value: Fields, s: Value, apart: Value, heads: dict[str, Value]
     ) -> tuple[Value, Value]:
         """Return the results of the lanes, and of the first one before it is rounded."""
         config, run, lanes = self.config, self.run_apply, self.config.array.lanes
@@ -519,28 +507,28 @@ class VectorCore(wiring.Component):
             **{f"term_{n}": self.flag(going("term", n), f"term_{n}")
                for n in blocks[0].terms},
         }  # fmt: skip
-        turn = self.flag(lambda way: way.factor == "turn", "turning")
+        rope = self.flag(lambda way: way.factor == "turn", "rope")
         for lane in range(lanes):
             v = value.data.word_select(lane, 32)
             factor = s
-            if lane == 0:  # what goes apart passes the lane as it is: times one, plus nothing
+            if lane == 0:  # a result of the row passes the lane unchanged: times one, plus zero
                 v, factor = Mux(apart, self.t, v), Mux(apart, ONE, s)
             ports: dict[str, Value] = {**flags}
             if "p" in heads:
-                ports |= self._parameters(heads["p"], lane, turn)
+                ports |= self._parameters(heads["p"], lane, rope)
             if "y" in heads:
                 ports["y"] = heads["y"].word_select(lane, config.input.width)
-            if blocks[0].turns:
-                ports |= {"turn": turn, "scaled": scaled.word_select(lane, 32),
+            if blocks[0].rope_pairs:
+                ports |= {"rope": rope, "scaled": scaled.word_select(lane, 32),
                           "other": scaled.word_select(lane ^ 1, 32)}  # fmt: skip
-            odd = lane % 2 if blocks[0].turns else 0
+            odd = lane % 2 if blocks[0].rope_pairs else 0
             place(m, f"apply_{lane}", blocks[odd], run=run, v=v, s=factor,
                   o=results.word_select(lane, width),
                   o_real=real if lane == 0 else Signal(32, name=f"result_{lane}"),
                   **ports)  # fmt: skip
         return results, real
 
-    def _parameters(self, head: Value, lane: int, turn: Value) -> dict[str, Value]:
+    def _parameters(self, head: Value, lane: int, rope: Value) -> dict[str, Value]:
         """Return the two numbers of port ``p`` for a lane."""
         config, lanes = self.config, self.config.array.lanes
         width = config.parameters.width
@@ -549,26 +537,26 @@ class VectorCore(wiring.Component):
             q = head.word_select(lanes + lane, width)
         if config.any_way(lambda way: way.factor == "turn"):
             pair = lane & ~1
-            p = Mux(turn, head.word_select(pair, width), p)
-            q = Mux(turn, head.word_select(pair + 1, width), q)
+            p = Mux(rope, head.word_select(pair, width), p)
+            q = Mux(rope, head.word_select(pair + 1, width), q)
         return {"p": p, "q": q}
 
-    def _send(self, m: Module, beat: Value, last: Value, valid: Value) -> None:
-        """Put results, or the answer to what is refused, into the buffer of port ``out``."""
-        width, room = self.widths["out"], Signal(name="out_room")
+    def _push_output(self, m: Module, beat: Value, last: Value, valid: Value) -> None:
+        """Push results, or the answer to a refused command, to port ``out``."""
+        width, ready = self.widths["out"], Signal(name="out_ready")
         m.d.comb += [
-            self.run_apply.eq(~valid | room),
-            self.emitted.eq(valid & room & last),
+            self.run_apply.eq(~valid | ready),
+            self.emitted.eq(valid & ready & last),
         ]
-        with m.If(self.refusing & room):
+        with m.If(self.refusing & ready):
             m.d.sync += self.refusing.eq(0)
         data = Signal(len(self.out.p.data), name="out_data")
+        ones = Const((2 << width) - 1, width + 1)
+        word = Mux(self.refusing, ones, Cat(beat, last))
         place(
             m, "out_buffer", StreamBuffer(width + 1),
-            i_data=Mux(self.refusing, Const((2 << width) - 1, width + 1), Cat(beat, last)),
-            i_valid=valid | self.refusing, i_ready=room,
-            o_data=Cat(data[:width], self.out.p.last), o_valid=self.out.valid,
-            o_ready=self.out.ready,
+            i=Stream(word, valid | self.refusing, ready),
+            o=Stream(Cat(data[:width], self.out.p.last), self.out.valid, self.out.ready),
         )  # fmt: skip
         m.d.comb += self.out.p.data.eq(data)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Value
 from amaranth.lib.wiring import In, Out
 
 from rtl_templates.arithmetic.float.adder import FloatAdder
@@ -23,7 +23,7 @@ class HadamardBlock(Block):
     """A block of numbers times Sylvester's Hadamard matrix, whose elements are 1 and -1.
 
     Each stage adds and subtracts elements at twice the distance of the one before, neighbours
-    first.  Without `turn` each adder adds nothing to its own element.
+    first.  Without `rotate` each adder adds zero to its own element.
 
     Parameters
     ----------
@@ -33,15 +33,15 @@ class HadamardBlock(Block):
     -------
     run : In(1)
         Everything stands still while it is low.
-    turn : In(1)
-        Whether elements are turned; it stands still while there are any.
+    rotate : In(1)
+        Whether the rotation applies; constant while there are elements.
     i, o : In, Out
         The numbers of the block, `VectorConfig.turn_latency` cycles apart.
     """
 
     def __init__(self, config: VectorConfig) -> None:
         self.size, self.stages = config.turns, config.pipeline.adder
-        members = {"run": In(1), "turn": In(1), "i": In(32 * self.size), "o": Out(32 * self.size)}
+        members = {"run": In(1), "rotate": In(1), "i": In(32 * self.size), "o": Out(32 * self.size)}
         super().__init__(f"hadamard_{self.size}x{self.stages}", members)
 
     def build(self, m: Module) -> None:
@@ -49,16 +49,15 @@ class HadamardBlock(Block):
         values: list[Value] = [self.i.word_select(lane, 32) for lane in range(self.size)]
         distance = 1
         while distance < self.size:
-            found: list[Value] = []
+            totals: list[Value] = []
             for lane, value in enumerate(values):
                 other = values[lane ^ distance]
-                mine, added = value, Mux(self.turn, other, NOTHING)
+                mine, added = value, Mux(self.rotate, other, NOTHING)
                 if lane & distance:  # the difference: the lower element minus this one
                     mine = named(
-                        m, f"minus_{distance}_{lane}", Cat(value[:31], value[31] ^ self.turn)
+                        m, f"minus_{distance}_{lane}", Cat(value[:31], value[31] ^ self.rotate)
                     )
-                total = Signal(32, name=f"total_{distance}_{lane}")
-                place(m, f"add_{distance}_{lane}", adder, run=self.run, a=mine, b=added, o=total)
-                found.append(total)
-            values, distance = found, 2 * distance
+                label = f"add_{distance}_{lane}"
+                totals.append(place(m, label, adder, run=self.run, a=mine, b=added).o)
+            values, distance = totals, 2 * distance
         m.d.comb += self.o.eq(Cat(*values))

@@ -98,7 +98,7 @@ class ApplyLane(Block):
     ----------
     config : VectorConfig
     odd : bool
-        Whether the lane is the second one of a pair that is turned.
+        Whether the lane is the second one of a pair of a rotary embedding.
 
     Members
     -------
@@ -107,17 +107,17 @@ class ApplyLane(Block):
     v, s : In(32)
     p, q, y : In
         Two numbers of port ``p`` and one of port ``y``, there with `v`; present if used.
-    factor_p, factor_y, term_p, term_y, turn : In(1)
+    factor_p, factor_y, term_p, term_y, rope : In(1)
         What ``g`` and ``h`` are; present if used.
     scaled, other : Out(32), In(32)
-        ``v * s``, and that of the other lane of the pair; present if pairs are turned.
+        ``v * s``, and that of the other lane of the pair; present with rotary embeddings.
     o, o_real : Out
         The result, combinational behind the last register, and before it was rounded.
     """
 
     def __init__(self, config: VectorConfig, *, odd: bool = False) -> None:
         self.config, self.odd = config, odd
-        self.turns = config.any_way(lambda way: way.factor == "turn")
+        self.rope_pairs = config.any_way(lambda way: way.factor == "turn")
         self.factors = [name for name in ("p", "y") if config.any_way(going("factor", name))]
         self.terms = [name for name in ("p", "y") if config.any_way(going("term", name))]
         members: dict[str, Member] = {"run": In(1), "v": In(32), "s": In(32)}
@@ -127,10 +127,10 @@ class ApplyLane(Block):
             members["y"] = In(config.input.width)
         members |= {f"factor_{name}": In(1) for name in self.factors}
         members |= {f"term_{name}": In(1) for name in self.terms}
-        if self.turns:
-            members |= {"turn": In(1), "scaled": Out(32), "other": In(32)}
+        if self.rope_pairs:
+            members |= {"rope": In(1), "scaled": Out(32), "other": In(32)}
         members |= {"o": Out(config.output.width), "o_real": Out(32)}
-        super().__init__(f"apply_lane{'_odd' * (odd and self.turns)}", members)
+        super().__init__(f"apply_lane{'_odd' * (odd and self.rope_pairs)}", members)
 
     def build(self, m: Module) -> None:
         config, run = self.config, self.run
@@ -142,25 +142,24 @@ class ApplyLane(Block):
             name: delayed(m, name, getattr(self, name), cycles, run)
             for name in ("p", "q", "y") if name in self.members
         }  # fmt: skip
-        if self.turns:
+        if self.rope_pairs:
             m.d.comb += self.scaled.eq(value)
-        if self.factors or self.turns:
+        if self.factors or self.rope_pairs:
             factor = self._choice(m, "factor", late, ONE)
-            if self.turns:
+            if self.rope_pairs:
                 sine = self._real(m, "sine", late["q"], config.parameters)
                 signed = Cat(sine[:31], sine[31] ^ (not self.odd))
-                turned = Signal(32, name="turned")
-                place(m, "cross", multiplier, run=run, a=self.other, b=signed, o=turned)
+                crossed = place(m, "cross", multiplier, run=run, a=self.other, b=signed).o
             product = Signal(32, name="scaled_product")
             place(m, "multiply", multiplier, run=run, a=value, b=factor, o=product)
             value = product
             late = {
                 name: delayed(m, f"{name}_again", each, cycles, run) for name, each in late.items()
             }
-        if self.terms or self.turns:
+        if self.terms or self.rope_pairs:
             term = self._choice(m, "term", late, NOTHING)
-            if self.turns:
-                term = Mux(self.turn, turned, term)
+            if self.rope_pairs:
+                term = Mux(self.rope, crossed, term)
             total = Signal(32, name="total")
             adder = FloatAdder(REAL, config.pipeline.adder, enabled=True)
             place(m, "add", adder, run=run, a=value, b=term, o=total)
@@ -180,12 +179,12 @@ class ApplyLane(Block):
         if "y" in names:
             number = self._real(m, f"{kind}_from_y", late["y"], config.input)
             value = Mux(getattr(self, f"{kind}_y"), number, value)
-        turn = kind == "factor" and self.turns
-        if "p" in names or turn:
+        rope = kind == "factor" and self.rope_pairs
+        if "p" in names or rope:
             source = late["p"] if kind == "factor" else late["q"]
             number = self._real(m, f"{kind}_from_p", source, config.parameters)
             chosen = getattr(self, f"{kind}_p") if "p" in names else Const(0, 1)
-            value = Mux(chosen | self.turn if turn else chosen, number, value)
+            value = Mux(chosen | self.rope if rope else chosen, number, value)
         return value
 
     def _real(self, m: Module, name: str, value: Value, fmt: Format) -> Value:

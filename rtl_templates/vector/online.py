@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amaranth.hdl import Const, Module, Mux, Signal, Value, signed
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl_templates.arithmetic.float.real import REAL
@@ -92,10 +93,9 @@ class OnlineWeights(Block):
     -------
     run : In(1)
         Everything stands still while it is low.
-    i, holds : In
-        The elements, and whether there is one, of each lane.
-    i_valid, i_last : In(1)
-        Whether there is a beat, and whether it is the last of its row.
+    i : In(stream), always ready
+        Beats: ``data``, the elements of the lanes; ``used``, whether each lane has one; ``last``,
+        whether it is the last of its row.
     o, level : Out
         Numbers of single precision, and the exponent of what they are over,
         ``config.weight_latency`` cycles later.
@@ -106,14 +106,14 @@ class OnlineWeights(Block):
     def __init__(self, config: VectorConfig) -> None:
         self.config = config
         lanes, powers = config.array.lanes, config.powers
+        beats = data.StructLayout(
+            {"data": lanes * powers.scaling.source.width, "used": lanes, "last": 1}
+        )
         super().__init__(
             "online_weights",
             {
                 "run": In(1),
-                "i": In(lanes * powers.scaling.source.width),
-                "holds": In(lanes),
-                "i_valid": In(1),
-                "i_last": In(1),
+                "i": In(stream.Signature(beats, always_ready=True)),
                 "o": Out(32 * lanes),
                 "level": Out(signed(powers.level_bits)),
             },
@@ -124,27 +124,25 @@ class OnlineWeights(Block):
         pipeline, bits, width = config.pipeline, powers.level_bits, powers.scaling.source.width
         scaling, together = pipeline.multiplier, max(pipeline.function, config.max_latency)
         block = PowerOfTwo(powers, scaling, pipeline.function)
-        holds = delayed(m, "holds", self.holds, scaling, run)
-        own, power = [], []
+        used = delayed(m, "used", self.i.payload.used, scaling, run)
+        levels, power = [], []
         for lane in range(config.array.lanes):
-            level, found = Signal(signed(bits), name=f"level_{lane}"), Signal(32, name=f"o_{lane}")
-            place(m, f"power_{lane}", block, run=run, i=self.i.word_select(lane, width),
-                  level=level, o=found)  # fmt: skip
-            own.append(level)
-            power.append(delayed(m, f"power_{lane}", found, together - pipeline.function, run))
+            element = self.i.payload.data.word_select(lane, width)
+            placed = place(m, f"power_{lane}", block, run=run, i=element)
+            levels.append(placed.level)
+            power.append(delayed(m, f"power_{lane}", placed.o, together - pipeline.function, run))
         largest = self._largest(
             m,
-            [Mux(holds[lane], level, powers.least) for lane, level in enumerate(own)],
-            delayed(m, "valid", self.i_valid, scaling + config.lane_bits, run, token=True),
-            delayed(m, "last", self.i_last, scaling + config.lane_bits, run),
+            [Mux(used[lane], level, powers.least) for lane, level in enumerate(levels)],
+            delayed(m, "valid", self.i.valid, scaling + config.lane_bits, run, token=True),
+            delayed(m, "last", self.i.payload.last, scaling + config.lane_bits, run),
         )
         largest = delayed(m, "largest", largest, together - config.max_latency, run)
-        for lane, level in enumerate(own):
-            at = delayed(m, f"own_{lane}", level, together, run)
+        for lane, level in enumerate(levels):
+            at = delayed(m, f"level_{lane}", level, together, run)
             down = Signal(bits, name=f"down_{lane}")
             m.d.comb += down.eq(largest.as_signed() - at.as_signed())
-            over = Signal(32, name=f"over_{lane}")
-            place(m, f"rescale_{lane}", Rescaled(bits), i=power[lane], down=down, o=over)
+            over = place(m, f"rescale_{lane}", Rescaled(bits), i=power[lane], down=down).o
             m.d.comb += self.o.word_select(lane, 32).eq(delayed(m, f"weight_{lane}", over, 1, run))
         m.d.comb += self.level.eq(delayed(m, "level", largest, 1, run).as_signed())
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl_templates.arithmetic.float.adder import FloatAdder
@@ -32,30 +33,25 @@ class RowSum(Block):
     -------
     run : In(1)
         Everything stands still while it is low.
-    i, i_valid, i_last : In
-        The lanes of a beat; whether it is the last of its row.
-    i_level : In
-        What they are over: it never falls along a row; present if it has bits.
-    o, o_valid : Out
-        The sum of a row.
-    o_level : Out
-        What it is over: the last level of the row; present if it has bits.
+    i : In(stream), always ready
+        Beats: ``data``, the lanes; ``last``, whether it is the last of its row; ``level``, the
+        exponent that never falls along a row, if it has bits.
+    o : Out(stream), always ready
+        Sums of rows: ``data``, and ``level``, the last one of the row, if it has bits.
     """
 
     resettable = True
 
     def __init__(self, lanes: int, stages: int, level_bits: int = 0) -> None:
-        over = {"i_level": In(level_bits), "o_level": Out(level_bits)} if level_bits else {}
+        level = {"level": level_bits} if level_bits else {}
+        beats = data.StructLayout({"data": 32 * lanes, "last": 1, **level})
+        sums = data.StructLayout({"data": 32, **level})
         super().__init__(
             f"row_sum_{lanes}x{stages}{f'_{level_bits}' if level_bits else ''}",
             {
                 "run": In(1),
-                "i": In(32 * lanes),
-                "i_valid": In(1),
-                "i_last": In(1),
-                "o": Out(32),
-                "o_valid": Out(1),
-                **over,
+                "i": In(stream.Signature(beats, always_ready=True)),
+                "o": Out(stream.Signature(sums, always_ready=True)),
             },
         )
         self.lanes, self.stages, self.count = lanes, stages, stages + 1
@@ -63,37 +59,36 @@ class RowSum(Block):
 
     def build(self, m: Module) -> None:
         run, stages, count = self.run, self.stages, self.count
-        terms = [self.i.word_select(lane, 32) for lane in range(self.lanes)]
+        terms = [self.i.payload.data.word_select(lane, 32) for lane in range(self.lanes)]
         total, levels = self._tree(m, "lanes", terms)
-        valid = delayed(m, "valid", self.i_valid, levels * stages, run, token=True)
-        last = delayed(m, "last", self.i_last, levels * stages, run)
+        valid = delayed(m, "valid", self.i.valid, levels * stages, run, token=True)
+        last = delayed(m, "last", self.i.payload.last, levels * stages, run)
 
-        place_of, begun = Signal(range(count), name="place"), Signal(name="begun")
+        next_partial, begun = Signal(range(count), name="next_partial"), Signal(name="begun")
         begins = Signal(init=1, name="begins")
-        now = named(m, "now", Mux(begins, 0, place_of))
+        now = named(m, "now", Mux(begins, 0, next_partial))
         again = named(m, "again", begun & ~begins)
         with m.If(run & valid):
             m.d.sync += [
                 begins.eq(last),
-                place_of.eq(Mux(now == count - 1, 0, now + 1)),
+                next_partial.eq(Mux(now == count - 1, 0, now + 1)),
                 begun.eq(again | (now == count - 1)),
             ]
         partial = [Signal(32, name=f"partial_{i}", reset_less=True) for i in range(count)]
-        held = Signal(32, name="held")
+        partial_sum = Signal(32, name="partial_sum")
         with m.Switch(now):
             for i, each in enumerate(partial):
                 with m.Case(i):
-                    m.d.comb += held.eq(each)
+                    m.d.comb += partial_sum.eq(each)
         before = levels * stages
         if self.level_bits:
-            level = delayed(m, "level", self.i_level, before, run)
+            level = delayed(m, "level", self.i.payload.level, before, run)
             over = [
                 Signal(self.level_bits, name=f"over_{i}", reset_less=True) for i in range(count)
             ]
-            held = self._rescaled(m, "held", held, level, Array(over)[now])
-        added = Signal(32, name="added")
-        place(m, "accumulate", FloatAdder(REAL, stages, enabled=True), run=run,
-              a=Mux(again, held, 0), b=total, o=added)  # fmt: skip
+            partial_sum = self._rescaled(m, "partial", partial_sum, level, Array(over)[now])
+        adder = FloatAdder(REAL, stages, enabled=True)
+        added = place(m, "accumulate", adder, run=run, a=Mux(again, partial_sum, 0), b=total).o
         written = delayed(m, "written", valid, stages, run, token=True)
         where = delayed(m, "where", now, stages, run)
         first = delayed(m, "first", begins, stages, run)
@@ -120,19 +115,17 @@ class RowSum(Block):
                      for i, each in enumerate(partial)]  # fmt: skip
         total, levels = self._tree(m, "end", terms)
         if self.level_bits:
-            m.d.comb += self.o_level.eq(delayed(m, "o_level", end, levels * stages, run))
+            m.d.comb += self.o.payload.level.eq(delayed(m, "o_level", end, levels * stages, run))
         m.d.comb += [
-            self.o.eq(total),
-            self.o_valid.eq(delayed(m, "answer", done, levels * stages, run, token=True)),
+            self.o.payload.data.eq(total),
+            self.o.valid.eq(delayed(m, "answer", done, levels * stages, run, token=True)),
         ]
 
-    def _rescaled(self, m: Module, name: str, held: Value, level: Value, over: Value) -> Value:
+    def _rescaled(self, m: Module, name: str, number: Value, level: Value, over: Value) -> Value:
         """Return a partial sum over a level that is not below its own."""
         down = Signal(self.level_bits, name=f"{name}_down")
-        found = Signal(32, name=f"{name}_rescaled")
         m.d.comb += down.eq(level - over)
-        place(m, f"rescale_{name}", Rescaled(self.level_bits), i=held, down=down, o=found)
-        return found
+        return place(m, f"rescale_{name}", Rescaled(self.level_bits), i=number, down=down).o
 
     def _tree(self, m: Module, name: str, terms: list[Value]) -> tuple[Value, int]:
         """Return the sum by a balanced tree, and its levels."""
@@ -140,10 +133,8 @@ class RowSum(Block):
         while len(terms) > 1:
             sums: list[Value] = []
             for i in range(0, len(terms) - 1, 2):
-                total = Signal(32, name=f"{name}_{level}_{i // 2}")
-                place(m, f"{name}_add_{level}_{i // 2}", adder, run=self.run,
-                      a=terms[i], b=terms[i + 1], o=total)  # fmt: skip
-                sums.append(total)
+                label, a, b = f"{name}_add_{level}_{i // 2}", terms[i], terms[i + 1]
+                sums.append(place(m, label, adder, run=self.run, a=a, b=b).o)
             if len(terms) % 2:
                 over = delayed(m, f"{name}_over_{level}", terms[-1], self.stages, self.run)
                 sums.append(over)
@@ -168,30 +159,26 @@ class RowMax(Block):
         Everything stands still while it is low.
     magnitude : In(1)
         Whether signs do not count.
-    i, i_valid, i_last : In
-        The lanes of a beat, minus infinity, or any number if signs do not count, where there is
-        none; whether it is the last of its row.
-    o, o_valid : Out
-        The largest element of a row.
-    o_position : Out
-        Where it is; present if there are bits for it.
+    i : In(stream), always ready
+        Beats: ``data``, the lanes, minus infinity, or any number if signs do not count, in empty
+        ones; ``last``, whether it is the last of its row.
+    o : Out(stream), always ready
+        ``data``, the largest element of a row, and ``position``, its index, if it has bits.
     """
 
     resettable = True
 
     def __init__(self, lanes: int, position_bits: int = 0) -> None:
-        where = {"o_position": Out(position_bits)} if position_bits else {}
+        position = {"position": position_bits} if position_bits else {}
+        beats = data.StructLayout({"data": 32 * lanes, "last": 1})
+        results = data.StructLayout({"data": 32, **position})
         super().__init__(
             f"row_max_{lanes}_{position_bits}",
             {
                 "run": In(1),
                 "magnitude": In(1),
-                "i": In(32 * lanes),
-                "i_valid": In(1),
-                "i_last": In(1),
-                "o": Out(32),
-                "o_valid": Out(1),
-                **where,
+                "i": In(stream.Signature(beats, always_ready=True)),
+                "o": Out(stream.Signature(results, always_ready=True)),
             },
         )
         self.lanes, self.position_bits = lanes, position_bits
@@ -200,7 +187,7 @@ class RowMax(Block):
         run = self.run
         found: list[tuple[Value, Value]] = []
         for lane in range(self.lanes):
-            bits = self.i.word_select(lane, 32)
+            bits = self.i.payload.data.word_select(lane, 32)
             key = Signal(signed(32), name=f"key_{lane}")
             minus = bits[31] & ~self.magnitude
             m.d.comb += key.eq(Mux(minus, -Cat(bits[:31], Const(0, 1)), bits[:31]))
@@ -221,32 +208,32 @@ class RowMax(Block):
                 merged.append((key, position))
             found, level = merged, level + 1
         key, position = found[0]
-        valid = delayed(m, "valid", self.i_valid, level, run, token=True)
-        last = delayed(m, "last", self.i_last, level, run)
+        valid = delayed(m, "valid", self.i.valid, level, run, token=True)
+        last = delayed(m, "last", self.i.payload.last, level, run)
         begins, done = Signal(init=1, name="begins"), Signal(name="done")
         largest = Signal(signed(32), name="largest", reset_less=True)
-        take = named(m, "take", begins | (key > largest))
+        update = named(m, "update", begins | (key > largest))
         with m.If(run):
             m.d.sync += done.eq(valid & last)
             with m.If(valid):
                 m.d.sync += begins.eq(last)
-                with m.If(take):
+                with m.If(update):
                     m.d.sync += largest.eq(key)
         magnitude = named(m, "size", Mux(largest < 0, -largest, largest)[:31])
-        m.d.comb += [self.o.eq(Cat(magnitude, largest < 0)), self.o_valid.eq(done)]
+        m.d.comb += [self.o.payload.data.eq(Cat(magnitude, largest < 0)), self.o.valid.eq(done)]
         if self.position_bits:
-            self._positions(m, valid & run, begins, last, take, position)
+            self._positions(m, valid & run, begins, last, update, position)
 
     def _positions(
-        self, m: Module, valid: Value, begins: Value, last: Value, take: Value, lane: Value
+        self, m: Module, valid: Value, begins: Value, last: Value, update: Value, lane: Value
     ) -> None:
-        """Keep where the largest element is."""
+        """Store the index of the largest element."""
         beat = Signal(self.position_bits, name="beat", reset_less=True)
         now = named(m, "beat_now", Mux(begins, 0, beat))
-        place_of = Cat(lane, now) if self.lanes > 1 else now
-        kept = Signal(self.position_bits, name="position", reset_less=True)
+        index = Cat(lane, now) if self.lanes > 1 else now
+        position = Signal(self.position_bits, name="position", reset_less=True)
         with m.If(valid):
             m.d.sync += beat.eq(now + 1)
-            with m.If(take):
-                m.d.sync += kept.eq(place_of)
-        m.d.comb += self.o_position.eq(kept)
+            with m.If(update):
+                m.d.sync += position.eq(index)
+        m.d.comb += self.o.payload.position.eq(position)

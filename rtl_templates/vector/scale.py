@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Member, Out
 
 from rtl_templates.arithmetic.float.adder import FloatAdder
@@ -30,33 +31,38 @@ class ScaleChain(Block):
     -------
     run : In(1)
         Everything stands still while it is low.
-    b, b_valid : In
-        What was reduced of a row.
+    b : In(stream), always ready
+        Reduced values of rows.
     c1, c2 : In(32)
-        They stay as they are while a job is worked on.
+        Constant while a job is executed.
     epsilon, reciprocal, rsqrt, guarded : In(1)
-        Whether `c2` is added; which function `s` is, `t` itself if neither; whether `s` is zero
+        Whether `c2` is added; the function of `s`, which is `t` if neither; whether `s` is zero
         where `b` is.
-    s, t, valid : Out
+    o : Out(stream), always ready
+        ``s`` and ``t``.
     """
 
     resettable = True
 
     def __init__(self, config: VectorConfig) -> None:
         self.config = config
-        members: dict[str, Member] = {"run": In(1), "b": In(32), "b_valid": In(1)}
+        members: dict[str, Member] = {
+            "run": In(1),
+            "b": In(stream.Signature(32, always_ready=True)),
+        }
         members |= {"c1": In(32), "c2": In(32)}
         members |= {name: In(1) for name in ("epsilon", "reciprocal", "rsqrt", "guarded")}
-        members |= {"s": Out(32), "t": Out(32), "valid": Out(1)}
+        results = data.StructLayout({"s": 32, "t": 32})
+        members |= {"o": Out(stream.Signature(results, always_ready=True))}
         super().__init__("scale_chain", members)
 
     def build(self, m: Module) -> None:
         config, run, pipeline = self.config, self.run, self.config.pipeline
         multiplier = FloatMultiplier(REAL, pipeline.multiplier, enabled=True)
         product = Signal(32, name="product")
-        place(m, "weigh", multiplier, run=run, a=self.b, b=self.c1, o=product)
-        ready = delayed(m, "weighed", self.b_valid, pipeline.multiplier, run, token=True)
-        zero: Value = ~self.b[:31].any()
+        place(m, "weigh", multiplier, run=run, a=self.b.payload, b=self.c1, o=product)
+        ready = delayed(m, "weighed", self.b.valid, pipeline.multiplier, run, token=True)
+        zero: Value = ~self.b.payload[:31].any()
         zero = delayed(m, "zero", zero, pipeline.multiplier, run)
         argument: Value = product
         if config.any_way(lambda way: way.epsilon):
@@ -85,7 +91,7 @@ class ScaleChain(Block):
             beside = delayed(m, "beside", product, pipeline.function, run)
             beside = Mux(functional, beside, product)
         m.d.comb += [
-            self.s.eq(Mux(self.guarded & zero, 0, scale)),
-            self.t.eq(beside),
-            self.valid.eq(valid),
+            self.o.payload.s.eq(Mux(self.guarded & zero, 0, scale)),
+            self.o.payload.t.eq(beside),
+            self.o.valid.eq(valid),
         ]

@@ -443,8 +443,8 @@ MUTATIONS = [
              "assign is_bad = odd_2;", FLOATS),
     Mutation("only the last beat is looked at", "core", r"assign value_above = .*;",
              "assign value_above = 1'h1;", FLOATS),
-    Mutation("no room in the queue of results", "core", r"assign gives = .*;",
-             "assign gives = giving;", LONG, ("stalls_7", "stalls_8")),
+    Mutation("no room in the queue of results", "core", r"assign pushes = .*;",
+             "assign pushes = draining;", LONG, ("stalls_7", "stalls_8")),
 ]  # fmt: skip
 
 

@@ -393,17 +393,17 @@ def test_a_run_of_an_operation() -> None:
 
 
 MUTATIONS = [
-    Mutation("sum not rescaled", "row_sum_2x2_18", r"\.down\(held_down\)", ".down(18'd0)", ONLINE),
+    Mutation("sum not rescaled", "row_sum_2x2_18", r"\.down\(partial_down\)", ".down(18'd0)", ONLINE),
     Mutation("weights over another power", "core", r"\.down\(s_down\)", ".down(18'd0)", ONLINE),
     Mutation("sine of the wrong sign", "apply_lane_odd", r"\.b\(sine\)",
              ".b({~sine[31], sine[30:0]})",
              {**EVERY, "array": {"operations": ["rope"], "lanes": 2, "longest_row": 9}}),
     Mutation("partial sum not cleared", "row_sum_2x2", r"again \? ", "1'b1 ? ", SMALL),
-    Mutation("lane left out of sums", "core", r"\.i\(second_masked\)",
-             ".i({32'd0, second_masked[31:0]})", SMALL),
-    Mutation("sum for a difference", "hadamard_4x2", r"total_1_2\[31\] \^ turn",
-             "total_1_2[31]", HADAMARD),
-    Mutation("scale a row late", "core", r"\.o_ready\(s_taken\)", ".o_ready(1'b0)", SMALL),
+    Mutation("lane left out of sums", "core", r"\.i_data\(second_masked\)",
+             ".i_data({32'd0, second_masked[31:0]})", SMALL),
+    Mutation("sum for a difference", "hadamard_4x2", r"add_1_2_o\[31\] \^ rotate",
+             "add_1_2_o[31]", HADAMARD),
+    Mutation("scale a row late", "core", r"\.o_ready\(s_entries_ready\)", ".o_ready(1'b0)", SMALL),
 ]  # fmt: skip
 
 
