@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import wiring
 
 from rtl_templates.arithmetic.float.align import Align, LargestExponent
 from rtl_templates.arithmetic.pipeline import named
@@ -18,8 +19,6 @@ from .keys import pop_input
 
 if TYPE_CHECKING:
     from hwgen.families.attention.params import AttentionConfig
-
-    from .core import AttentionCore
 
 
 class Vector(NamedTuple):
@@ -47,7 +46,7 @@ class Vector(NamedTuple):
 
 def pop_vectors(
     m: Module,
-    core: AttentionCore,
+    core: wiring.Component,
     name: str,
     pop: Value,
     ends: Value,

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
 
 from hwgen.formats import FloatFormat, Format, IntegerFormat
 from rtl_templates.arithmetic.pipeline import delayed, named
@@ -29,7 +30,6 @@ from .values import ValueRow
 if TYPE_CHECKING:
     from hwgen.families.attention.params import AttentionConfig
 
-    from .core import AttentionCore
 
 _DIVIDERS: Mapping[type[Format], type[Divider]] = {
     IntegerFormat: Divider,
@@ -49,7 +49,7 @@ class Back:
         Signals of the front.
     """
 
-    def __init__(self, m: Module, core: AttentionCore, keys: Keys) -> None:
+    def __init__(self, m: Module, core: wiring.Component, keys: Keys) -> None:
         self.m, self.core, self.keys = m, core, keys
         config: AttentionConfig = core.config
         self.config = config

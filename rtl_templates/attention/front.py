@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.lib import wiring
 
 from hwgen.families.attention.formats import QUERY_SCALE, SCALE
 from hwgen.families.attention.params import COMMAND
@@ -23,8 +24,6 @@ from .scores import ScoreRow
 
 if TYPE_CHECKING:
     from hwgen.families.attention.params import AttentionConfig
-
-    from .core import AttentionCore
 
 
 class Scores(NamedTuple):
@@ -55,7 +54,7 @@ class Front:
         Signals that it drives.
     """
 
-    def __init__(self, m: Module, core: AttentionCore, keys: Keys) -> None:
+    def __init__(self, m: Module, core: wiring.Component, keys: Keys) -> None:
         self.m, self.core, self.keys = m, core, keys
         self.config: AttentionConfig = core.config
         self.streaming = Signal(name="streaming")

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amaranth.hdl import Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
 
 from rtl_templates.arithmetic.pipeline import named
 from rtl_templates.hdl.hierarchy import place
@@ -15,8 +16,6 @@ from rtl_templates.stream.stream import StreamBuffer
 
 if TYPE_CHECKING:
     from hwgen.families.attention.params import AttentionConfig
-
-    from .core import AttentionCore
 
 
 class Keys:
@@ -77,7 +76,7 @@ def last_of(m: Module, count: int, step: str, last: str, advance: Value) -> Valu
     return is_last
 
 
-def pop_input(m: Module, core: AttentionCore, name: str, pop: Value) -> Stream:
+def pop_input(m: Module, core: wiring.Component, name: str, pop: Value) -> Stream:
     """Return the beats of an input port of a core after a buffer; its ready is `pop`."""
     port = next(port for port in core.config.ports if port.name == name)
     beats = getattr(core, name)
