@@ -248,8 +248,7 @@ MUTATIONS = [
     Mutation("results without settings", "core", r"assign post_fire = .*?;",
              "assign post_fire = out__valid & post_run;", MUTANT, ("stalls_4", "stalls_6")),
     Mutation("a count that outlives a reset", "core",
-             r"if \(\S+\) post_served <= 32'd0;", "if (post_take) post_served <= 32'd0;", MUTANT,
-             ("reset_1", "reset_3")),
+             r"\{ (post_\w+), rst \}", r"{ \1, 1'b0 }", MUTANT, ("reset_1", "reset_3")),
 ]  # fmt: skip
 
 

@@ -266,7 +266,8 @@ SMALL = {
 MUTATIONS = [
     Mutation("sign ignored", "fetch", r"\^ key\[3\]", "", SMALL),
     Mutation("tree in another order", "column",
-             r"\.b\(value_1\)((?s:.*))\.b\(value_2\)", r".b(value_2)\1.b(value_1)", SMALL),
+             r"\.b\(read_1_value\)((?s:.*))\.b\(read_2_value\)",
+             r".b(read_2_value)\1.b(read_1_value)", SMALL),
     Mutation("another activation added", "table", r"\.b\(x\[15:8\]\)", ".b(x[7:0])", SMALL),
     Mutation("total used too early", "core", r"missing <= 2'h0;\s*else if \((\w+)\) missing <= ",
              r"missing <= 2'h0; else if (\1) missing <= 2'h1 & ", SMALL),
