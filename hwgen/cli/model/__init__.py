@@ -130,11 +130,9 @@ def run_command(
     what `hwgen model compile` made of one, whose command list or jobs then run.
     """
     from hwgen.cli.model.arrays import ArrayRequest, run_arrays
-    from hwgen.cli.model.jobs import run_jobs
-    from hwgen.cli.model.networks import run_network
-    from hwgen.cli.model.program import form_of, run_program
     from hwgen.cli.model.run import Request
     from hwgen.cli.model.run import run as run_decoder
+    from hwgen.cli.model.run_compiled import form_of, run_jobs, run_network, run_program
     from hwgen.models.compile.compiled_files import NETWORK
 
     form = form_of(source)

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
     Compiled = tuple[Compilation, dict[str, Any], dict[str, str]]
 
+LAYERS = "layers.json"
+MOST_NAME = 48
+"""Characters of a name in tables of compiled models."""
+
 
 def _number(_: Any, __: Any, text: str | None) -> int | None:
     """Return a number of bytes, in any notation."""
@@ -97,7 +101,6 @@ def compile_command(
     generates tokens, or computes the outputs of a network.
     """
     from flows.build.load import load_config
-    from hwgen.cli.model.layers import LAYERS, print_passes
     from hwgen.errors import InputError
     from hwgen.families.gemm_stream.params import is_engine
     from hwgen.models.compile.compilation import Settings
@@ -131,37 +134,37 @@ def compile_command(
         emit_json({"output": str(output), **document})
         return
     _print(output, document, compilation)
-    print_passes(timing)
+    _print_passes(timing)
 
 
 def _list(model: Model, core: ListEngine, settings: Settings) -> Compiled:
     """Return a list, its timing, and the files of its driver."""
     from flows.build.drivers.model_driver import model_driver
-    from hwgen.cli.model.layers import passes_of
     from hwgen.models.compile.list_compilation import ListCompilation
+    from hwgen.models.compile.timing import list_passes
 
     compilation = ListCompilation(model, core, settings)
-    return compilation, passes_of(compilation), model_driver(core, compilation.document())
+    return compilation, list_passes(compilation), model_driver(core, compilation.document())
 
 
 def _jobs(model: Model, core: JobEngine, settings: Settings) -> Compiled:
     """Return jobs, their timing, and the files of the driver and the host."""
     from flows.build.drivers.decoder_driver import decoder_driver
-    from hwgen.cli.model.jobs import passes_of
     from hwgen.models.compile.job_compilation import JobCompilation
+    from hwgen.models.compile.timing import job_passes
 
     compilation = JobCompilation(model, core, settings)
-    return compilation, passes_of(compilation), decoder_driver(compilation)
+    return compilation, job_passes(compilation), decoder_driver(compilation)
 
 
 def _network(model: Model, core: JobEngine, settings: Settings) -> Compiled:
     """Return the jobs of a network on arrays, their timing, and the files of driver and host."""
     from flows.build.drivers.network_driver import network_driver
-    from hwgen.cli.model.networks import frame_of
     from hwgen.models.compile.network_compilation import NetworkCompilation
+    from hwgen.models.compile.timing import network_frame
 
     compilation = NetworkCompilation(model, core, settings)
-    return compilation, frame_of(compilation), network_driver(compilation)
+    return compilation, network_frame(compilation), network_driver(compilation)
 
 
 def _refuse_positions(name: str) -> None:
@@ -177,7 +180,6 @@ def _print(output: Path, document: dict[str, Any], compilation: Compilation) -> 
     from rich.table import Table
 
     from hwgen.cli.model.estimate import shortened
-    from hwgen.cli.model.layers import MOST_NAME
     from hwgen.models.compile.compilation import JobsCompilation
 
     out, arrays = console(), []
@@ -209,3 +211,41 @@ def _print(output: Path, document: dict[str, Any], compilation: Compilation) -> 
             f"{array.stride:,d}" if array.count > 1 else "",
         )
     out.print(table)
+
+
+def _print_passes(passes: dict[str, Any]) -> None:
+    """Print the cycles of passes, and the operations of the last one."""
+    from rich.table import Table
+
+    from hwgen.cli.model.estimate import shortened
+
+    out = console()
+    for name, result in passes.items():
+        of = f" of {result['tokens']} behind {result['context']}" if "tokens" in result else ""
+        text = f"{name}{of}: {result['cycles']:,d} cycles ({_basis(result)})"
+        out.print(text, highlight=False, soft_wrap=True)
+    last = list(passes)[-1]
+    table = Table(box=None, pad_edge=False)
+    for heading in (last, "unit", "jobs", "cycles", "bytes", "limit", "memory", "MACs"):
+        right = heading not in (last, "unit", "limit")
+        table.add_column(heading, justify="right" if right else "left", overflow="fold")
+    for row in passes[last]["operations"]:
+        used = row["utilisation"]
+        table.add_row(
+            shortened(row["operation"], MOST_NAME),
+            row["unit"],
+            f"{row['jobs']:,d}" if row["jobs"] else "",
+            f"{row['cycles']:,d}" if row["jobs"] else "",
+            f"{row['read_bytes'] + row['write_bytes']:,d}",
+            row["limit"],
+            f"{100 * row['memory_share']:.1f} %" if row["jobs"] else "",
+            "" if used is None else f"{100 * used:.1f} %",
+        )
+    out.print(table)
+
+
+def _basis(timing: dict[str, Any]) -> str:
+    """Return the basis of the cycles of a pass."""
+    if "least" in timing:
+        return f"modelled, at least {timing['least']:,d}, at most {timing['most']:,d}"
+    return "modelled, of the engine's jobs one after the other, without the host"

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from hwgen.models.files.store import Model
     from hwgen.models.files.tokenizer import Tokenizer
     from hwgen.models.files.tokenizer_json import JsonTokenizer
-    from hwgen.models.run.units import Units
     from hwgen.models.run.sampling import Sampling
+    from hwgen.models.run.units import Units
 
 
 @dataclass(frozen=True)
