@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every group of parameters is: frozen, strict, and checked by rules that say their field."""
+"""Base of all groups of parameters: frozen, strict, and checked by rules that name their field."""
 
 from __future__ import annotations
 

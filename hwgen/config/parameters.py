@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may stand in a configuration, read from a family's model.
+"""Parameters of configurations, read from the model of a family.
 
 Error messages, templates, the reference page and ``hwgen families`` all describe a parameter by
 the one `Parameter` made here from the model's JSON Schema.
@@ -91,7 +91,7 @@ class Parameter:
 
     @property
     def type_text(self) -> str:
-        """What its value is: ``an integer``, ``a number or null``, ..."""
+        """The type of the value in words: ``an integer``, ``a number or null``, ..."""
         return either([_TYPES.get(t, t) for t in self.types])
 
     @property

@@ -46,7 +46,7 @@ def load_model(path: str | Path, model: type[M]) -> tuple[M, Document]:
 
 
 def of_model(document: Document, model: type[M]) -> M:
-    """Return what a document that has been read holds.
+    """Return the contents of a document that has been read.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def error_path(
 def describe_error(
     item: Mapping[str, Any], path: tuple[str | int, ...], document: Document, fields: Fields
 ) -> list[Problem]:
-    """Return what one of pydantic's errors says: one problem, of a rule one for each line."""
+    """Return the problems of one of pydantic's errors: one, or of a rule one for each line."""
     kind, value = item["type"], item["input"]
     names = tuple(str(step) for step in path)
     parameter = fields.get(names)
@@ -207,7 +207,7 @@ def _fits(value: Any, types: Sequence[str]) -> bool:
 
 
 def _remedy(value: Any) -> str:
-    """Return what to do about a value of the wrong type, where that is clear."""
+    """Return the remedy for a value of the wrong type, if it is clear."""
     if value is None:
         return "; give a value, or remove the line for the default"
     if isinstance(value, str):

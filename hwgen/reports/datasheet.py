@@ -55,7 +55,7 @@ def share(value: float | None) -> str:
 
 
 def standing(certainty: Mapping[str, Any] | None) -> str:
-    """Return what a figure is, in words; nothing of one that is unknown."""
+    """Return the certainty of a metric in words; nothing for one that is unknown."""
     if certainty is None:
         return ""
     words = [certainty["basis"]]
@@ -221,7 +221,7 @@ def _interface(about: Mapping[str, Any]) -> str:
 
 
 def _throughput(about: Mapping[str, Any]) -> str:
-    """Return what a full cycle does in words."""
+    """Return the work of a full cycle in words."""
     if "throughput_macs_per_cycle" in about:
         return f"{number(about['throughput_macs_per_cycle'])} multiply-accumulates"
     return f"{number(about['throughput_operations_per_cycle'])} operations"
@@ -264,7 +264,7 @@ def _model(model: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
 
 
 def _roofline(entry: Mapping[str, Any], pictures: Mapping[str, str]) -> str:
-    """Return what the memory does to workloads, layer by layer."""
+    """Return the effect of the memory on workloads, layer by layer."""
     if not entry["roofline"]:
         return SERVED if any(name.startswith("latency_ms(") for name in entry["metrics"]) else ""
     words = behind(entry["roofline"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which features each installed family has, found by trying them.
+"""Features of each installed family, determined by trying them.
 
 Nothing is listed by hand: a value of a parameter is a feature of a family if a configuration with
 it is legal, beside defaults or, where these rule it out, beside another choice or on an FPGA.
@@ -42,7 +42,7 @@ class Feature:
 
 
 def features() -> list[Feature]:
-    """Return what can be chosen in any installed family, in the order of their parameters."""
+    """Return the choices that any installed family has, in the order of their parameters."""
     table: dict[str, dict[str, tuple[Any, ...]]] = {}
     for name, family in families().items():
         helped: list[dict[str, Any]] = []

@@ -14,7 +14,7 @@ SERVED = (
 
 
 def behind(roofline: Mapping[str, Any]) -> str:
-    """Return which memory is behind the ports of an estimate, and which of them."""
+    """Return the memory of an estimate in words, and the ports that it serves."""
     memory = roofline["memory"]
     each = memory["pj_per_bit"]
     energy = "energy unknown" if each is None else f"{number(each)} pJ a bit"
@@ -31,7 +31,7 @@ def behind(roofline: Mapping[str, Any]) -> str:
 
 
 def summary(entry: Mapping[str, Any], name: str) -> str:
-    """Return what a memory does to a workload of an estimate."""
+    """Return the effect of a memory on a workload of an estimate."""
     workload, metrics = entry["roofline"]["workloads"][name], entry["metrics"]
 
     def figure(metric: str) -> str:

@@ -119,7 +119,7 @@ def file_of(name: str) -> Path:
 
 
 def costs_of(name: str) -> Path | None:
-    """Return where the table of costs of a technology is, or would be; None if it names none."""
+    """Return the path of the table of costs of a technology; None if it names none."""
     known = technology(name)
     return None if known.costs is None else file_of(name).with_name(known.costs)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the data files of all technologies have."""
+"""Fields that the data files of all technologies have."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Positive = Annotated[float, Field(gt=0)]
 
 
 class TechnologyModel(Model):
-    """What every technology has."""
+    """Base of all technologies."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9._-]*$", description="Value of `target.technology`.")
     summary: str = Field(description="One line for `hwgen technologies`.")
@@ -38,7 +38,7 @@ class TechnologyModel(Model):
 
     @property
     def mapping(self) -> str:
-        """What shapes a mapped design, as text: part of the name of results that are kept."""
+        """The settings that shape a mapped design, as text: part of the key of cached results."""
         return self.model_dump_json(exclude=_BESIDE_MAPPING)
 
 

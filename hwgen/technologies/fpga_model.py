@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the data file of an FPGA family holds; see also `hwgen.technologies.model`."""
+"""Data file of an FPGA family; see also `hwgen.technologies.model`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ memories, memories (or shift registers) made of look-up tables, and large memori
 
 
 class CellUse(Model):
-    """What cells of a mapped design are."""
+    """Resources that the cells of a mapped design use."""
 
     cells: str = Field(description="Pattern of their names.")
     resource: Resource = Field(
@@ -73,7 +73,7 @@ class HeldMemory(Model):
 
 
 class LutTrees(Model):
-    """What the mapper takes look-up tables for that are trees of ones of two inputs."""
+    """Look-up tables of the mapper that are trees of functions of two inputs."""
 
     pair: Positive = Field(description="One of two inputs.")
     tree: Positive = Field(description="Two pairs of inputs, or one and a further input.")
@@ -83,7 +83,7 @@ class LutTrees(Model):
 
 
 class FabricRules(Model):
-    """What becomes a carry cell, a DSP block, a memory: thresholds of the mapper, no costs."""
+    """Thresholds of the mapper for carry cells, DSP blocks and memories; no costs."""
 
     carry_bits: Count = Field(description="Bits of an adder in one carry cell.")
     last_bit_free: bool = Field(
@@ -269,7 +269,7 @@ class PlaceAndRoute(Model):
 
 
 class Device(Model):
-    """What a device has, counted as `cells` are."""
+    """Resources of a device, counted as `cells` are."""
 
     luts: Count = Field(description="Look-up tables.")
     flip_flops: Count = Field(description="Flip-flops.")
@@ -287,7 +287,7 @@ class Device(Model):
 
 
 class DspBlock(Model):
-    """What a DSP block multiplies and adds, as far as synthesis makes use of it."""
+    """Products and sums of a DSP block, as far as synthesis uses them."""
 
     factors: Annotated[tuple[Count, Count], Field(strict=False)] = Field(
         description="Bits of its signed factors, the longer one first."
@@ -372,7 +372,7 @@ class Fpga(TechnologyModel):
         return {}
 
     def use_of(self, cell: str) -> CellUse | None:
-        """Return what a cell is, None for what costs nothing."""
+        """Return the use of a cell; None if it costs nothing."""
         if cell not in self._uses:
             fits = (use for use in self.cells if fnmatchcase(cell, use.cells))
             self._uses[cell] = next(fits, None)

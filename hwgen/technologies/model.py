@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the data file of a technology holds.
+"""Data file of a technology.
 
 Cells and pins are names of the library or of the mapper; patterns of names are those of a shell
 (``*``, ``?``, ``[1-6]``).
@@ -124,7 +124,7 @@ class Buffer(Model):
 
 
 class FlipFlops(Model):
-    """How registers are mapped."""
+    """Mapping of registers."""
 
     enables: bool = Field(
         False,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What share of a device a design takes."""
+"""Share of a device that a design uses."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def of(name: str) -> tuple[Fpga, Device]:
 
 
 def taken(family: Fpga, used: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how many of each of `RESOURCES` a mapped design takes of a device.
+    """Return the number of each of `RESOURCES` of a device that a mapped design uses.
 
     Carry cells and small memories lie in look-up tables, see ``luts_in`` of the family.
 
@@ -71,7 +71,7 @@ def all_fit(shares: Iterable[ArrayLike]) -> NDArray[np.float64]:
 
 
 def utilization(name: str, used: Mapping[str, float | None]) -> dict[str, Any]:
-    """Return what a design takes of a device, as plain JSON values.
+    """Return the resources of a device that a design uses, as plain JSON values.
 
     Parameters
     ----------

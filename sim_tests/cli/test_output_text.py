@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands print holds names of files as they are, in any encoding."""
+"""Output of commands: names of files as they are, in any encoding."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where commands write: refused before the work, and shared by several at a time."""
+"""Outputs of commands: refused before the work, and shared by several at a time."""
 
 from __future__ import annotations
 

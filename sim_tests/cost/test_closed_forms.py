@@ -40,7 +40,7 @@ def drawn(seed: int) -> list[tuple[Sample, Costs]]:
 
 
 def exceeded(drawn: Sequence[tuple[Sample, Costs]], tech: Technology) -> list[str]:
-    """Return what is beyond the bounds."""
+    """Return the messages of errors beyond the bounds."""
     errors: dict[str, list[float]] = {metric: [] for metric in closed_forms.METRICS}
     for sample, costs in drawn:
         for metric, error in closed_forms.errors_of(sample, costs, tech).items():

@@ -89,7 +89,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Return what runs a command, and returns its status and what it printed."""
+    """Return a function that runs a command and returns its status, output and errors."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
         code = main(list(arguments))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a memory behind the ports leaves of the speed of a core, and where that is said."""
+"""Speed of a core with a memory at its ports, and the commands that report it."""
 
 from __future__ import annotations
 

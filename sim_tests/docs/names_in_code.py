@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which modules name what: in identifiers, imports and texts, not in comments and docstrings."""
+"""Modules that name something in identifiers, imports and texts, not in comments or docstrings."""
 
 from __future__ import annotations
 

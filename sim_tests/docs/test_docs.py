@@ -55,7 +55,7 @@ class Block:
 
     @property
     def commands(self) -> list[tuple[str, str]]:
-        """What to run and what that prints, an empty text if anything."""
+        """Commands to run and their output; an empty text accepts any."""
         if self.language == "sh":
             return [("\n".join(self.lines), "")]
         result: list[tuple[str, list[str]]] = []

@@ -67,7 +67,7 @@ def groups(annotation: object) -> list[type[BaseModel]]:
 
 
 def tables() -> str:
-    """Return what every field of a data file means, as the page has it; what is shared once."""
+    """Return the tables of the fields of a data file as the page has them; shared fields once."""
     lines: list[str] = []
     shared: set[str] = set()
 

@@ -114,7 +114,7 @@ def run(command: Sequence[str | Path], cwd: Path, **variables: str) -> str:
 
 
 def system(name: str) -> tuple[str, ...]:
-    """Return how a tool is started that no package brings."""
+    """Return the command of a tool that no package brings."""
     status = probe(name)
     if status.found is None:
         pytest.skip(f"{name} is not installed")

@@ -254,7 +254,7 @@ def test_rows_come_back(name: str) -> None:
 
 @pytest.mark.parametrize("name", [n for n in ENGINES if n not in ("floats", "ternary")])
 def test_weights_are_the_images_of_their_formats(name: str) -> None:
-    """What is packed for an engine is what ``hwgen pack --format`` writes."""
+    """Weights packed for an engine are the bytes that ``hwgen pack --format`` writes."""
     config, rng = config_of(name), np.random.default_rng(5)
     fmt = config.weight if config.weight.is_block else config.activation
     matrix = rng.normal(0, 0.02, (2 * config.k_lanes, 7)).astype(np.float32)

@@ -142,7 +142,7 @@ class Tokens:
                 self.image[address : address + ROW] = array[token].view(np.uint8)
 
     def rows(self, token: int) -> tuple[int, int]:
-        """Return where the key and the value of a token belong."""
+        """Return the addresses of the key and the value of a token."""
         if not self.paged:
             return LINE + token * ROW, LINE + (STEPS + token) * ROW
         at = POOL + int(self.pages[token // KEYS]) + token % KEYS * ROW

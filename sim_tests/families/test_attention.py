@@ -318,7 +318,7 @@ def test_a_single_short_job_of_decode_uses_its_beats(rows: int, lanes: int, buff
 
 
 def test_cycles_of_long_jobs_are_those_of_their_keys() -> None:
-    """What is skipped in steady state does not matter."""
+    """Skipping the steady state changes no cycle."""
     for values in ({}, SMALL, *COVERING):
         config = configuration(**values)
         for rows in (1, config.array.rows):

@@ -33,7 +33,7 @@ INTEGERS: dict[str, Any] = {name: number_format(name) for name in OPERANDS}
 
 
 def packed(activation: str, weight: str, ports: tuple[int, int], packing: Any) -> Any:
-    """Return how products of as many columns as can be are packed."""
+    """Return the layout of products of as many columns as possible."""
     a, w = (INTEGERS[name] for name in (activation, weight))
     return packed_products(a, w, 64, ports, packing)
 
@@ -59,7 +59,7 @@ def test_as_many_products_as_published(
 
 
 def unpack_products(layout: PackedProducts, x: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Return what products are taken for, from the packed product and the low bits alone."""
+    """Return the products, computed from the packed product and the low bits alone."""
     packed_weights = sum(w[:, lane] << at for lane, at in enumerate(layout.offsets))
     product, known = x * packed_weights, layout.low_bits
     result, below = [], np.zeros_like(x)
@@ -110,7 +110,7 @@ def test_products_are_told_apart(packing: Any, ports: tuple[int, int]) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(OPERANDS), st.sampled_from(OPERANDS))
 def test_packed_sums_are_told_apart(seed: int, activation: str, weight: str) -> None:
-    """What sums borrow is counted right from a few low bits, over any number of terms."""
+    """Borrows of sums are counted correctly from a few low bits, over any number of terms."""
     rng = np.random.default_rng(seed)
     layout = packed(activation, weight, (27, 18), "exact")
     if layout is None or layout.step.width > layout.spacing:

@@ -152,7 +152,7 @@ def steady(family_name: str, pe: str, sizes: dict[str, int]) -> Steady:
 def test_streams_carry_the_product(
     config: SpatialConfig, m: int, k: int, n: int, seed: int
 ) -> None:
-    """What the packers stream, multiplied beat by beat, is the product; padding is cut."""
+    """Packed streams, multiplied beat by beat, give the product; padding is cut."""
     rng = np.random.default_rng(seed)
     a, w = (fmt.random(rng, s) for fmt, s in ((config.activation, (m, k)), (config.weight, (k, n))))
     plan = Schedule(config, m, k, n)

@@ -97,7 +97,7 @@ SMALL_FLOATS = [
 
 
 def shown(config: SpatialConfig) -> set[tuple[str, Any]]:
-    """Return what a configuration shows: families, accumulators, registers, kinds of formats."""
+    """Return the properties of a configuration: family, accumulator, registers, formats."""
     formats = {"activation": config.activation, "weight": config.weight}
     names = {axis: re.match("[a-z]+", str(fmt)) for axis, fmt in formats.items()}
     values = {(axis, name[0] if name else "") for axis, name in names.items()}

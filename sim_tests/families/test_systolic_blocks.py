@@ -97,7 +97,7 @@ SIZES = ((1, 1, 1), (4, 100, 7), (12, 33, 5), (2, 300, 3), (9, 16, 10))
 
 @pytest.mark.parametrize("config", [*COVERING, *LONG], ids=describe)
 def test_closed_forms_of_cycles_are_the_models(config: SystolicConfig) -> None:
-    """What sweeps take for the cycles is what the sequencer's model counts."""
+    """The cycles of sweeps are those that the model of the sequencer counts."""
     for size in SIZES:
         assert cycles_at(view_of(config), [size]) == cycles(config, *size), size
 
@@ -120,7 +120,7 @@ def test_cycles_are_those_of_the_hardware(dataflow: str) -> None:
 
 
 def test_results_are_those_of_the_spatial_families() -> None:
-    """What a product is does not depend on the array that makes it."""
+    """A product does not depend on the array that computes it."""
     systolic = config_of("mxfp8_e5m2", "mxfp4", "aligned(25)", {"rows": 2, "cols": 3}, 1)
     values = {**systolic.resolved(), "family": "broadcast_2d", "array": {"rows": 2, "cols": 3}}
     spatial: Any = family("broadcast_2d").params_class.model_validate(values)

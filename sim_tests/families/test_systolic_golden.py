@@ -90,7 +90,7 @@ def test_golden_is_integer_arithmetic(case: tuple[SystolicConfig, np.ndarray, np
 @settings(max_examples=400, deadline=None)
 @given(products())
 def test_streams_carry_the_product(case: tuple[SystolicConfig, np.ndarray, np.ndarray]) -> None:
-    """What the packers stream, multiplied pass by pass, is the product after unpacking."""
+    """Packed streams, multiplied pass by pass, give the product after unpacking."""
     config, a, w = case
     plan = Schedule(config, a.shape[0], a.shape[1], w.shape[1])
     blocks = {"act": plan.pack_activations(a), "wgt": plan.pack_weights(w)}

@@ -108,7 +108,7 @@ def test_the_covering_set_is_large() -> None:
 def test_streams_carry_the_product(
     config: TernaryLutConfig, m: int, k: int, n: int, seed: int
 ) -> None:
-    """What the packers stream, decoded and multiplied pass by pass, is the product."""
+    """Packed streams, decoded and multiplied pass by pass, give the product."""
     rng = np.random.default_rng(seed)
     a = rng.integers(config.activation.min, config.activation.max, (m, k), endpoint=True)
     w = rng.integers(-1, 2, (k, n))

@@ -160,7 +160,7 @@ def test_bits_per_weight(name: str) -> None:
 def test_streams_carry_the_product(
     config: TernaryLutConfig, m: int, k: int, n: int, seed: int
 ) -> None:
-    """What the packers stream, decoded plane by plane as the core does, is the product."""
+    """Packed streams, decoded plane by plane as the core does, give the product."""
     rng = np.random.default_rng(seed)
     a, w = config.activation.random(rng, (m, k)), config.weight.random(rng, (k, n))
     plan = Schedule(config, m, k, n)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the generator chooses in ternary-LUT cores where a configuration says `auto`."""
+"""Choices of the generator for `auto` in ternary-LUT cores."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def automatic(draw: random.Random) -> str:
 
 
 def evaluate_choices(core: str, technology: str, clocks: Iterable[float]) -> tuple[int, int]:
-    """Return how many of the clocks a core is chosen for, and for how many it is refused."""
+    """Return the numbers of clocks for which a core is chosen and refused."""
     met, refused = 0, 0
     for clock in clocks:
         target = {"technology": technology, "clock_mhz": clock}

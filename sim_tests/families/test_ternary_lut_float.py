@@ -171,7 +171,7 @@ def test_golden_does_not_depend_on_the_block_size(monkeypatch: pytest.MonkeyPatc
 
 
 def test_order_of_the_additions() -> None:
-    """What is lost in one order of additions is kept in another."""
+    """Terms that one order of additions loses are retained in another."""
     config = sized(array={"group_size": 1, "tables": 4, "fetch_ports": 1}, accumulator="fp16")
     a = np.array([[2048, 1, 1, 1]], np.float16)  # 2048 + 1 is rounded to 2048
     w = np.ones((4, 1), np.int8)

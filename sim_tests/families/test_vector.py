@@ -136,7 +136,7 @@ EVERY_OPERATION = VectorConfig.model_validate({"name": "every", **EVERY})
 
 
 def exact(config: VectorConfig, **operands: np.ndarray) -> dict[str, np.ndarray]:
-    """Return what formulas in double precision say of a row operation."""
+    """Return the results of a row operation by formulas in double precision."""
     x, y = operands["x"].astype(float), operands.get("y", operands["x"]).astype(float)
     gamma = operands.get("gamma", np.ones(x.shape[1])).astype(float)
     exponentials = np.exp(x - x.max(axis=1, keepdims=True))
@@ -393,7 +393,8 @@ def test_a_run_of_an_operation() -> None:
 
 
 MUTATIONS = [
-    Mutation("sum not rescaled", "row_sum_2x2_18", r"\.down\(partial_down\)", ".down(18'd0)", ONLINE),
+    Mutation("sum not rescaled", "row_sum_2x2_18", r"\.down\(partial_down\)", ".down(18'd0)",
+             ONLINE),
     Mutation("weights over another power", "core", r"\.down\(s_down\)", ".down(18'd0)", ONLINE),
     Mutation("sine of the wrong sign", "apply_lane_odd", r"\.b\(sine\)",
              ".b({~sine[31], sine[30:0]})",

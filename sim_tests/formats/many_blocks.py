@@ -85,7 +85,7 @@ def check(name: str, blocks: int) -> int:
 
 
 def _elements(fmt: BlockFormat) -> list[list[float | int]]:
-    """Return what the codes of a format stand for, for each special number."""
+    """Return the values of the codes of a format, for each special number."""
     return [
         [_exact(value) for value in fmt.elements_of(choice).values]
         for choice in range(max(1, len(fmt.special)))

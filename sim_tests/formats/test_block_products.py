@@ -45,7 +45,7 @@ def operand(name: str) -> Any:
 
 
 def factor_of(fmt: BlockFormat | IntegerFormat | FloatFormat) -> Factor:
-    """Return what products take of a format."""
+    """Return the factor of a format in products."""
     return Factor(fmt)
 
 

@@ -97,7 +97,7 @@ def test_ends_of_the_expectation() -> None:
 
 
 def stepped(cycles: np.ndarray, queue: int) -> int:
-    """Return what `window_cycles` does of cycles (passes, groups, rows), cycle by cycle."""
+    """Return the result of `window_cycles` for cycles (passes, groups, rows), cycle by cycle."""
     _, groups, rows = cycles.shape
     todo = cycles.reshape(-1, rows).copy()
     opened = [-1] * len(todo)  # the cycle in which a group was opened

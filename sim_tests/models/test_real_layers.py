@@ -39,7 +39,7 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def rotation_of_stream(full: Model, quantised: Model) -> np.ndarray:
-    """Return what quantising has multiplied the residual stream by: that of the embeddings."""
+    """Return the rotation of the residual stream by quantisation, from the embeddings."""
     name = full.description.nodes[0].inputs["table"]
     before, after = (model.numbers(name).astype(float) for model in (full, quantised))
     result: np.ndarray = np.linalg.lstsq(before[:4096], after[:4096], rcond=None)[0]

@@ -215,7 +215,7 @@ def qdq_mlp(seed: int = 0, codes: str = "uint8", weights: str = "int8", relu: bo
 
 
 def reference(model: Any, inputs: dict[str, Any], *, optimise: bool = True) -> list[Any]:
-    """Return what ONNX Runtime computes on the CPU."""
+    """Return the results of ONNX Runtime on the CPU."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

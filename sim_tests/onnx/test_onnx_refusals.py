@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of ONNX is refused, and how: exit status 2, and what to do about it."""
+"""Refused ONNX files: exit status 2, and a message with a remedy."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class ReadBench(Bench):
                 self.words.append((int(dut.word_data.value), int(dut.word_last.value)))
 
     def _bad_beats(self, count: int) -> int:
-        """Return how many of the first beats the memory answered with an error."""
+        """Return the number of leading beats that the memory answered with an error."""
         return sum(self.expected_bad[:count])
 
     # -- what must come --------------------------------------------------------------------------

@@ -38,7 +38,7 @@ LIMIT = 60_000
 
 
 def contents(register: Register, value: int) -> int:
-    """Return what a register holds after `value` was written to all of it."""
+    """Return the contents of a register after `value` was written to all of it."""
     return value & ((1 << register.bits) - 1)
 
 

@@ -469,7 +469,7 @@ def test_stalls(idle: float, stall: float, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("at", [1, 5, 100])
 def test_reset(at: int, tmp_path: Path) -> None:
-    """What is inside is dropped; what comes after is right."""
+    """A reset drops the words inside; later words are correct."""
     arguments = vectors(RTL["int20"][0], 300, LANES, seed=9)
     block = Post(arguments.features, LANES)
     out = run_stream(block, arguments.inputs(LANES), tmp_path, stall=0.5, reset_at=at, seed=at)

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def regression(text: str, work: Path, monkeypatch: pytest.MonkeyPatch, *, warm: bool) -> list:
-    """Return what the cases show: names, verdicts, messages, and the cycles in the log."""
+    """Return the names, verdicts and messages of the cases, and the cycles in the log."""
     with monkeypatch.context() as patched:
         patched.setattr(runner, "_host", warm_simulations.run if warm else None)
         built = compile_design(design_of(CONFIG).with_verilog(text))

@@ -128,7 +128,7 @@ _VARIABLE = re.compile(r"\$var \w+ \d+ (\S+) (\S+)")
 
 
 def sample(lines: Iterator[str], top: str) -> Trace:
-    """Return what every signal below `top` is just before each rising edge of ``aclk``."""
+    """Return the values of every signal below `top` just before each rising edge of ``aclk``."""
     scopes: list[str] = []
     names: dict[str, list[str]] = {}
     for line in map(str.strip, lines):

@@ -85,7 +85,7 @@ def random_pairs(fmt: FloatFormat, count: int, seed: int) -> tuple[Bits, Bits]:
 
 
 def coverage(fmt: FloatFormat, x: Bits, y: Bits) -> dict[str, int]:
-    """Return how many additions met each thing that an adder must get right."""
+    """Return the number of additions for each special case of an adder."""
     a, b = fmt.to_float64(x), fmt.to_float64(y)
     with np.errstate(all="ignore"):
         exact = a + b  # or so close to the sum that it is on the same side of every tie
@@ -176,7 +176,7 @@ def random_factors(fmt: FloatFormat, count: int, seed: int) -> tuple[Bits, Bits]
 
 
 def product_coverage(fmt: FloatFormat, x: Bits, y: Bits) -> dict[str, int]:
-    """Return how many multiplications met each thing that a multiplier must get right."""
+    """Return the number of multiplications for each special case of a multiplier."""
     a, b = fmt.to_float64(x), fmt.to_float64(y)
     with np.errstate(all="ignore"):
         exact = a * b

@@ -81,7 +81,7 @@ class Vectors:
         return rows, self.acc[rows].ravel(), Columns(**picked)
 
     def differences(self, data: NDArray[np.uint8]) -> list[str]:
-        """Return how results, the bytes of every word, differ from the golden model."""
+        """Return the differences between results, the bytes of every word, and the golden model."""
         words, lanes = self.acc.shape
         width = self.features.lane_width
         lane = data.view(f"<u{width // 8}").reshape(words, lanes)
@@ -215,7 +215,7 @@ def exact(
     slope: int,
     slope_shift: int,
 ) -> Any:
-    """Return what is specified, in Python's integers and fractions and NumPy's scalars."""
+    """Return the specified result, in Python's integers and fractions and NumPy's scalars."""
     total = acc + bias
     if total < 0 and settings.activation == "relu":
         total = 0
@@ -248,7 +248,7 @@ def _nearest_single(value: int) -> np.float32:
 
 
 def coverage(drawn: Vectors) -> dict[str, int]:
-    """Return how many elements met each thing that integer outputs must get right."""
+    """Return the number of elements for each special case of integer outputs."""
     met: dict[str, int] = {}
 
     def count(name: str, where: Any) -> None:

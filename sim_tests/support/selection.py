@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which tests run: configurations of a covering set, slices of the long tests, allowed skips."""
+"""Selection of tests: covering sets, rotation, slices of the long tests, allowed skips."""
 
 from __future__ import annotations
 

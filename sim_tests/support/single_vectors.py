@@ -121,7 +121,7 @@ def _settings(features: PostFeatures, output: str, rng: np.random.Generator) -> 
 
 
 def expected(settings: PostSettings, acc: Singles, columns: Columns | None) -> NDArray[Any]:
-    """Return what is specified, number by number, in NumPy's float32 and Python's fractions."""
+    """Return the specified numbers, one by one, in NumPy's float32 and Python's fractions."""
     factors = [np.float32(settings.scale), np.float32(settings.slope_scale)]
     result = []
     for i, number in enumerate(acc):

@@ -20,7 +20,7 @@ _HANDSHAKE = {"i_valid", "i_ready", "o_valid", "o_ready"}
 
 
 class Streamed(NamedTuple):
-    """What came out of a block.
+    """Output of a block.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How sweeps end: killed, interrupted, with a worker or a cluster's node lost; and go on again."""
+"""Sweeps that are killed, interrupted, or lose a worker or a node of a cluster, and resume."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def slow(tmp_path: Path) -> Iterator[Slow]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """Return what an undisturbed sweep writes."""
+    """Return the output of an undisturbed sweep."""
     folder = tmp_path_factory.mktemp("whole")
     _prepare(folder)
     Running(folder, "--output", "whole", "--jobs", "1").finish()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where hwgen keeps things: what happens when the user's cache cannot be written or is damaged."""
+"""Cache directory: one that cannot be written, or has damaged entries."""
 
 from __future__ import annotations
 
