@@ -42,7 +42,7 @@ class Build:
 
     @cached_property
     def clock_limit(self) -> Limit | None:
-        """What limits the clock, None if the technology has no delays."""
+        """The limit of the clock, None if the technology has no delays."""
         return clock_limit(self.design, self.target.technology)
 
     def estimate(

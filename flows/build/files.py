@@ -75,7 +75,7 @@ def _stream(port: StreamPort) -> dict[str, Any]:
 
 
 def description(config: FamilyConfig) -> dict[str, Any]:
-    """Return what a program needs to know about the core: the manifest without its estimate."""
+    """Return the description of the core for programs: the manifest without its estimate."""
     return {
         "generator": "hwgen",
         "version": __version__,
@@ -96,7 +96,7 @@ def description(config: FamilyConfig) -> dict[str, Any]:
 
 
 def _throughput(config: FamilyConfig) -> dict[str, Any]:
-    """Return what a full cycle does, and the operations if they are no products of matrices."""
+    """Return the work of a full cycle, and the operations if they are no products of matrices."""
     if config.multiplies:
         return {"throughput_macs_per_cycle": config.macs_per_cycle}
     return {

@@ -38,7 +38,7 @@ def hardware_digest(config: FamilyConfig) -> str:
 
 
 def converter_versions() -> list[Any]:
-    """Return what converts RTLIL to Verilog, as JSON values."""
+    """Return the versions of the converters of RTLIL to Verilog, as JSON values."""
     return [[_version(name) for name in _LIBRARIES], _yosys()]
 
 
@@ -103,7 +103,7 @@ def _version(name: str) -> str:
 
 
 def _yosys() -> list[Any]:
-    """Return which Yosys Amaranth would write Verilog with, without running it."""
+    """Return the Yosys that Amaranth would choose, without running it."""
     chosen = [os.environ.get(name) for name in ("AMARANTH_USE_YOSYS", "YOSYS")]
     path = shutil.which(chosen[1] or "yosys")
     if path is None:

@@ -24,12 +24,12 @@ from hwgen.core.resolve import Limit
 
 
 def limit(config: FamilyConfig) -> Limit | None:
-    """Return what limits the clock of a configuration in its technology, None if unknown."""
+    """Return the clock limit of a configuration in its technology, None if unknown."""
     return clock_limit(Design(core_of(config)), config.target.technology)
 
 
 def clock_limit(design: Design, technology: str) -> Limit | None:
-    """Return what limits the clock of a design, None if its technology has no delays.
+    """Return the clock limit of a design, None if its technology has no delays.
 
     Raises
     ------

@@ -41,7 +41,7 @@ write_verilog -noattr
 
 
 def core_rtlil(core: Component, name: str) -> list[str]:
-    """Return the RTLIL of `core` behind the AXI skin, every distinct module once.
+    """Return the RTLIL of `core` in the AXI shell, every distinct module once.
 
     Parameters
     ----------
@@ -83,14 +83,14 @@ def rtlil_to_netlist(modules: Iterable[str]) -> tuple[str, dict[str, Any]]:
     rtlil = _undotted(modules)
     verilog, brace, netlist = _converted(rtlil, f"{_SCRIPT}write_json\n").partition("\n{\n")
     cells = json.loads(brace + netlist)["modules"]
-    kept = set(_KEPT_MODULE.findall(rtlil))
+    cached = set(_KEPT_MODULE.findall(rtlil))
     return f"{verilog}\n", {
-        name: {**module, "kept": name in kept} for name, module in cells.items()
+        name: {**module, "kept": name in cached} for name, module in cells.items()
     }
 
 
 def netlist_key() -> str:
-    """Return what, beside its RTLIL, shapes the netlist of a module."""
+    """Return the part of a cache key of netlists that is not RTLIL."""
     return _SCRIPT
 
 
@@ -102,13 +102,13 @@ def _undotted(modules: Iterable[str]) -> str:
 
 
 def _converted(rtlil: str, script: str) -> str:
-    """Return what Yosys writes, beginning with Verilog."""
+    """Return the output of Yosys, beginning with Verilog."""
     text = _yosys(f"read_rtlil <<rtlil\n{rtlil}\nrtlil\n{script}")
     # The first line names the Yosys at hand; the output must not depend on where it was made.
     text = text.split("\n", 1)[1].lstrip("\n")
-    for kept in _KEPT_MODULE.findall(rtlil):
+    for cached in _KEPT_MODULE.findall(rtlil):
         # The one attribute that says something about the design.
-        text = re.sub(rf"^module {kept}\(", "(* keep_hierarchy *)\n\\g<0>", text, flags=re.M)
+        text = re.sub(rf"^module {cached}\(", "(* keep_hierarchy *)\n\\g<0>", text, flags=re.M)
     return text
 
 

@@ -51,7 +51,7 @@ def map_cached(
 @cache
 def versions() -> dict[str, str]:
     """Return the versions of the tools that map and time; empty texts for those missing."""
-    tools = {name: probe(name).found for name in ("yosys", "opensta")}
+    tools = {name: probe(name).installation for name in ("yosys", "opensta")}
     return {name: version_text(tool) if tool else "" for name, tool in tools.items()}
 
 

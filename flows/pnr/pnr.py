@@ -33,7 +33,7 @@ from flows.synthesis.synth_cache import CLOCK, sources_digest, tool_versions
 from flows.tools import process
 from flows.tools.cache import Archive, digest, text_digest
 from flows.tools.parallel import run_all
-from flows.tools.toolchain import Found, require
+from flows.tools.toolchain import Installation, require
 from hwgen.errors import CheckFailed, HwgenError, InputError
 from hwgen.technologies import fpga_family
 
@@ -287,7 +287,7 @@ def _key(result: PnrResult, pins: str | None, tools: Mapping[str, str]) -> str:
     )
 
 
-def packer_of(target: str) -> Found:
+def packer_of(target: str) -> Installation:
     """Return the program that makes bitstreams of an FPGA family.
 
     Raises

@@ -95,19 +95,19 @@ class World:
     def make(cls, config: Any, rng: np.random.Generator, jobs: int = 3) -> World:
         """Return a world with `jobs` random jobs for each unit."""
         image = bytearray(rng.bytes(SIZE))
-        at, found = OPERANDS, {}
+        at, result = OPERANDS, {}
         for name, unit in config.units.items():
             make = _products if unit.multiplies else _operations
-            found[name], at = make(unit, rng, jobs, at)
-            for item in found[name]:
+            result[name], at = make(unit, rng, jobs, at)
+            for item in result[name]:
                 for address, content in item.images():
                     image[address : address + len(content)] = content
         assert at < SIZE
-        return cls(config, found, image)
+        return cls(config, result, image)
 
     @property
     def results(self) -> np.ndarray:
-        """Which bytes are results of jobs."""
+        """Mask of the bytes that are results of jobs."""
         inside = np.zeros(SIZE, bool)
         for placed in (item for items in self.jobs.values() for item in items):
             for address, size in placed.written():
@@ -260,7 +260,7 @@ def interpret(
     broken: dict[str, int] | None = None,
     address: int = LIST,
 ) -> tuple[Outcome, bytearray]:
-    """Return what a list does to a copy of the world's memory."""
+    """Run a list on a copy of the world's memory; return outcome and memory."""
     image = bytearray(world.image)
     image[address : address + len(data)] = data
     memory = Image(image, holes)

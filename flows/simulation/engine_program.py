@@ -99,7 +99,7 @@ def _connections(buses: Iterable[BusPort]) -> str:
 
 @dataclass(frozen=True)
 class Traffic:
-    """What has happened since the start.
+    """Traffic since the start.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ class Model:
 
     @property
     def traffic(self) -> Traffic:
-        """What has happened since the start."""
+        """Traffic since the start."""
         counters = _Counters()
         self._library.hwgen_count(self._model, ctypes.byref(counters))
         return Traffic(**{name: getattr(counters, name) for name in Traffic.__dataclass_fields__})

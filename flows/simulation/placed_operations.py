@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flows.simulation.bench_jobs import first_error
 from hwgen.core.registry import core_of
 from hwgen.families.stream_engine.golden import execute
 from hwgen.families.stream_engine.jobs import TAIL, Place, StreamJob
 from hwgen.families.stream_engine.registers import ENTRY_BYTES
-from hwgen.formats import differences
 
 if TYPE_CHECKING:
     from hwgen.core.operation import Operation
@@ -52,7 +52,7 @@ class PlacedJob:
                 yield place.table, place.entries(self.job.config.memory_bytes)
 
     def writes(self) -> list[tuple[int, int]]:
-        """Return what is written to the job window."""
+        """Return the writes to the job window: offset and contents."""
         return self.job.writes()
 
     def perform(self, memory: Any) -> None:
@@ -75,9 +75,9 @@ class PlacedJob:
 
     def read(self) -> list[tuple[int, int]]:
         """Return the regions that the job reads."""
-        found = [span for place, _ in self.sources for span in place.spans()]
+        result = [span for place, _ in self.sources for span in place.spans()]
         tables = [place for place, _ in self.sources if place.table]
-        return found + [(place.table, ENTRY_BYTES * place.blocks) for place in tables]
+        return result + [(place.table, ENTRY_BYTES * place.blocks) for place in tables]
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class PlacedOperation:
     jobs: tuple[PlacedJob, ...]
     expected: Mapping[str, np.ndarray]
 
-    def found(self, read: Callable[[int, int], Any]) -> dict[str, np.ndarray]:
+    def read_results(self, read: Callable[[int, int], Any]) -> dict[str, np.ndarray]:
         """Return the results from memory; `read` takes an address and a length."""
         arrays = {name: np.zeros(size, np.uint8) for name, size in self.plan.result_bytes.items()}
         for job in self.jobs:
@@ -111,16 +111,8 @@ class PlacedOperation:
 
     def check(self, read: Callable[[int, int], Any]) -> None:
         """Raise AssertionError unless all results are as expected."""
-        found = self.found(read)
-        for name, expected in self.expected.items():
-            wrong = differences(found[name], expected)
-            if len(wrong):
-                index = tuple(int(i) for i in wrong[0])
-                raise AssertionError(
-                    f"{self.title}: {len(wrong)} of {expected.size} elements of {name} are wrong,"
-                    f" first {name}{list(index)}: expected {expected[index]}, got"
-                    f" {found[name][index]}"
-                )
+        if error := first_error(self.read_results(read), self.expected):
+            raise AssertionError(f"{self.title}: first wrong {error.text}; {error.count}")
 
 
 def place_operation(
@@ -209,14 +201,14 @@ def _rows(access: Access, array: np.ndarray) -> tuple[bytes, ...]:
 
 
 def _cut(place: Place, rows: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    """Return what stands in each row, or in each page."""
+    """Return the bytes of each row, or of each page."""
     if not place.table:
         return rows
-    whole, found = b"".join(rows), []
+    whole, result = b"".join(rows), []
     for _, size in place.spans():
-        found.append(whole[:size])
+        result.append(whole[:size])
         whole = whole[size:]
-    return tuple(found)
+    return tuple(result)
 
 
 def _beat(config: StreamEngineConfig, name: str) -> int:

@@ -57,7 +57,7 @@ class Placed:
                 yield address + index * stride, row.tobytes()
 
     def writes(self) -> list[tuple[int, int]]:
-        """Return what is written to the job window."""
+        """Return the writes to the job window: offset and contents."""
         return self.job.writes()
 
     def perform(self, memory: Any) -> None:

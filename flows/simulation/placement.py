@@ -29,7 +29,7 @@ class MemoryJob(Protocol):
         """Yield what is to be put into memory: address and bytes."""
 
     def writes(self) -> list[tuple[int, int]]:
-        """Return what is written to the job window."""
+        """Return the writes to the job window: offset and contents."""
 
     def spoiled(self, rng: np.random.Generator) -> list[tuple[int, int]]:
         """Return the same of a job whose numbers do not agree, if the engine notices that."""
@@ -103,7 +103,7 @@ def place_job(
             core.params, job.operation, operands, job.scalars,
             rng=rng, base=base, title=bench.title, golden=False, pages=pages,
         )  # fmt: skip
-        return PlacedJob(bench, operation.jobs, operation.found, end)
+        return PlacedJob(bench, operation.jobs, operation.read_results, end)
     columns = Columns.decode(operands[RECORDS]) if RECORDS in operands else None
     product, end = place_product(
         core.params, operands["activations"], operands["weights"], job.post, columns,

@@ -21,7 +21,7 @@ class PostConfig(Protocol):
 
     @property
     def post(self) -> PostProcessing:
-        """What it offers."""
+        """The post-processing that the hardware offers."""
 
     @property
     def result(self) -> Any:

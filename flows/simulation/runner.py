@@ -166,9 +166,9 @@ def run_module(
     for suffix in {waves, traced} - {None}:
         (work / f"dump.{suffix}").unlink(missing_ok=True)
     require("cocotb")
-    found = start_of(module, top, build_dir, work, results, seed=seed, waves=bool(waves))
+    result = start_of(module, top, build_dir, work, results, seed=seed, waves=bool(waves))
     environment = {
-        **found.environment,
+        **result.environment,
         "HWGEN_PLAN": str(plan_file.resolve()),
         "PYTHONUNBUFFERED": "1",
         # By default cocotb rewrites the assertions of every module that is imported, NumPy
@@ -177,13 +177,13 @@ def run_module(
     }
     library = build_dir / f"{top}.so"
     if _host is not None and library.is_file():
-        expired = _host(library, Start(found.command, environment), log, work, timeout)
+        expired = _host(library, Start(result.command, environment), log, work, timeout)
         if on_line is not None:
             for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
                 on_line(line)
     else:
         expired = follow(
-            found.command,
+            result.command,
             environment,
             log,
             cwd=work,

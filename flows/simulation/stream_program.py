@@ -97,7 +97,7 @@ def _connections(ports: Any) -> str:
 
 
 class _Said:
-    """What a simulation has printed: the cycles that it took, the result beats that are missing."""
+    """Output of a simulation: its cycles, or the number of missing result beats."""
 
     def __init__(self, on_line: Callable[[str], None] | None) -> None:
         self.cycles: int | None = None
@@ -243,18 +243,18 @@ class _Sender(threading.Thread):
 
 def batches(chunks: Iterator[tuple[np.ndarray, bool]]) -> Iterator[tuple[Any, ...]]:
     """Yield what ``cpp/stream.cpp`` reads: the parts of a batch, each a buffer of bytes."""
-    held: list[np.ndarray] = []
+    contents: list[np.ndarray] = []
     lasts: list[bool] = []
     volume = 0
     for beats, last in chunks:
-        held.append(beats)
+        contents.append(beats)
         lasts.append(last)
         volume += beats.nbytes
-        if volume >= BATCH_BYTES or len(held) == BATCH_CHUNKS:
-            yield _batch(held, lasts)
-            held, lasts, volume = [], [], 0
-    if held:
-        yield _batch(held, lasts)
+        if volume >= BATCH_BYTES or len(contents) == BATCH_CHUNKS:
+            yield _batch(contents, lasts)
+            contents, lasts, volume = [], [], 0
+    if contents:
+        yield _batch(contents, lasts)
 
 
 def _batch(held: list[np.ndarray], lasts: list[bool]) -> tuple[Any, ...]:

@@ -24,7 +24,7 @@ from typing import Any, get_args
 from flows.synthesis import levels
 from flows.synthesis.levels import Kind, Longest
 from flows.tools import process
-from flows.tools.toolchain import Found
+from flows.tools.toolchain import Installation
 from hwgen.errors import CheckFailed
 from hwgen.technologies.fpga_model import Fpga, Resource
 
@@ -186,7 +186,7 @@ def script(chosen: Fpga, recipe: str, top: str, keep: Sequence[str], *, whole: b
 
 
 def map_fpga(
-    yosys: Found,
+    yosys: Installation,
     verilog: str,
     top: str,
     chosen: Fpga,
@@ -201,7 +201,7 @@ def map_fpga(
 
     Parameters
     ----------
-    yosys : Found
+    yosys : Installation
     verilog : str
         Text of all its modules.
     top : str

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.tools import process
-from flows.tools.toolchain import Found
+from flows.tools.toolchain import Installation
 
 INSTANCES = 4
 """A kept module is there so often at least."""
@@ -71,7 +71,7 @@ class Outline:
         return sum(count * self.gates[name] for name, count in self.instances().items())
 
 
-def outline(yosys: Found, top: str, work: Path, timeout: float) -> Outline:
+def outline(yosys: Installation, top: str, work: Path, timeout: float) -> Outline:
     """Read ``design.v`` in a directory and return its hierarchy.
 
     Raises

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of synthesis, kept on disk and found again.
+"""Cache of synthesis results.
 
-A result is kept under the digest of the Verilog, the target, the clock, the way of mapping, the
+A result is stored under the digest of the Verilog, the target, the clock, the way of mapping, the
 Liberty files, the versions of the tools, and the part of this package that drives them.  It is
 found if none of this has changed, and only then: by `synthesized`, which has the Verilog, and by
 `recorded`, which need not have it.
@@ -62,8 +62,8 @@ def synthesized(job: Job, way: Way, *, use_cache: bool) -> SynthesisResult:
     about = (text_digest(job.verilog, 64), job.top, job.clock, job.target, job.clock_mhz)
     made = _made(way, job.target, job.registers_below)
     entry = Archive(_kind(job.target, about[0]), _key(about, way, library, tools, made))
-    if use_cache and (kept := _Kept.read(entry)) and (files := entry.files()):
-        return replace(kept.result, files=files)
+    if use_cache and (cached := _Cached.read(entry)) and (files := entry.files()):
+        return replace(cached.result, files=files)
     start = time.monotonic()
     with scratch("hwgen-synth-") as work:
         result = map_design(job, way, work)
@@ -107,12 +107,12 @@ def recorded(design: Design, target: str) -> list[SynthesisResult]:
     return [
         kept.result
         for entry in Archive.list(_kind(target, verilog))
-        if (kept := _Kept.read(entry)) and kept.is_current(entry, verilog)
+        if (kept := _Cached.read(entry)) and kept.is_current(entry, verilog)
     ]
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _Cached:
     """Contents of an entry: a result, and the paths of its Liberty files."""
 
     result: SynthesisResult
@@ -121,7 +121,7 @@ class _Kept:
     registers_below: int
 
     @classmethod
-    def read(cls, entry: Archive) -> _Kept | None:
+    def read(cls, entry: Archive) -> _Cached | None:
         """Return it without the files, or None if it is absent or of another version."""
         document = entry.read()
         try:

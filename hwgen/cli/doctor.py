@@ -22,7 +22,7 @@ def command(as_json: bool) -> None:
     from flows.tools.wasm import prepare_all
 
     statuses = probe_all()
-    ready = all(status.found for status in statuses if status.tool.base)
+    ready = all(status.installation for status in statuses if status.tool.base)
     if as_json:
         emit_json({"ready": ready, "tools": [_as_json(status) for status in statuses]})
     else:
@@ -35,7 +35,7 @@ def command(as_json: bool) -> None:
 def _as_json(status: Status) -> dict[str, object]:
     from flows.tools.toolchain import version_text
 
-    tool, installation = status.tool, status.found
+    tool, installation = status.tool, status.installation
     return {
         "name": tool.name,
         "needed": version_text(tool) if tool.minimum else None,
@@ -62,7 +62,7 @@ def _print(statuses: list[Status]) -> None:
     for heading in ("tool", "found", "needed", "where", "used to"):
         table.add_column(heading, overflow="fold", no_wrap=heading == "tool")
     for status in statuses:
-        tool, installation = status.tool, status.found
+        tool, installation = status.tool, status.installation
         mark = Text("missing", style="red" if tool.base else "yellow")
         if installation:
             mark = Text(
@@ -81,7 +81,7 @@ def _print(statuses: list[Status]) -> None:
         ("missing", True),
         ("not there, and not needed by build, sim, run", False),
     ):
-        lines = [s.line for s in statuses if not s.found and s.tool.base == base]
+        lines = [s.line for s in statuses if not s.installation and s.tool.base == base]
         if lines:
             # One line each however narrow the terminal: it is what `require` raises.
             click.echo("\n".join([f"\n{heading}:", *lines]))

@@ -153,7 +153,7 @@ def _synthesized(design: Design, entry: Mapping[str, Any]) -> SynthesisResult | 
 
 
 def _measured(entry: Mapping[str, Any], result: SynthesisResult) -> dict[str, Any]:
-    """Return what is known of a synthesis result, for programs."""
+    """Return a synthesis result as JSON values."""
     from flows.synthesis.verify import beside
 
     method = (

@@ -99,13 +99,13 @@ def _nulls(unknown: dict[str, dict[str, dict[str, str]]]) -> str:
         for technology, names in where.items():
             text = "all" if len(names) == len(unknown[technology]) else ", ".join(names)
             places.setdefault(text, []).append(technology)
-        shown = "; ".join(f"{', '.join(found)}: {names}" for names, found in places.items())
+        shown = "; ".join(f"{', '.join(result)}: {names}" for names, result in places.items())
         rows.append([metrics, shown, reason])
     return _markdown(["null in `estimate --json`", "technologies: families", "because"], rows)
 
 
 def _estimated() -> tuple[dict[str, dict[str, str]], dict[str, dict[str, dict[str, str]]]]:
-    """Return what is estimated of each family, by technology, and why other figures are null."""
+    """Return the estimated metrics of each family, by technology, and why others are null."""
     from flows.build.build import Build, retarget
     from flows.build.design import Design
     from flows.build.load import parse_config
@@ -120,8 +120,8 @@ def _estimated() -> tuple[dict[str, dict[str, str]], dict[str, dict[str, dict[st
         config = parse_config(template(name))
         design = Design(core_of(config))
         for technology, by in known.items():
-            found = Build(design, retarget(config.target, technology)).estimate()
-            metrics, unknown[technology][name] = found["metrics"], found["unknown"]
+            result = Build(design, retarget(config.target, technology)).estimate()
+            metrics, unknown[technology][name] = result["metrics"], result["unknown"]
             by[name] = ", ".join(
                 ["cycles", *(word for key, word in words.items() if metrics.get(key) is not None)]
             )

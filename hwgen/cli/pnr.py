@@ -161,7 +161,7 @@ def _check(result: PnrResult) -> None:
 
 
 def _placed_as(name: str) -> str:
-    """Return what nextpnr calls a device."""
+    """Return nextpnr's name of a device."""
     from hwgen.errors import InputError
     from hwgen.technologies import utilization
 

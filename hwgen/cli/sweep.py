@@ -198,7 +198,7 @@ def _which(value: str | None) -> str | None:
 
 
 def _verification(points: str | None, jobs: int | None, quiet: bool) -> Verification | None:
-    """Return how configurations are measured, if they are to be."""
+    """Return the measurement of configurations, None if there is to be none."""
     if points is None:
         return None
     from cost_model.sweep.output.write import Verification

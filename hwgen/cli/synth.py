@@ -191,7 +191,7 @@ def _check(result: SynthesisResult) -> None:
 
 
 def _device(core: FamilyConfig, result: SynthesisResult) -> dict[str, Any] | None:
-    """Return what is used of the device that a configuration names, if it is of the target."""
+    """Return the utilisation of the device that a configuration names, if it is of the target."""
     from hwgen.technologies import technology_of
     from hwgen.technologies.utilization import utilization
 
@@ -248,7 +248,7 @@ def _print_power(power: PowerResult) -> None:
 
 
 def way_of(result: SynthesisResult) -> str:
-    """Return how a design was mapped, in words."""
+    """Return the way of mapping in words."""
     ways = [f"recipe {result.recipe}"]
     if result.full_adders is not None:
         ways.append("full adders" if result.full_adders else "no full adders")

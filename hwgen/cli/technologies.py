@@ -34,7 +34,7 @@ def command(name: str, as_json: bool) -> None:
 
 
 def _entry(name: str) -> dict[str, Any]:
-    """Return what is known of a technology, for programs."""
+    """Return a technology as JSON values."""
     from cost_model.estimate.technology import is_calibrated
     from cost_model.netlist.fabric.fabric import has_rules
     from flows.synthesis.liberty import liberty_files

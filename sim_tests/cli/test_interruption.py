@@ -27,7 +27,7 @@ from pathlib import Path
 from flows.tools.guard import scratch
 from flows.tools.process import run
 from flows.simulation.verilator.programs import compiled
-from flows.tools.toolchain import Found
+from flows.tools.toolchain import Installation
 from hwgen.cli import main
 import click
 
@@ -40,7 +40,7 @@ wait
 '''
 
 def make(work):
-    run(Found("sh", (), "sh", "system", ("sh",)), ["-c", SHELL], work, "log", 100)
+    run(Installation("sh", (), "sh", "system", ("sh",)), ["-c", SHELL], work, "log", 100)
 
 @click.command()
 def command():

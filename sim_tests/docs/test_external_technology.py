@@ -116,7 +116,7 @@ def test_schema_messages_and_lists_know_it(installed: Installed, tmp_path: Path)
 @pytest.mark.slow
 @pytest.mark.rotate(4)
 def test_the_commands_of_the_page(installed: Installed) -> None:
-    if probe("yosys").found is None:
+    if probe("yosys").installation is None:
         pytest.skip(probe("yosys").line)
     for command in commands():
         installed.run(*command)
@@ -134,7 +134,7 @@ def test_enables_become_cells_where_the_data_file_says_so(
     installed: Installed, tmp_path: Path
 ) -> None:
     """The page's library with a flip-flop that has an enable, in a package beside it."""
-    if probe("yosys").found is None:
+    if probe("yosys").installation is None:
         pytest.skip(probe("yosys").line)
     text = listings(PAGE)["tiny45/tiny45.lib"].rstrip().removesuffix("}")
     plain = text[text.index("  cell (DFF)") :]

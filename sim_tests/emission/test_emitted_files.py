@@ -116,9 +116,9 @@ def run(command: Sequence[str | Path], cwd: Path, **variables: str) -> str:
 def system(name: str) -> tuple[str, ...]:
     """Return the command of a tool that no package brings."""
     status = probe(name)
-    if status.found is None:
+    if status.installation is None:
         pytest.skip(f"{name} is not installed")
-    return status.found.argv
+    return status.installation.argv
 
 
 def test_every_file_is_read(config: Any) -> None:

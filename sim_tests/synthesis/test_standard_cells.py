@@ -16,7 +16,7 @@ from flows.synthesis import standard_cells as synthesis
 from flows.synthesis.boundary import buffered
 from flows.synthesis.liberty import Cell, Library
 from flows.tools import process
-from flows.tools.toolchain import Found, probe
+from flows.tools.toolchain import Installation, probe
 from hwgen.errors import CheckFailed, InputError, ToolMissing
 from hwgen.families.systolic.params import SystolicConfig
 from hwgen.technologies import cell_library
@@ -110,7 +110,7 @@ def test_unknown_names_are_refused() -> None:
 
 
 def test_a_tool_that_hangs_is_killed(tmp_path: Path) -> None:
-    sleeper = Found("sleeper", (), "sleeper", "override", ("/bin/sh", "-c"))
+    sleeper = Installation("sleeper", (), "sleeper", "override", ("/bin/sh", "-c"))
     with pytest.raises(CheckFailed, match=r"took more than 0\.3 s:\nstarted"):
         process.run(sleeper, ["echo started; sleep 60 & wait"], tmp_path, "log", 0.3)
     with pytest.raises(CheckFailed, match=r"failed.*:\nERROR: that"):
@@ -175,7 +175,7 @@ def require_pdk(name: str) -> None:
     except ToolMissing as missing:
         pytest.skip(str(missing))
     status = probe("yosys")
-    if status.found is None:
+    if status.installation is None:
         pytest.skip(status.line)
 
 

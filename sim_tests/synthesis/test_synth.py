@@ -29,7 +29,7 @@ from flows.synthesis.synth import synthesize
 from flows.synthesis.synth_cache import recorded
 from flows.tools import parallel, process
 from flows.tools.cache import Archive, digest
-from flows.tools.toolchain import Found, forget, probe
+from flows.tools.toolchain import Installation, forget, probe
 from hwgen.cli import main
 from hwgen.core.registry import core_of
 from hwgen.errors import CheckFailed, InputError, ToolMissing
@@ -76,7 +76,7 @@ def require_tools(*names: str, technology: str = "") -> None:
     except ToolMissing as missing:
         pytest.skip(str(missing))
     for name in names:
-        if probe(name).found is None:
+        if probe(name).installation is None:
             pytest.skip(probe(name).line)
 
 
@@ -233,7 +233,7 @@ def test_entries_are_whole_or_absent() -> None:
 
 
 def test_a_failing_job_ends_the_others(tmp_path: Path) -> None:
-    sleeper = Found("sleeper", (), "sleeper", "override", ("/bin/sh", "-c"))
+    sleeper = Installation("sleeper", (), "sleeper", "override", ("/bin/sh", "-c"))
 
     def job(command: str, log: str) -> Callable[[], str]:
         return lambda: process.run(sleeper, [command], tmp_path, log, 60)
@@ -283,7 +283,7 @@ def test_fpga_families(name: str, target: str) -> None:
 @pytest.mark.slow
 def test_products_of_logic_are_products(tmp_path: Path) -> None:
     require_tools("yosys")
-    yosys = probe("yosys").found
+    yosys = probe("yosys").installation
     assert yosys
     (tmp_path / "products.v").write_text(fpga.PRODUCTS)
     shapes = [(5, 6, 11), (3, 5, 12), (2, 2, 4), (1, 4, 6), (6, 1, 4), (1, 1, 2)]
@@ -310,7 +310,7 @@ def test_products_of_logic_are_products(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_deep_memories_are_large_ones_by_a_recipe(tmp_path: Path) -> None:
     require_tools("yosys")
-    yosys = probe("yosys").found
+    yosys = probe("yosys").installation
     assert yosys
     design = (
         "module deep(input clk, input [11:0] r, w, input e, input [71:0] d, output reg [71:0] q);"
@@ -362,7 +362,7 @@ def test_standard_cells_with_the_best_recipe() -> None:
     assert result.flip_flops == result.cells["DFF_X1"] == 212
     both = result.sequential_area_um2 + result.combinational_area_um2
     assert both == pytest.approx(result.area_um2)
-    if probe("opensta").found:
+    if probe("opensta").installation:
         assert result.area_um2 == min(areas), "all of them meet 500 MHz"
         assert result.timing_source == "opensta"
         assert result.critical_path_ns is not None
@@ -562,7 +562,7 @@ def test_place_and_route(
     require_tools("yosys", "nextpnr-ice40")
     bits = tmp_path / "core.bin"
     arguments = ["pnr", "--config", str(config), "--target", "ice40", "--clock-mhz", "100"]
-    packed = probe("icepack").found is not None
+    packed = probe("icepack").installation is not None
     extra = ["--bitstream", str(bits)] if packed else []
     assert main([*arguments, "--seeds", "2", "--json", *extra]) == 0
     result = json.loads(capsys.readouterr().out)
@@ -583,7 +583,7 @@ def test_place_and_route(
     started: list[str] = []
     run = process.run
 
-    def follow(found: Found, *rest: Any) -> str:
+    def follow(found: Installation, *rest: Any) -> str:
         started.append(found.name)
         return run(found, *rest)
 
@@ -607,7 +607,7 @@ def test_place_and_route_of_further_families(target: str) -> None:
     assert 20 < result.fmax_median_mhz < 700
     assert all(row["used"] <= row["available"] for row in result.utilization.values())
     assert f"{result.name}_frame" not in str(result.seeds)
-    if chosen.packer and probe(chosen.packer).found:
+    if chosen.packer and probe(chosen.packer).installation:
         assert len(bitstream(result)) > 30_000
 
 
@@ -631,5 +631,5 @@ def test_pins_instead_of_a_frame() -> None:
     assert result.frame_luts is None
     assert result.utilization["TRELLIS_IO"]["used"] > 50
     assert result.best.seed == 1
-    if probe("ecppack").found:
+    if probe("ecppack").installation:
         assert len(bitstream(result)) > 100_000

@@ -19,7 +19,7 @@ import pytest
 from flows.simulation.verilator.programs import compiled
 from flows.tools import cache, process, wasm
 from flows.tools.cache import Directories
-from flows.tools.toolchain import Found
+from flows.tools.toolchain import Installation
 from hwgen.errors import CheckFailed, InputError
 from sim_tests.support.caches import with_runtime
 from sim_tests.support.paths import ROOT
@@ -143,7 +143,7 @@ if not kept.exists():
 
 
 @pytest.fixture
-def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Found:
+def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
     """Return a tool that compiles itself for three seconds when it is first used."""
     caches = tmp_path / "caches"
     kept = caches / "YoWASP" / "yowasp_slow" / "slow.wasm"
@@ -154,11 +154,11 @@ def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Found:
     monkeypatch.setattr("importlib.metadata.version", lambda name: "1")
     monkeypatch.setenv("XDG_CACHE_HOME", str(caches))
     monkeypatch.delenv("YOWASP_CACHE_DIR", raising=False)
-    return Found("slow", (1,), "Python package yowasp-slow", "wheel", argv)
+    return Installation("slow", (1,), "Python package yowasp-slow", "wheel", argv)
 
 
 def test_a_time_limit_does_not_count_the_preparation(
-    slow: Found, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    slow: Installation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     process.run(slow, [], tmp_path, "log", 2)
     assert capsys.readouterr().err == (
@@ -170,7 +170,7 @@ def test_a_time_limit_does_not_count_the_preparation(
 
 
 def test_what_was_removed_is_prepared_again(
-    slow: Found, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    slow: Installation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wasm.prepare(slow)
     Path(slow.argv[-1]).unlink()

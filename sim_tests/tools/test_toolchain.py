@@ -206,13 +206,13 @@ def test_doctor_only_notes_optional_tools(fake: FakeTool, monkeypatch: pytest.Mo
     result = doctor()
     assert result.exit_code == 0, result.output
     assert toolchain.probe("yosys").line in result.stdout.splitlines()
-    assert toolchain.probe("yosys").found is None
+    assert toolchain.probe("yosys").installation is None
 
 
-def _without(package: str) -> Callable[[toolchain.Tool], toolchain.Found]:
+def _without(package: str) -> Callable[[toolchain.Tool], toolchain.Installation]:
     original = toolchain._from_package
 
-    def lookup(tool: toolchain.Tool) -> toolchain.Found:
+    def lookup(tool: toolchain.Tool) -> toolchain.Installation:
         if tool.package == package:
             raise LookupError(package)
         return original(tool)

@@ -133,7 +133,7 @@ class JobHost:
             self.model.store(address, content)
 
     def results(self, placed: Placed) -> np.ndarray:
-        """Return what a job has written."""
+        """Return the results of a job."""
         return placed.results(lambda address, size: self.model.load(address, size).tobytes())
 
 

@@ -47,7 +47,7 @@ class ListBench(MemoryBench):
         self.memory.missing = self.outside
 
     async def read_pair(self, name: str) -> int:
-        """Return what two registers hold."""
+        """Return the value of two registers."""
         return await self.read(f"{name}_LOW") | await self.read(f"{name}_HIGH") << 32
 
     async def begin(self, data: bytes, registers: list[int]) -> None:
@@ -87,8 +87,8 @@ class ListBench(MemoryBench):
             if self.case.event:
                 await self._interrupted(data, registers)
             await self.begin(data, registers)
-            found = await self.end()
-            self._compare(data, found, expected, image)
+            result = await self.end()
+            self._compare(data, result, expected, image)
             done += 1
 
     async def _interrupted(self, data: bytes, registers: list[int]) -> None:
@@ -111,10 +111,10 @@ class ListBench(MemoryBench):
             await self.write("ABORT", 1)
             if not await self.read("STATUS") & 1 and not self.interrupt():
                 return  # it had ended, and the interrupt was cleared
-        found = await self.end()
+        result = await self.end()
         self.outside.broken = range(0)
-        if event == "read_error" and found.state == "unit_failed":
-            assert found.index < len(data) // BYTES, "the index is outside the list"
+        if event == "read_error" and result.state == "unit_failed":
+            assert result.index < len(data) // BYTES, "the index is outside the list"
 
     def _compare(self, data: bytes, found: Outcome, expected: Outcome, image: bytearray) -> None:
         text = listing(data, list(self.config.units))

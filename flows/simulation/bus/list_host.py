@@ -39,11 +39,11 @@ class ListHost:
             self.model.write32(offset, word)
 
     def outcome(self) -> Outcome:
-        """Return how the list ended, and let the interrupt fall."""
+        """Return the outcome of the list, and clear the interrupt."""
         state = STATES[self.read("STATUS") >> 8 & 15]
-        found = Outcome(
+        result = Outcome(
             state, self.read("INDEX"), self.read("UNIT"), self.read("STEPS"),
             [0, *(self.read(f"R{i}") for i in range(1, self.config.lists.registers))],
         )  # fmt: skip
         self.write("INTERRUPT", 1)
-        return found
+        return result

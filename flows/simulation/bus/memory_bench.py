@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cocotb benches of all engines share: the memory, its monitor, and the host."""
+"""Base of the cocotb benches of all engines: the memory, its monitor, and the host."""
 
 from __future__ import annotations
 

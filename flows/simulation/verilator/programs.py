@@ -54,7 +54,7 @@ def compiled(
 
 @dataclass(frozen=True)
 class Ended:
-    """How a process ended.
+    """End of a process.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all simulations share: Verilator's run-time library and its headers, compiled once.
+"""Verilator's run-time library and its headers, compiled once for all simulations.
 
 They depend on the toolchain and its options alone, and for a small design they are nine tenths of
 the work: compiling its simulation took 2.9 s of processor time, of which two thirds were the
@@ -24,7 +24,7 @@ from pathlib import Path
 from flows.tools.cache import Directories, text_digest
 from flows.tools.parallel import run_all
 from flows.tools.process import run
-from flows.tools.toolchain import Found
+from flows.tools.toolchain import Installation
 from hwgen.errors import CheckFailed
 
 _HEADER = "simulation_headers.h"
@@ -55,7 +55,7 @@ class Runtime:
         Where it is, or is to be, kept.
     identity : str
         What else tells libraries apart: the toolchain.
-    compiler : Found
+    compiler : Installation
     build_dir : Path
         With the makefiles that Verilator wrote.
     plan : str
@@ -73,7 +73,7 @@ class Runtime:
         self,
         programs: Directories,
         identity: str,
-        compiler: Found,
+        compiler: Installation,
         build_dir: Path,
         plan: str,
         jobs: int,
@@ -100,8 +100,8 @@ class Runtime:
         *options, flag, name, source = words
         if flag == "-o" and Path(source).name.startswith("verilated"):
             shown = ["-fvisibility=default"] * (name == _SHOWN)
-            kept = [option for option in options[:-1] if not _is_of_waves(option, name)]
-            self._objects[name] = [*kept, *shown, "-c", source]
+            cached = [option for option in options[:-1] if not _is_of_waves(option, name)]
+            self._objects[name] = [*cached, *shown, "-c", source]
         elif source == "Vtop__ALL.cpp":
             self._compile["fast"] = _plain(options[:-1])
         for speed in SPEEDS:
@@ -171,8 +171,8 @@ class Runtime:
         Those that are newer than their sources are not compiled again by make.
         """
         for name in self._objects:
-            if kept := self._object(name):
-                shutil.copyfile(kept / name, self._build_dir / name)
+            if cached := self._object(name):
+                shutil.copyfile(cached / name, self._build_dir / name)
 
     def arguments(self, optimisation: Mapping[str, str], main: Sequence[str]) -> list[str]:
         """Return arguments for make with which what is shared is not compiled again.
@@ -194,8 +194,8 @@ class Runtime:
             own, stems = self._classes["SUPPORT_SLOW"], [Path(name).stem for name in main]
             arguments += ["VM_USER_CLASSES=", f"VM_SUPPORT_SLOW={' '.join([*own, *stems])}"]
         for speed in self._compile:
-            if kept := self._headers(speed):
-                link, variable = _link(self._build_dir / f"{_LINK}-{speed}", kept), SPEEDS[speed]
+            if cached := self._headers(speed):
+                link, variable = _link(self._build_dir / f"{_LINK}-{speed}", cached), SPEEDS[speed]
                 arguments.append(f"{variable}={optimisation[variable]} -include {link}/{_HEADER}")
                 if self._classes is None:
                     arguments += [f"VK_PCH_I_{speed.upper()}=", "-o", f"Vtop__pch.h.{speed}.gch"]
@@ -231,7 +231,7 @@ class Runtime:
         link = words[words.index("Vtop__ALL.a") + 1 : -2]
         return [
             *self._compile["fast"], "-include", f"{headers}/{_HEADER}", "Vtop__ALL.cpp",
-            *(f"{kept}/{file}" for file, kept in objects.items() if kept),
+            *(f"{cached}/{file}" for file, cached in objects.items() if cached),
             # `-pthread` would be the compiler's, too, which then could not use the headers.
             *("-lpthread" if word == "-pthread" else word for word in link), *_linker(),
             "-o", name,
@@ -262,7 +262,7 @@ def _classes(build_dir: Path) -> dict[str, list[str]] | None:
 
 @cache
 def _linker() -> tuple[str, ...]:
-    """Return what chooses a linker that takes a third of the usual one's time, if it is there."""
+    """Return the option for a linker that takes a third of the time, if it is installed."""
     return ("-fuse-ld=gold",) if shutil.which("ld.gold") else ()
 
 

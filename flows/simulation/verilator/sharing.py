@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which designs Verilator makes less code of if equal instances share it.
+"""Choice of the designs whose equal instances should share code in Verilator.
 
 A signal that leads into an instance is read where it comes from, so that each instance of a module
 has code of its own.  Without the optimisations that do this, equal instances share their code, but
@@ -57,7 +57,7 @@ class Repeated:
 
 
 def repeated(verilog: str, top: str) -> Repeated | None:
-    """Return what is to be tried for a design, None if sharing is not promising.
+    """Return the options to try for a design, None if sharing is not promising.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def repeated(verilog: str, top: str) -> Repeated | None:
     top : str
         The top module.
     """
-    bodies = {found[1]: found[0] for found in _MODULE.finditer(verilog)}
+    bodies = {result[1]: result[0] for result in _MODULE.finditer(verilog)}
     if top not in bodies:
         return None
     inside = {
@@ -85,12 +85,12 @@ def repeated(verilog: str, top: str) -> Repeated | None:
         return sum(n[name] * instances(parent) for parent, n in inside.items() if n[name])
 
     whole = size(top)
-    found = (
+    result = (
         instances(name) * size(name) >= REPEATED * whole
         for name in bodies
         if instances(name) >= INSTANCES and size(name) >= UNIT_BYTES
     )
-    if not any(found):
+    if not any(result):
         return None
     nested = sum(
         instances(name) * len(bodies[name])

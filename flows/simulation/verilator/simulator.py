@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a compiled simulation is started: the command and environment that cocotb's runner gives it.
+"""Command and environment of a compiled simulation, as cocotb's runner would start it.
 
 The runner itself would wait without a limit and, under pytest, end the process.  It is asked what
 it would run, which takes no process of its own: starting one and importing the runner anew took a
@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 @dataclass(frozen=True)
 class Start:
-    """What is to be run.
+    """A program to run.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class Start:
 
 
 class _AskedError(Exception):
-    """What the runner would run; it ends the runner's work."""
+    """The program that the runner would run; it ends the runner's work."""
 
     def __init__(self, command: Sequence[Any], environment: dict[str, str]) -> None:
         super().__init__("asked")
@@ -53,7 +53,7 @@ def _runner_class() -> Any:
 def start_of(
     module: str, top: str, build_dir: Path, work: Path, results: Path, *, seed: int, waves: bool
 ) -> Start:
-    """Return how a cocotb module is run on a compiled design.
+    """Return the program that runs a cocotb module on a compiled design.
 
     Parameters
     ----------

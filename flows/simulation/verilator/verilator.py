@@ -113,10 +113,10 @@ def simulation_environment() -> dict[str, str]:
     ToolMissing
         If Verilator, make, the compiler or cocotb is not there.
     """
-    found = require("verilator")
+    result = require("verilator")
     for name in ("make", "g++", "cocotb"):
         require(name)
-    environment = {**os.environ, **found.environment}
+    environment = {**os.environ, **result.environment}
     for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):  # of a make that may have called us
         environment.pop(name, None)
     if variables := list(_missing_make_variables()):
@@ -128,7 +128,7 @@ def simulation_environment() -> dict[str, str]:
 
 
 def program_id() -> str:
-    """Return what, beside the sources, shapes what `build_program` makes: for cache keys."""
+    """Return the part of a cache key of `build_program` that is not sources."""
     options = [*VERILATE, *PROGRAM_OPTIMISATION.values(), *LIBRARY_OPTIMISATION.values()]
     return f"{compiler_id()}, {' '.join(options)}"
 
@@ -149,7 +149,7 @@ def compiler_id() -> str:
 
 @cache
 def toolchain_id() -> str:
-    """Return what, beside the design, shapes a compiled simulation: for cache keys.
+    """Return the part of a cache key of compiled simulations that is not the design.
 
     Versions, and the place of cocotb's libraries, to which the program is linked.
     """
@@ -392,12 +392,12 @@ def _compile(
     plan = run(make, ["-n", *makefile], build_dir, "compile.plan", TIMEOUT_S, environment)
     identity = f"{compiler_id()}, {verilator.where}"
     programs = Directories("verilator")
-    kept = Runtime(programs, identity, compiler, build_dir, plan, count)
-    if (arguments_at_once := kept.directly(main, name)) is not None:
+    cached = Runtime(programs, identity, compiler, build_dir, plan, count)
+    if (arguments_at_once := cached.directly(main, name)) is not None:
         run(compiler, arguments_at_once, build_dir, "compile.log", TIMEOUT_S, environment)
         return build_dir / name
-    kept.take()
-    compilation = ["-j", str(count), *makefile, *kept.arguments(optimisation, main)]
+    cached.take()
+    compilation = ["-j", str(count), *makefile, *cached.arguments(optimisation, main)]
     run(make, compilation, build_dir, "compile.log", TIMEOUT_S, environment)
     return build_dir / name
 
@@ -428,7 +428,7 @@ def _link(link: Path, target: Path) -> str:
 
 
 def _link_options(libraries: Path, build_dir: Path) -> str:
-    """Return what links cocotb; by a link in the build directory if the path needs quoting."""
+    """Return the linker's options for cocotb; a link in the build directory avoids quoting."""
     path = str(libraries)
     if not _PLAIN.fullmatch(path):
         # $ORIGIN, the folder of the program: quoted for make, for the shell and for neither.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands share: options, tables and JSON, and progress."""
+"""Shared parts of commands: options, tables and JSON, and progress."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def config_option(function: F) -> F:
 
 
 def optional_config(about: str) -> Callable[[F], F]:
-    """Return what adds a ``--config FILE`` that may be left out (parameter `config`)."""
+    """Return a decorator that adds an optional ``--config FILE`` (parameter `config`)."""
     return _config(about, required=False)
 
 
@@ -47,7 +47,7 @@ def _config(about: str, *, required: bool) -> Callable[[F], F]:
 
 
 def clock_option(meaning: str) -> Callable[[F], F]:
-    """Return what adds ``--clock-mhz`` (parameter `clock_mhz`, None if it is not given)."""
+    """Return a decorator that adds ``--clock-mhz`` (parameter `clock_mhz`, default None)."""
     return click.option("--clock-mhz", metavar="MHZ", callback=_megahertz, help=meaning)
 
 

@@ -63,18 +63,18 @@ def run(
     job = accelerator.job(arrays, _numbers(scalars), operation=operation.name)
     start = time.monotonic()
     with cycle_progress(quiet=as_json) as update:
-        found = run_job(Design(accelerator), job, arrays, on_progress=update)
+        outcome = run_job(Design(accelerator), job, arrays, on_progress=update)
     seconds = time.monotonic() - start
-    model = found.model
+    model = outcome.model
     assert model is not None
     if check:
-        check_results(f"{output} is not written", found.results, accelerator.golden(job, arrays))
+        check_results(f"{output} is not written", outcome.results, accelerator.golden(job, arrays))
     for file, tensor in zip(files, operation.results, strict=True):
         buffer = io.BytesIO()
-        np.save(buffer, found.results[tensor.name].astype(tensor.format.file_dtype))
+        np.save(buffer, outcome.results[tensor.name].astype(tensor.format.file_dtype))
         write_file(file, buffer.getvalue(), force=force)
     work = operation.work(job.sizes)
-    share = work / (core.operations_per_cycle * found.cycles)
+    share = work / (core.operations_per_cycle * outcome.cycles)
     if as_json:
         emit_json(
             {
@@ -84,7 +84,7 @@ def run(
                 },
                 "operation": operation.name,
                 "sizes": dict(job.sizes),
-                "cycles": found.cycles,
+                "cycles": outcome.cycles,
                 "cycle_model": {"cycles": model.number, **model.document()},
                 "utilisation": share,
                 "checked": check,
@@ -99,7 +99,8 @@ def run(
         f" {core.name}{checked}"
     )
     out.print(
-        f"  {found.cycles} cycles, {_agrees(model)}, {work / found.cycles:.3g} operations a cycle",
+        f"  {outcome.cycles} cycles, {_agrees(model)},"
+        f" {work / outcome.cycles:.3g} operations a cycle",
         soft_wrap=True,
     )
 
@@ -115,25 +116,25 @@ def _arrays(operation: Operation, given: tuple[str, ...]) -> dict[str, NDArray[A
     from hwgen.core.files.arrays import read_npy
 
     formats = {tensor.name: tensor.format for tensor in operation.operands}
-    found: dict[str, NDArray[Any]] = {}
+    result: dict[str, NDArray[Any]] = {}
     for text in given:
         name, equals, file = text.partition("=")
         if not equals or not file:
             raise click.UsageError(f"--operand: must be NAME=FILE.npy, not {text[:80]!r}")
-        if name in found:
+        if name in result:
             raise click.UsageError(f"--operand: {name} is given twice")
         array = read_npy(Path(file))
-        found[name] = formats[name].cast(array) if name in formats else array
-    return found
+        result[name] = formats[name].cast(array) if name in formats else array
+    return result
 
 
 def _numbers(given: tuple[str, ...]) -> dict[str, float]:
     """Return scalars by name from ``NAME=VALUE`` texts."""
-    found = {}
+    result = {}
     for text in given:
         name, _, value = text.partition("=")
         try:
-            found[name] = float(value)
+            result[name] = float(value)
         except ValueError:
             raise click.UsageError(f"--set: must be NAME=VALUE, not {text[:80]!r}") from None
-    return found
+    return result

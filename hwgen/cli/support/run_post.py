@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done with the results of a product that is run: post-processing and second scales."""
+"""Post-processing of the results of a product that is run: post-processing and second scales."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def post_processing(
     of_rows: NDArray[np.float32] | None = None,
     of_columns: NDArray[np.float32] | None = None,
 ) -> Processing:
-    """Return what is done with results.
+    """Return the post-processing of results.
 
     Parameters
     ----------
@@ -87,14 +87,14 @@ def _scaled(
     from hwgen.core.post import FLOATS, RAW, SINGLE, Columns, PostSettings
 
     offered = [SINGLE.name] if RAW in features.outputs else FLOATS
-    found: list[tuple[PostSettings, Columns | None]] = []
+    result: list[tuple[PostSettings, Columns | None]] = []
     for output in offered:
         if second.ndim:
             columns = Columns.scaled(output, np.broadcast_to(second, n), single=True)
-            found.append((PostSettings(output, columns=True, single=True), columns))
+            result.append((PostSettings(output, columns=True, single=True), columns))
         else:
-            found.append((PostSettings.scaled(output, float(second), single=True), None))
-    return found
+            result.append((PostSettings.scaled(output, float(second), single=True), None))
+    return result
 
 
 def _factor(
