@@ -11,63 +11,60 @@ from pathlib import PurePath
 
 import pytest
 
+from hwgen.core import registry
 from hwgen.core.registry import families
 from hwgen.technologies import technologies
 from sim_tests.docs.names_in_code import naming
 
+CLOSED_FORMS = "cost_model/families/__init__.py"
+"""Table of the closed forms of families, for sweeps."""
+
 OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("adder_tree", "broadcast_2d", "cube"), (CLOSED_FORMS,)),
     "attention": (
-        # The layer of networks and its caches, which whatever computes it has to read.
+        # The layer of networks and its caches, for whatever computes it.
         "cost_model/roofline/roofline.py",
         "hwgen/cli/support/common.py",
         "hwgen/core/params/off_chip.py",
-        # Operations that command lists are built of.
-        "hwgen/models/compile/list_builder.py",
-        "hwgen/models/",
-        # And that the C of a host does.
-        "flows/build/drivers/decoder_driver.py",
         "hwgen/workloads/",
+        # Operations of command lists and of the C of a host.
+        "hwgen/models/",
+        "flows/build/drivers/decoder_driver.py",
     ),
     "gemm_stream": (
-        # Parts of the engine in rooms without a module of the family's name: cycles, registers,
-        # jobs, loop nest, driver, and the harness that puts memory around it.
-        "cost_model/engine/",
-        "flows/demonstration/on_engine.py",
-        "flows/simulation/engine_",
-        "flows/build/drivers/engine_drivers.py",
-        "flows/build/register_files.py",
+        # Networks and decoders are compiled to its jobs, with its tiling and its cycles.
+        "hwgen/cli/",
+        "hwgen/models/compile/",
+        # Its drivers, and the harness that puts memory around it.
+        "flows/build/",
+        "flows/demonstration/",
+        "flows/simulation/",
         "hwgen/families/transformer/params.py",  # the unit of an engine that names none
-        "hwgen/families/gemm_stream/schedule.py",
-        "hwgen/core/register_map.py",
-        "hwgen/families/gemm_stream/blocks.py",
     ),
     "stream_engine": (
-        # Jobs, and the harness that puts memory around it.
-        "flows/simulation/stream_jobs.py",
-        "hwgen/families/stream_engine/jobs.py",
+        # Command lists submit its jobs.
+        "hwgen/models/compile/",
+        # Its drivers, and the harness that puts memory around it.
+        "flows/build/",
+        "flows/simulation/",
     ),
     "systolic": (
+        CLOSED_FORMS,
         "flows/calibration/points.py",  # the cores that FPGA families are calibrated on
-        "hwgen/families/gemm_stream/params.py",  # the core of an engine that names none
+        "hwgen/families/gemm_stream/",  # the core of an engine that names none
     ),
-    "ternary_lut": (
-        "flows/calibration/points.py",
-        "hwgen/families/ternary_lut/golden.py",  # its sums of floating-point numbers
-    ),
+    "ternary_lut": (CLOSED_FORMS, "flows/calibration/points.py"),
     "transformer": (
-        # Registers, random lists and their harness.
-        "flows/simulation/engine_matrices.py",
-        "flows/simulation/list_regression.py",
-        "flows/build/register_files.py",
-        "hwgen/models/compile/list_builder.py",
-        "hwgen/families/transformer/registers.py",
+        # Compiled command lists, their drivers, and the harness that puts memory around it.
+        "hwgen/models/compile/",
+        "flows/build/",
+        "flows/simulation/",
     ),
     "vector": (
         # Vectors of C++, of IP-XACT, and of Verilog.
-        "flows/simulation/stream_program.py",
-        "flows/simulation/verilator/runtime.py",
-        "flows/build/files.py",
-        "flows/build/ipxact.py",
+        "flows/simulation/",
+        "flows/build/",
+        "rtl_templates/attention/",
         "hwgen/models/compile/list_builder.py",  # codes of commands
         "hwgen/families/stream_engine/params.py",  # the core of an engine that names none
     ),
@@ -85,8 +82,12 @@ def naming_modules() -> Mapping[str, set[str]]:
 
 
 def belongs_to_family(module: str, family: str) -> bool:
-    """Return whether a module is one of a family's: its file or folder begins with the name."""
-    return any(part.startswith(family) for part in PurePath(module).parts)
+    """Return whether a module is one of a family's: its file or folder begins with the name.
+
+    Families of one package, as the spatial ones, share its folders.
+    """
+    package = registry.family(family).__module__.split(".")[2]
+    return any(part.startswith((family, package)) for part in PurePath(module).parts)
 
 
 @pytest.mark.parametrize("family", families())
