@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cost_model.closed_forms.closed_forms import Workloads
 from cost_model.estimate.certainty import Operands
@@ -15,15 +15,13 @@ from flows.build import files, ipxact, register_files
 from flows.build.design import Design
 from flows.build.drivers import engine_drivers
 from flows.build.timing import clock_limit
+from hwgen.core.operation import Job
 from hwgen.core.params.off_chip import OffChip
 from hwgen.core.params.target import Target
 from hwgen.core.resolve import Limit
 from hwgen.errors import HwgenError
 from hwgen.families.gemm_stream.params import is_engine
 from hwgen.models.compile.list_builder import executes_lists
-
-if TYPE_CHECKING:
-    from hwgen.core.operation import Job
 
 
 class Build:

@@ -5,17 +5,13 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from flows.build.files import header, ports
 from hwgen import __version__
-from hwgen.core.bus import REGISTER_WIDTH
+from hwgen.core.bus import REGISTER_WIDTH, BusPort
+from hwgen.core.params.base import FamilyConfig
 from hwgen.core.register_map import Register
 from hwgen.core.registry import family
-
-if TYPE_CHECKING:
-    from hwgen.core.bus import BusPort
-    from hwgen.core.params.base import FamilyConfig
 
 FILE = "component.xml"
 """Name of the file: tools look for it under this one."""

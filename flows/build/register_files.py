@@ -4,18 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hwgen.core.lists import commands as command_lists
+from hwgen.core.params.base import FamilyConfig
 from hwgen.core.post.beats import RECORD_WORDS, WORDS
 from hwgen.core.register_map import MAGIC, STATES, job_window
-from hwgen.families.gemm_stream.params import is_engine
+from hwgen.families.gemm_stream.params import GemmStreamConfig, is_engine
 from hwgen.families.transformer import registers as list_registers
-
-if TYPE_CHECKING:
-    from hwgen.core.params.base import FamilyConfig
-    from hwgen.families.gemm_stream.params import GemmStreamConfig
-    from hwgen.families.transformer.params import TransformerConfig
+from hwgen.families.transformer.params import TransformerConfig
 
 _ACCESS = {"ro": "read", "rw": "read, write", "wo": "write", "w1c": "read, write 1 to clear"}
 

@@ -6,16 +6,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from amaranth._toolchain.yosys import find_yosys
+from amaranth.lib.wiring import Component
 
 from flows.tools.warm_yosys import run_script
 from rtl_templates.hdl.hierarchy import Block, emit, emit_block
 from rtl_templates.hdl.shell import AxiShell
-
-if TYPE_CHECKING:
-    from amaranth.lib.wiring import Component
 
 _DOTTED_MODULE = re.compile(r"^\s*(?:module|cell) \\[\w.]+", re.MULTILINE)
 _KEPT_MODULE = re.compile(

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from flows.simulation.bench_jobs import first_error
+from hwgen.core.operation import Operation
 from hwgen.core.registry import core_of
+from hwgen.core.schedule.memory import Access, MemoryPlan
 from hwgen.families.stream_engine.golden import execute
 from hwgen.families.stream_engine.jobs import TAIL, Place, StreamJob
+from hwgen.families.stream_engine.params import StreamEngineConfig
 from hwgen.families.stream_engine.registers import ENTRY_BYTES
-
-if TYPE_CHECKING:
-    from hwgen.core.operation import Operation
-    from hwgen.core.schedule.memory import Access, MemoryPlan
-    from hwgen.families.stream_engine.params import StreamEngineConfig
 
 ALIGNMENT = 64
 """Regions of memory begin at multiples of it, unless places are drawn."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +16,8 @@ from hwgen.core.post import PostSettings, output_format
 from hwgen.core.post.records import Columns
 from hwgen.core.registry import core_of
 from hwgen.core.schedule.stream import RAW_RESULTS
+from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.families.gemm_stream.schedule import Job, plan_of
-
-if TYPE_CHECKING:
-    from hwgen.families.gemm_stream.params import GemmStreamConfig
 
 
 @dataclass(frozen=True)

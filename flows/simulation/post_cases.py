@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from hwgen.core.operation import StreamPlan
+from hwgen.core.params.post import PostProcessing
 from hwgen.core.post import FLOATS, RAW, PostSettings, output_format
 from hwgen.core.post.records import Columns
 from hwgen.core.schedule.stream import StreamProduct
-
-if TYPE_CHECKING:
-    from hwgen.core.params.post import PostProcessing
 
 
 class PostConfig(Protocol):
