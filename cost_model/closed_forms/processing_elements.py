@@ -19,7 +19,7 @@ from cost_model.closed_forms.component_counts import adder, total
 from cost_model.closed_forms.numbers import Counts, Number, register
 from hwgen.arithmetic.bit_heap import ZERO, Plan, count_adders, plan
 from hwgen.arithmetic.digit_sums import (
-    KEPT_ARRIVAL,
+    CARRY_ARRIVAL,
     MULTIPLE_ARRIVAL,
     SUMMED_PRODUCTS,
     Accumulator,
@@ -154,7 +154,7 @@ def _accumulated(part: Accumulator, groups: Sequence[list[Operand]]) -> list[Ope
     return [
         *(operand for group in groups for operand in group),
         *correction,
-        *read(part.width, part.carries, KEPT_ARRIVAL),
+        *read(part.width, part.carries, CARRY_ARRIVAL),
     ]
 
 

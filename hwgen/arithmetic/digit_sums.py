@@ -15,7 +15,7 @@ from hwgen.formats.integer import IntegerFormat, enclosing_format
 SUMMED_PRODUCTS = 4
 """Products that are summed before the first of two registers."""
 
-MULTIPLE_ARRIVAL, KEPT_ARRIVAL = 20, 15
+MULTIPLE_ARRIVAL, CARRY_ARRIVAL = 20, 15
 """When a multiple is there behind its select lines, and the old total behind the gate that clears
 it, in tenths of a gate's delay."""
 

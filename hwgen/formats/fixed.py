@@ -74,19 +74,19 @@ class FixedFormat(ScalarFormat):
         return self.integer.dtype
 
     @property
-    def last_place(self) -> float:
+    def ulp(self) -> float:
         """Value of the last bit."""
         return 2.0**-self.fraction
 
     @property
     def largest(self) -> float:
         """Largest magnitude."""
-        return max(-self.integer.min, self.integer.max) * self.last_place
+        return max(-self.integer.min, self.integer.max) * self.ulp
 
     @property
     def smallest_normal(self) -> float:
         """Smallest magnitude of full relative precision: that of the last bit."""
-        return self.last_place
+        return self.ulp
 
     @property
     def overflow(self) -> int:
@@ -119,7 +119,7 @@ class FixedFormat(ScalarFormat):
 
     def encode(self, values: Array) -> Array:
         """Return the nearest integers, ties to even; too large ones saturate."""
-        return self.integer.nearest(np.asarray(values, np.float64) / self.last_place)
+        return self.integer.nearest(np.asarray(values, np.float64) / self.ulp)
 
     def decode(self, bits: Array) -> NDArray[np.float64]:
         """Return the values of bit patterns, whose higher bits are ignored."""
@@ -133,11 +133,11 @@ class FixedFormat(ScalarFormat):
 
     def values_of(self, raw: Array) -> NDArray[np.float64]:
         """Return the values of integers."""
-        return np.asarray(raw, np.float64) * self.last_place
+        return np.asarray(raw, np.float64) * self.ulp
 
-    def last_places(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def ulps(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the unit of the last place at each of some values."""
-        return np.full(values.shape, self.last_place)
+        return np.full(values.shape, self.ulp)
 
     def is_negative(self, raw: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return a mask of negative integers."""

@@ -299,7 +299,7 @@ class FloatFormat(ScalarFormat):
         """Return the values of bit patterns of any integer type."""
         return self.to_float64(raw.astype(self.bits_dtype))
 
-    def last_places(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def ulps(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the unit of the last place at each of some values."""
         exponent = np.frexp(values)[1].astype(np.int64) - 1
         last = np.maximum(exponent, 1 - self.bias) - self.mantissa_bits

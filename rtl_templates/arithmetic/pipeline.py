@@ -23,16 +23,16 @@ class Pipeline:
     def __init__(self, m: Module, cuts: Collection[str], run: Value | None = None) -> None:
         self.m, self.cuts, self.run = m, cuts, run
 
-    def cut(self, place: str, **values: Value) -> list[Value]:
-        """Return `values` as they are seen behind `place`: registered if it is a cut."""
+    def cut(self, point: str, **values: Value) -> list[Value]:
+        """Return `values` after a point of the pipeline: registered if it is a cut."""
         signals = [
-            Signal(len(value), name=f"{name}_{place}", reset_less=True)
+            Signal(len(value), name=f"{name}_{point}", reset_less=True)
             for name, value in values.items()
         ]
         assignments = [
             signal.eq(value) for signal, value in zip(signals, values.values(), strict=True)
         ]
-        if place not in self.cuts:
+        if point not in self.cuts:
             self.m.d.comb += assignments
         elif self.run is None:
             self.m.d.sync += assignments

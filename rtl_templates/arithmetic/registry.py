@@ -130,4 +130,4 @@ def arithmetic(fmt: Format) -> Arithmetic:
 
 def term_total(product: BlockProduct) -> Block:
     """Return the adder of terms to a total that is not in single precision."""
-    return TERM_TOTALS[product.accumulator.kind](product)
+    return TERM_TOTALS[product.accumulator.method](product)

@@ -250,7 +250,7 @@ class OperandBuffer(Block):
     def _beat(self, word: Value, beat: Value, number: Value) -> Value:
         """Return a beat of a word, in the format of a number."""
         width = self.rows[0].beat_bits
-        if not self.rows[0].held_bits:
+        if not self.rows[0].stored_bits:
             return word.word_select(beat, width) if len(beat) else word
         lanes: dict[tuple[int | None, ...], Value] = {}
         for rows in self.rows:

@@ -174,7 +174,7 @@ class Flow(JobFlow):
         gathers: list[tuple[int, str, Gather, tuple[int | None, ...] | None]] = []
         for operand, name in ((ACT, "act"), (WGT, "wgt")):
             rows = getattr(config, f"{name}_rows")
-            if rows.held_bits:
+            if rows.stored_bits:
                 lengths = tuple(getattr(each, f"{name}_rows").word_bytes for each in config.formats)
                 gather = Gather(data_width, 1, 8, max(lengths), lengths=lengths)
                 gathers.append((operand, name, gather, None))

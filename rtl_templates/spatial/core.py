@@ -83,7 +83,7 @@ class SpatialRow(Block):
             )
 
 
-class Held(Block):
+class DrainRegister(Block):
     """Registers that keep the accumulators of a row from its drain until they leave.
 
     Members
@@ -139,7 +139,7 @@ class Array(Block):
 
     def build(self, m: Module) -> None:
         config, (lanes, width) = self.config, self.config.drain_lanes
-        place_row, held = self.rows(m), Held(lanes * width)
+        place_row, held = self.rows(m), DrainRegister(lanes * width)
         totals: list[Value] = []
         for r in range(config.rows):
             total = Signal(lanes * width, name=f"total_{r}")

@@ -288,7 +288,7 @@ class BlockFoot(Block):
     def _converted(self, m: Module, terms: Value) -> Value:
         """Return terms as accumulators take them: for ``fp32`` rounded."""
         product = self.product
-        if product.accumulator.kind != "fp32":
+        if product.accumulator.method != "fp32":
             return terms
         converter, bits = term_converter(product), exponent_width(product)
         results = []
@@ -307,7 +307,7 @@ class BlockFoot(Block):
 
 def term_width(product: BlockProduct) -> int:
     """Return the bits of a term as accumulators take it."""
-    if product.accumulator.kind == "fp32":
+    if product.accumulator.method == "fp32":
         return product.result.width
     return product.term.width + exponent_width(product) + 3
 
@@ -323,7 +323,7 @@ class BlockAccumulators(Accumulators):
         """Return the next total."""
         product: BlockProduct = self.config.block_product
         after = Signal(len(old), name=f"after_{column}")
-        if product.accumulator.kind == "fp32":
+        if product.accumulator.method == "fp32":
             place(m, f"add_{column}", FloatAdder(product.result), a=old, b=psum, o=after)
             return after
         bits, width = exponent_width(product), product.term.width

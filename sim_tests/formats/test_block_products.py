@@ -133,7 +133,7 @@ def test_products_are_those_of_rational_numbers(pair, accumulator):
         for i, j in np.ndindex(got.shape):
             terms = [(term(p, q), p.exponent + q.exponent) for p, q in zip(x[i], y[j], strict=True)]
             steps = [terms[s : s + step] for s in range(0, blocks, step)]
-            expected = summed(product.accumulator.kind, steps, product.accumulator.places)
+            expected = summed(product.accumulator.method, steps, product.accumulator.fraction_bits)
             assert got[i, j] == expected, (distribution, i, j, hex(got[i, j]), hex(expected))
 
 

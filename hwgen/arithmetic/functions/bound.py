@@ -104,7 +104,7 @@ def exhaustive(function: str, source: RealFormat, target: RealFormat, plan: Plan
         inside = np.abs(values) < over
     else:
         # Reciprocals of negative numbers saturate as those of positive ones.
-        low = -limit if function == "reciprocal" else target.integer.min * target.last_place
+        low = -limit if function == "reciprocal" else target.integer.min * target.ulp
         inside = (values <= limit) & (values >= low)
         # Out of range, what saturates on the right side is right.
         actual = np.where((values > limit) & (actual == limit), values, actual)
@@ -117,7 +117,7 @@ def exhaustive(function: str, source: RealFormat, target: RealFormat, plan: Plan
     return Bound(
         max_abs=_finite(error.max()),
         max_relative=_finite(relative.max()),
-        max_ulp=_finite((error / target.last_places(np.where(inside, values, limit))).max()),
+        max_ulp=_finite((error / target.ulps(np.where(inside, values, limit))).max()),
         monotonic=_ordered(function, x, target.values_of(results)),
         proof="exhaustive",
     )
@@ -142,13 +142,13 @@ def composed(function: str, target: RealFormat, plan: Plan) -> Bound:
     if isinstance(plan, Symmetric):
         error = plan.sum_error
         if target.is_fixed:
-            error += target.last_place / 2 if plan.fraction > target.fraction else 0.0
+            error += target.ulp / 2 if plan.fraction > target.fraction else 0.0
             if function not in GATED:
                 error = max(error, 1 - target.max)
-            return Bound(error, None, error / target.last_place, monotonic, "segments")
+            return Bound(error, None, error / target.ulp, monotonic, "segments")
         # Sums are at most the end of the table, or 1.
         end = max(1.0, math.ldexp(plan.largest, -plan.fraction))
-        rounding = float(target.last_places(_array(end * 0.999999))[0]) / 2
+        rounding = float(target.ulps(_array(end * 0.999999))[0]) / 2
         return Bound(error + rounding, None, None, monotonic, "segments")
     error = plan.significand_error
     if target.is_float:
@@ -157,8 +157,8 @@ def composed(function: str, target: RealFormat, plan: Plan) -> Bound:
         share = error + last / 2
         return Bound(math.ldexp(share, target.bias), share, share / last, monotonic, "segments")
     # Bits that are cut off before rounding halves up do not change what is rounded to.
-    total = error * math.ldexp(1.0, plan.result.top) + target.last_place / 2
-    return Bound(total, None, total / target.last_place, monotonic, "segments")
+    total = error * math.ldexp(1.0, plan.result.top) + target.ulp / 2
+    return Bound(total, None, total / target.ulp, monotonic, "segments")
 
 
 def _array(value: float) -> NDArray[np.float64]:

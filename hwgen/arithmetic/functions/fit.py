@@ -66,13 +66,13 @@ class _Samples:
             rows.append(self.at(np.r_[at, [0.0] * (2 - degree)]))
         return np.stack(rows, axis=1)
 
-    def at(self, place: NDArray[np.float64]) -> NDArray[np.float64]:
+    def at(self, position: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the curve at places of all segments, 0 to 1."""
         domain = self.domain
         piece = self.starts >> domain.width
         lengths = np.array([length for _, length in domain.pieces])[piece]
         first = domain.points(self.starts)
-        x = first[:, None] + place * (lengths * 2.0**-self.segment_bits)[:, None]
+        x = first[:, None] + position * (lengths * 2.0**-self.segment_bits)[:, None]
         return sampled(domain.curve, x) * 2.0**domain.gain
 
 

@@ -234,7 +234,7 @@ def magnitudes(
     bits = max(1, math.ceil(-math.log2(error / (4 * SLOPE))))
     top = math.ceil(math.log2(end))
     if source.is_fixed:
-        end = min(end, source.largest + source.last_place)
+        end = min(end, source.largest + source.ulp)
         top = math.ceil(math.log2(end))
         bits = min(source.fraction, max(bits, 1 - top))
     elif target.is_fixed and function in GATED:

@@ -169,7 +169,7 @@ def design(
     floats = source.is_float and target.is_float
     if gated and floats and source != target:
         raise ValueError(f"{function} of {source} gives {source}, not {target}")
-    error = _room(function, source, target, wanted)
+    error = _error_budget(function, source, target, wanted)
     best: Bound | None = None
     for share in _SHARES:
         unit = _planned(function, source, target, error * share, objective, degrees, monotonic)
@@ -185,7 +185,7 @@ def design(
     )
 
 
-def _room(function: str, source: RealFormat, target: RealFormat, wanted: Wanted) -> float:
+def _error_budget(function: str, source: RealFormat, target: RealFormat, wanted: Wanted) -> float:
     """Return the error that is left beside rounding: of significands 1 to 2, or of sums.
 
     Raises
@@ -198,31 +198,31 @@ def _room(function: str, source: RealFormat, target: RealFormat, wanted: Wanted)
         if wanted.absolute is None and (floats or wanted.ulp is None):
             raise ValueError(f"the error of {function} to {target} must be wanted as absolute")
         if target.is_fixed:
-            total = wanted.absolute or (wanted.ulp or 0) * target.last_place
-            room = total - target.last_place / 2
+            total = wanted.absolute or (wanted.ulp or 0) * target.ulp
+            budget = total - target.ulp / 2
         else:
             # Results up to where the table ends; beyond, they are exact.
             end = symmetric.end_of_table(function, wanted.absolute or 1)
             largest = end if function in symmetric.GATED else 1.0
             power = 2.0 ** math.ceil(math.log2(largest))
-            room = (wanted.absolute or 0) - power * 2.0 ** -(target.mantissa_bits + 2)
+            budget = (wanted.absolute or 0) - power * 2.0 ** -(target.mantissa_bits + 2)
     elif target.is_float:
         if wanted.absolute is not None:
             raise ValueError(
                 f"the error of {function} to {target} must be wanted as relative or ulp"
             )
         last = 2.0**-target.mantissa_bits
-        room = (wanted.relative or (wanted.ulp or 0) * last) - last / 2
+        budget = (wanted.relative or (wanted.ulp or 0) * last) - last / 2
     else:
         if wanted.relative is not None:
             raise ValueError(
                 f"the error of {function} to {target} must be wanted as absolute or ulp"
             )
-        total = wanted.absolute or (wanted.ulp or 0) * target.last_place
-        room = (total - target.last_place / 2) * 2.0 ** (1 - target.integer_bits)
-    if room <= 0:
+        total = wanted.absolute or (wanted.ulp or 0) * target.ulp
+        budget = (total - target.ulp / 2) * 2.0 ** (1 - target.integer_bits)
+    if budget <= 0:
         raise ValueError(f"rounding to {target} alone takes as much as is wanted, {wanted}")
-    return room
+    return budget
 
 
 def _planned(

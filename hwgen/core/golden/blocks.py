@@ -245,7 +245,7 @@ def _with_minimum(
 
 def accumulated(product: BlockProduct, terms: Terms) -> NDArray[np.uint32]:
     """Return the bit patterns of the sums over the last axis, shape (m, n)."""
-    kind = product.accumulator.kind
+    kind = product.accumulator.method
     if kind == "fp32":
         return _in_single_precision(product, terms)
     if kind == "aligned":
@@ -359,12 +359,12 @@ def _exact(product: BlockProduct, terms: Terms) -> NDArray[Any]:
     if product.total.width > _INT64_BITS:
         integers, places = integers.astype(object), places.astype(object)
     total = (integers << places).sum(axis=-1)
-    return rounded(product.result, np.asarray(total), product.last_place)
+    return rounded(product.result, np.asarray(total), product.last_bit)
 
 
 def _aligned(product: BlockProduct, terms: Terms) -> NDArray[Any]:
     """Return totals that are cut off after each step; see `hwgen.formats.block.products`."""
-    fmt, places = product.result, product.accumulator.places
+    fmt, places = product.result, product.accumulator.fraction_bits
     step, blocks = product.addends, terms.integers.shape[-1]
     wide = max(product.aligned.width, product.term.width) > _INT64_BITS
     bits = np.zeros(terms.integers.shape[:2], fmt.bits_dtype)

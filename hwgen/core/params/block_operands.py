@@ -26,7 +26,7 @@ from hwgen.formats.block.factors import TABLE_BITS, Factor
 from hwgen.formats.block.file import FormatFile, document_of
 from hwgen.formats.block.products import (
     DEPTHS,
-    MAX_PLACES,
+    MAX_FRACTION_BITS,
     SCALABLE,
     BlockAccumulator,
     BlockProduct,
@@ -62,8 +62,8 @@ BLOCKS = shipped()
 _PROBLEMS = 4
 """Problems of a format inside a configuration that a message names."""
 
-_ALIGNED = tuple(f"aligned({places})" for places in range(1, MAX_PLACES + 1))
-_SUMS = f"exact, int2..int64, uint2..uint64, fp32 or aligned(n) with n of 1..{MAX_PLACES}"
+_ALIGNED = tuple(f"aligned({bits})" for bits in range(1, MAX_FRACTION_BITS + 1))
+_SUMS = f"exact, int2..int64, uint2..uint64, fp32 or aligned(n) with n of 1..{MAX_FRACTION_BITS}"
 _INTEGERS = (*OPERANDS, TERNARY.name)
 _NAMES = (*_INTEGERS, *EXACT, *BLOCKS, *GROUPS)
 _DRAWN = [
@@ -303,7 +303,7 @@ def operand_errors(operands: BlockOperands, *, sums: bool = True) -> list[str]:
             f" {depth}"
         )
     several = length and depth > length and depth % length == 0
-    if several and terms is not None and terms.kind == "fp32":
+    if several and terms is not None and terms.method == "fp32":
         errors.append(
             f"{operands.depth_field}: must be at most {length}, a block, with accumulator fp32, not"
             f" {depth}: blocks are added one after the other; use exact or aligned(n)"

@@ -38,7 +38,7 @@ class OperandRows:
     order : tuple of (int or None), optional
         For each bit of a word's beats, the bit of the items that it is, None of one that is 0;
         without it they are the same.
-    held_bits : int
+    stored_bits : int
         Bits of a word of a core of several formats: it holds items as they lie in memory, and the
         format of a job says which of their bits are a beat.  0 of others, which hold beats.
     """
@@ -50,12 +50,12 @@ class OperandRows:
     beats: int
     beat_bits: int
     order: tuple[int | None, ...] | None = None
-    held_bits: int = 0
+    stored_bits: int = 0
 
     @property
     def word_bits(self) -> int:
         """Bits of a word of the buffer."""
-        return self.held_bits or self.beats * self.beat_bits
+        return self.stored_bits or self.beats * self.beat_bits
 
     @property
     def word_bytes(self) -> int:
@@ -95,7 +95,7 @@ def rows_of_formats(
         while 2 * found[number].word_bytes <= most:
             found[number] = rows_of_lanes(fmt, lanes, 2 * found[number].word_bytes)
     held = 8 * max(rows.word_bytes for rows in found)
-    return tuple(replace(rows, held_bits=held) for rows in found)
+    return tuple(replace(rows, stored_bits=held) for rows in found)
 
 
 def rows_of_lanes(fmt: Format, lanes: BlockLanes, memory_bytes: int) -> OperandRows:

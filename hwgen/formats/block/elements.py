@@ -156,17 +156,17 @@ def float_element(exponent_bits: int, mantissa_bits: int) -> Element:
     return Element(name, width, tuple(values))
 
 
-def integer_element(width: int, *, signed: bool, places: int = 0) -> Element:
-    """Return integers, unsigned or in two's complement, with `places` fractional bits.
+def integer_element(width: int, *, signed: bool, fraction_bits: int = 0) -> Element:
+    """Return integers, unsigned or in two's complement, with `fraction_bits` fractional bits.
 
     Signed ones are symmetric: the smallest one's code is no number.
     """
-    name = f"{'' if signed else 'u'}int{width}" + (f"f{places}" if places else "")
+    name = f"{'' if signed else 'u'}int{width}" + (f"f{fraction_bits}" if fraction_bits else "")
     values = []
     for code in range(1 << width):
         number = code - (1 << width) * (signed and code >> (width - 1) == 1)
         lowest = signed and number == -(1 << (width - 1))
-        values.append(math.nan if lowest else math.ldexp(number, -places))
+        values.append(math.nan if lowest else math.ldexp(number, -fraction_bits))
     return Element(name, width, tuple(values))
 
 
@@ -194,8 +194,8 @@ def element(name: str) -> Element:
     if (match := _NARROW_FLOAT.fullmatch(name)) and 1 + int(match[1]) + int(match[2]) <= MAX_WIDTH:
         return float_element(int(match[1]), int(match[2]))
     if match := _INTEGER.fullmatch(name):
-        places = int(match[3] or 0)
-        return integer_element(int(match[2]), signed=not match[1], places=places)
+        fraction_bits = int(match[3] or 0)
+        return integer_element(int(match[2]), signed=not match[1], fraction_bits=fraction_bits)
     if name.startswith("offset") and name[6:] in map(str, range(2, MAX_WIDTH + 1)):
         return offset_element(int(name[6:]))
     raise ValueError(

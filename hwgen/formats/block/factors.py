@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from hwgen.formats.block.elements import E8M0_BIAS, E8M0_NAN, SCALES, Scale
-from hwgen.formats.block.format import last_place
+from hwgen.formats.block.format import subnormal_exponent
 from hwgen.formats.format import Format
 from hwgen.formats.integer import IntegerFormat, enclosing_format
 from hwgen.lazy import np
@@ -191,7 +191,7 @@ class Factor:
     @property
     def below_unit(self) -> int:
         """Places from the unit up to the last bit of the smallest floating-point elements."""
-        return 0 if self.fields is None else last_place(self.fields) - self.unit
+        return 0 if self.fields is None else subnormal_exponent(self.fields) - self.unit
 
     @property
     def shifts(self) -> int:

@@ -194,7 +194,11 @@ class BlockFormat(Format):
     @cached_property
     def unit(self) -> int:
         """Exponent of the unit in which all elements are integers."""
-        return self._lowest if self.fields is None else min(self._lowest, last_place(self.fields))
+        return (
+            self._lowest
+            if self.fields is None
+            else min(self._lowest, subnormal_exponent(self.fields))
+        )
 
     @cached_property
     def fields(self) -> tuple[int, int] | None:
@@ -479,7 +483,7 @@ def is_block(fmt: Format) -> TypeGuard[BlockFormat]:
     return fmt.is_block
 
 
-def last_place(fields: tuple[int, int]) -> int:
+def subnormal_exponent(fields: tuple[int, int]) -> int:
     """Return the exponent of the last bit of subnormal numbers, of exponent and mantissa bits."""
     exponent_bits, mantissa_bits = fields
     return 1 - max((1 << exponent_bits - 1) - 1, 0) - mantissa_bits

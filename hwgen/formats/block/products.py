@@ -33,7 +33,7 @@ from hwgen.formats.integer import IntegerFormat, enclosing_format
 
 _ALIGNED = re.compile(r"aligned\(([1-9][0-9]?)\)")
 
-MAX_PLACES = 48
+MAX_FRACTION_BITS = 48
 """Most fractional bits of terms that are aligned."""
 
 MOST_SHIFTED = 1
@@ -46,18 +46,18 @@ class BlockAccumulator:
 
     Parameters
     ----------
-    kind : {"exact", "fp32", "aligned"}
-    places : int
+    method : {"exact", "fp32", "aligned"}
+    fraction_bits : int
         Fractional bits of ``aligned``.
     """
 
-    kind: Literal["exact", "fp32", "aligned"]
-    places: int = 0
+    method: Literal["exact", "fp32", "aligned"]
+    fraction_bits: int = 0
 
     @property
     def name(self) -> str:
         """As it stands in configurations."""
-        return f"aligned({self.places})" if self.kind == "aligned" else self.kind
+        return f"aligned({self.fraction_bits})" if self.method == "aligned" else self.method
 
     def __str__(self) -> str:
         return self.name
@@ -83,9 +83,9 @@ class BlockAccumulator:
         if name == "fp32":
             return BlockAccumulator("fp32")
         match = _ALIGNED.fullmatch(name)
-        if not match or int(match[1]) > MAX_PLACES:
+        if not match or int(match[1]) > MAX_FRACTION_BITS:
             raise ValueError(
-                f"must be exact, fp32 or aligned(n) with n of 1..{MAX_PLACES}, not {name!r}"
+                f"must be exact, fp32 or aligned(n) with n of 1..{MAX_FRACTION_BITS}, not {name!r}"
             )
         return BlockAccumulator("aligned", int(match[1]))
 
@@ -124,7 +124,7 @@ class MinimumSum:
         return enclosing_format(min(self.length * low, -1), self.length * high)
 
     @property
-    def _last_places(self) -> tuple[int, int]:
+    def _last_bits(self) -> tuple[int, int]:
         """Exponents of the last bits of both products, for the smallest exponents."""
         scale, minimum = self.parts
         of_products = scale.exponents[0] - scale.fraction + self.factor.unit
@@ -133,12 +133,12 @@ class MinimumSum:
     @property
     def lowest(self) -> int:
         """Exponent of the last bit of the sum, in units of the other operand's elements."""
-        return min(self._last_places)
+        return min(self._last_bits)
 
     @property
     def shifts(self) -> tuple[int, int]:
         """Places by which the sum of products, and the minimum's, are shifted at least."""
-        of_products, of_minimum = self._last_places
+        of_products, of_minimum = self._last_bits
         return of_products - self.lowest, of_minimum - self.lowest
 
     def ends(self, products: tuple[int, int]) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -312,13 +312,13 @@ class BlockProduct:
         return sum(lows), sum(highs)
 
     @property
-    def last_place(self) -> int:
+    def last_bit(self) -> int:
         """Exponent of the last bit of exact totals."""
         return self.exponents[0] - self.fraction
 
     @cached_property
     def total(self) -> IntegerFormat:
-        """Format of exact totals, in units of ``2**last_place``."""
+        """Format of exact totals, in units of ``2**last_bit``."""
         low, high = self.exponents
         most = self.blocks << (high - low)
         return enclosing_format(most * -(1 << self.term.width - 1), most << (self.term.width - 1))
@@ -332,7 +332,7 @@ class BlockProduct:
     def aligned(self) -> IntegerFormat:
         """Format of the sum of aligned terms and the total."""
         terms = self.addends * (1 << self.whole_bits) + 2  # the total is below 2
-        return IntegerFormat((terms - 1).bit_length() + self.accumulator.places + 1, True)
+        return IntegerFormat((terms - 1).bit_length() + self.accumulator.fraction_bits + 1, True)
 
     @property
     def flags(self) -> int:
@@ -352,7 +352,7 @@ class BlockProduct:
     @property
     def rounds_at_end(self) -> bool:
         """Whether totals are rounded on their way out, not in the accumulators."""
-        return self.accumulator.kind == "exact"
+        return self.accumulator.method == "exact"
 
     @property
     def accumulator_bits(self) -> int:

@@ -29,7 +29,7 @@ def term_converter(product: BlockProduct) -> ScaledToFloat:
 
 def total_converter(product: BlockProduct) -> ScaledToFloat:
     """Return the converter of exact totals."""
-    return ScaledToFloat(product.total, range(1), product.last_place, product.result)
+    return ScaledToFloat(product.total, range(1), product.last_bit, product.result)
 
 
 class ExactTotal(Block):
@@ -177,7 +177,7 @@ class AlignedTotal(Block):
             larger = Mux(exponent > largest, exponent, largest)
             largest = named(m, f"largest_{number}", larger)
         total = self._sum(m, numbers, exponents, largest)
-        offset = base - product.accumulator.places
+        offset = base - product.accumulator.fraction_bits
         converter = ScaledToFloat(product.aligned, range(span + 1), offset, fmt, nearest=False)
         rounded = Signal(fmt.width, name="rounded")
         place(m, "convert", converter, i=total, exponent=largest, special=Const(0, 1), o=rounded)
@@ -198,7 +198,7 @@ class AlignedTotal(Block):
     ) -> Value:
         """Return the sum of magnitudes with signs and fractional bits, aligned and cut off."""
         product = self.product
-        places, width = product.accumulator.places, product.aligned.width
+        places, width = product.accumulator.fraction_bits, product.aligned.width
         total: Value = Const(0, signed(width))
         for number, ((magnitude, sign, fraction), exponent) in enumerate(
             zip(numbers, exponents, strict=True)

@@ -22,7 +22,7 @@ class FusedPe(BlockPe):
 
     def __init__(self, config: BlockProductConfig) -> None:
         super().__init__(config)
-        self._kept: dict[str, Value] = {}
+        self._delayed_nans: dict[str, Value] = {}
 
     def terms(self, m: Module) -> list[tuple[Value, Value, Value]]:
         """See `BlockPe`: those of the products of a beat."""
@@ -62,11 +62,11 @@ class FusedPe(BlockPe):
         return integer_kept.as_signed(), shift, flags
 
     def _term(
-        self, m: Module, number: int, found: tuple[Value, Value, Value]
+        self, m: Module, number: int, parts: tuple[Value, Value, Value]
     ) -> tuple[Value, Value, Value]:
         """Return the term of a product, with the scales of its block."""
         product, lanes = self.product, self.config.lanes
-        integer, exponent, flags = found
+        integer, exponent, flags = parts
         block = number * lanes[0].blocks // lanes[0].depth
         nan: Value = flags[0]
         for side, factor in zip("aw", (product.a, product.w), strict=True):
@@ -82,11 +82,11 @@ class FusedPe(BlockPe):
 
     def _nans(self, m: Module, side: str) -> Value:
         """Return flags of blocks with a NaN among their elements, in time with their products."""
-        if side not in self._kept:
+        if side not in self._delayed_nans:
             value: Value = getattr(self, f"{side}_nans")
             for stage in range(1 + registers_of(self.config)[0]):
                 register = Signal(len(value), name=f"{side}_nans_{stage}", reset_less=True)
                 m.d.sync += register.eq(value)
                 value = register
-            self._kept[side] = value
-        return self._kept[side]
+            self._delayed_nans[side] = value
+        return self._delayed_nans[side]

@@ -108,7 +108,7 @@ class BlockPe(Block):
         total = Signal(len(self.total), name="total_reg", reset_less=True)
         old = named(m, "old", Mux(self.clear, 0, total))
         after = Signal(len(total), name="after")
-        if product.accumulator.kind == "fp32":
+        if product.accumulator.method == "fp32":
             ((integer, exponent, flags),) = terms
             rounded = Signal(product.result.width, name="rounded")
             ports = {"exponent": exponent} if len(exponent) else {}

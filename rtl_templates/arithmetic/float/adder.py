@@ -116,7 +116,7 @@ class FloatAdder(FloatOperator):
         weights = Cat(up, Const(0, fmt.mantissa_bits - 1), leading)
         rounded = named(m, "rounded", Cat(mantissa, exponent) + weights)
         value = self._finish(m, sign, special, payload, leading, rounded)
-        self.give(m, pipe, value)
+        self.drive_output(m, pipe, value)
 
     def _unpack(self, m: Module, name: str, bits: Value) -> tuple[Value, Value]:
         """Return exponent, at least 1, and significand."""

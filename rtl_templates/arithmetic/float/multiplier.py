@@ -104,7 +104,7 @@ class FloatMultiplier(FloatOperator):
         up = named(m, "up", truncated[0] & (truncated[1] | sticky))
         rounded = named(m, "rounded", Cat(truncated[1:-1], exponent) + up)
         value = encoded(m, fmt, sign, nan, infinite, rounded)
-        self.give(m, pipe, value)
+        self.drive_output(m, pipe, value)
 
     def _unpack(self, m: Module, name: str, bits: Value) -> tuple[Value, Value, Value]:
         """Return whether a number is normal, its exponent, at least 1, and its significand."""

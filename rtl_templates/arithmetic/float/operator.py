@@ -63,16 +63,16 @@ class FloatOperator(Block):
             },
         )
         self.fmt, self.stages = fmt, stages
-        self._behind = [f"result_{i}" for i in range(stages - len(cuts) + 1)]
-        self._cuts = (*cuts[min(stages, len(cuts) - 1)], *self._behind)
+        self._output_cuts = [f"result_{i}" for i in range(stages - len(cuts) + 1)]
+        self._cuts = (*cuts[min(stages, len(cuts) - 1)], *self._output_cuts)
 
     def pipeline(self, m: Module) -> Pipeline:
         """Return the pipeline that inserts the registers."""
         return Pipeline(m, self._cuts, self.run if self.enabled else None)
 
-    def give(self, m: Module, pipe: Pipeline, value: Value) -> None:
+    def drive_output(self, m: Module, pipe: Pipeline, value: Value) -> None:
         """Make `value` the result, behind the registers that are left."""
-        for place in self._behind:
+        for place in self._output_cuts:
             (value,) = pipe.cut(place, value=value)
         m.d.comb += self.o.eq(value)
 

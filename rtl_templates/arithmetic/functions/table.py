@@ -127,18 +127,18 @@ def _resized(m: Module, name: str, value: Value, low: int, high: int) -> Value:
 
 def _cut(
     pipe: Pipeline,
-    place: str,
+    point: str,
     names: Sequence[str],
     values: Sequence[Value],
     offset: Value,
     along: dict[str, Value],
 ) -> tuple[list[Value], Value, dict[str, Value]]:
-    """Return values, offset and what goes along behind a place, as signed as they were."""
+    """Return values, offset and accompanying signals after a point, as signed as they were."""
     signals = dict(zip(names, values, strict=True))
     if len(offset):
         signals["offset"] = offset
     signals |= along
-    registered = dict(zip(signals, pipe.cut(place, **signals), strict=True))
+    registered = dict(zip(signals, pipe.cut(point, **signals), strict=True))
     for name, value in signals.items():
         if value.shape().signed:
             registered[name] = registered[name].as_signed()

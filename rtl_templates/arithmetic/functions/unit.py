@@ -61,8 +61,8 @@ class FunctionBlock(Block):
         if unit.table.degree == 2:
             points.append("inner")
         inside = points[:stages]
-        self._behind = [f"result_{i}" for i in range(stages - len(inside))]
-        self._cuts = (*inside, *self._behind)
+        self._output_cuts = [f"result_{i}" for i in range(stages - len(inside))]
+        self._cuts = (*inside, *self._output_cuts)
 
     def build(self, m: Module) -> None:
         pipe = Pipeline(m, self._cuts, self.run if self.enabled else None)
@@ -73,8 +73,8 @@ class FunctionBlock(Block):
             value = _normalised(m, pipe, plan, self.i)
         else:
             value = _symmetric(m, pipe, plan, self.i)
-        for place_of_register in self._behind:
-            (value,) = pipe.cut(place_of_register, value=value)
+        for point in self._output_cuts:
+            (value,) = pipe.cut(point, value=value)
         m.d.comb += self.o.eq(value)
 
 

@@ -17,7 +17,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
 from hwgen.arithmetic.digit_sums import (
-    KEPT_ARRIVAL,
+    CARRY_ARRIVAL,
     SUMMED_PRODUCTS,
     Accumulator,
     DigitAccumulation,
@@ -79,7 +79,7 @@ def accumulate_digits(
         total = Signal(part.register_bits, name=f"total_{number}", reset_less=True)
         previous = Signal(part.register_bits, name=f"previous_{number}")
         m.d.comb += previous.eq(total & (~clear).replicate(part.register_bits))
-        operands += _read(previous, part.width, part.carries, KEPT_ARRIVAL)
+        operands += _read(previous, part.width, part.carries, CARRY_ARRIVAL)
         result, carries = compress(m, name, operands, part.width, 0, part.carries)
         m.d.sync += total.eq(_joined(result, carries, part.carries))
         totals.append(total)
