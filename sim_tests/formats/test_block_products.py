@@ -258,7 +258,7 @@ def test_an_infinite_total_stays_what_it_is():
 
 
 def test_accumulators_by_name():
-    assert BlockAccumulator.named("aligned(25)").places == 25
+    assert BlockAccumulator.named("aligned(25)").fraction_bits == 25
     for name in ("aligned", "aligned(0)", "aligned(49)", "fp16"):
         with pytest.raises(ValueError, match=r"must be exact, fp32 or aligned\(n\)"):
             BlockAccumulator.named(name)
