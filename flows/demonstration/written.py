@@ -96,9 +96,9 @@ Row = tuple[int, str]
 """What a line of the picture takes in height, and its shapes."""
 
 
-def _words(x: float, text: str, kind: str = "") -> str:
+def _words(x: float, text: str, style: str = "") -> str:
     shown = "".join(each if each.isprintable() else "\ufffd" for each in text)  # as XML allows
-    return f'<text x="{x:.1f}" class="{kind}">{escape(shown)}</text>'
+    return f'<text x="{x:.1f}" class="{style}">{escape(shown)}</text>'
 
 
 def _bar(x: float, length: float, colour: str) -> str:

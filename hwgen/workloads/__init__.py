@@ -66,9 +66,9 @@ def load_workload(name: str) -> tuple[str, Network]:
 def _read(document: Document) -> Network:
     problems: list[Problem] = list(document.problems)
 
-    def complain(place: tuple[str | int, ...], text: str) -> None:
-        if not document.is_spoilt(place):
-            problems.append(problem_at(document, place, text))
+    def complain(path: tuple[str | int, ...], text: str) -> None:
+        if not document.is_spoilt(path):
+            problems.append(problem_at(document, path, text))
 
     network = read_network(document.data, (), complain)
     if problems or network is None:

@@ -25,7 +25,7 @@ FORM = "{m: M, k: K, n: N}"
 RANGE = f"integers of 1 to {MAX_SIZE}"
 """What its sizes are."""
 
-_KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+_LAYERS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     # by the key that tells: what else must be there, and what may
     "layers": ((), ("repeat",)),
     "k": (("n",), ("m", "repeat")),
@@ -150,14 +150,14 @@ class _Reader:
         return layers, products
 
     def layer(self, item: Any, path: Path, prefix: str) -> tuple[list[Layer], list[Gemm]]:
-        kind = next((key for key in _KINDS if isinstance(item, dict) and key in item), None)
-        if kind is None:
+        size_key = next((key for key in _LAYERS if isinstance(item, dict) and key in item), None)
+        if size_key is None:
             self.complain(path, f"must be {_LAYER}, {RANGE}, not {shown(item)}")
             return [], []
-        needed, more = _KINDS[kind]
-        self.keys(item, ("name", kind, *needed, *more), path)
+        needed, more = _LAYERS[size_key]
+        self.keys(item, ("name", size_key, *needed, *more), path)
         name, repeat = self.name(item, path), self.size(item, "repeat", 1, path) or 1
-        if kind == "layers":
+        if size_key == "layers":
             inner = f"{prefix}{name}." if name else prefix
             return self.block(item, path, inner, repeat)
         rows = self.size(item, "m", self.tokens, path)
@@ -165,16 +165,16 @@ class _Reader:
         if rows is None and "m" not in item:
             missing = ["m", *missing]
         if missing:
-            form = FORM if kind in "kn" else _LAYER
+            form = FORM if size_key in "kn" else _LAYER
             self.complain(path, f"{', '.join(missing)} missing: it must be {form}, {RANGE}")
-        sizes = {key: self.size(item, key, 1, path) or 1 for key in (kind, *needed)}
+        sizes = {key: self.size(item, key, 1, path) or 1 for key in (size_key, *needed)}
         if not self.good:
             return [], []
-        return self.made(kind, item, path, (prefix, name), repeat, rows or 1, sizes)
+        return self.made(size_key, item, path, (prefix, name), repeat, rows or 1, sizes)
 
     def made(
         self,
-        kind: str,
+        size_key: str,
         item: Mapping[str, Any],
         path: Path,
         named: tuple[str, str],
@@ -184,12 +184,16 @@ class _Reader:
     ) -> tuple[list[Layer], list[Gemm]]:
         """Return a layer that is no block, `named` after the block that it is in and itself."""
         prefix, name = named
-        if kind == "elements":
+        if size_key == "elements":
             each = self.size(item, "operations", 1, path) or 1
             return [
-                Layer(prefix + (name or "elements"), repeat, operations=rows * sizes[kind] * each)
+                Layer(
+                    prefix + (name or "elements"),
+                    repeat,
+                    operations=rows * sizes[size_key] * each,
+                )
             ], []
-        if kind == "heads":
+        if size_key == "heads":
             causal = item.get("causal", True)
             if type(causal) is not bool:
                 self.complain((*path, "causal"), f"must be true or false, not {shown(causal)}")

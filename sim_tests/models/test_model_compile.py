@@ -147,9 +147,9 @@ def test_memory_is_mapped(model: Model, tmp_path: Path) -> None:
 def test_what_does_not_fit_says_by_how_much(model: Model) -> None:
     config = small_engine()
     size = ListCompilation(model, config, Settings()).memory.end
-    ListCompilation(model, config, Settings(room=size))
+    ListCompilation(model, config, Settings(memory_bytes=size))
     with pytest.raises(InputError, match=f"takes {size:,d} bytes, 10 more than the"):
-        ListCompilation(model, config, Settings(room=size - 10))
+        ListCompilation(model, config, Settings(memory_bytes=size - 10))
     narrow = small_engine(memory={"data_width": 64, "max_burst": 8, "address_width": 32})
     with pytest.raises(InputError, match=f"ends {size - 4096:,d} bytes behind the last address of"):
         ListCompilation(model, narrow, Settings(base=(1 << 32) - 4096))

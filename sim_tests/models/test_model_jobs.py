@@ -239,9 +239,9 @@ def test_memory_is_mapped(model: Model) -> None:
 
 def test_what_does_not_fit_says_by_how_much(model: Model) -> None:
     size = compilation(model, engine()).memory.end
-    compilation(model, engine(), room=size)
+    compilation(model, engine(), memory_bytes=size)
     with pytest.raises(InputError, match=f"takes {size:,d} bytes, 10 more than the"):
-        compilation(model, engine(), room=size - 10)
+        compilation(model, engine(), memory_bytes=size - 10)
     narrow = engine(memory={"data_width": 64, "max_burst": 8, "address_width": 32})
     with pytest.raises(InputError, match=f"ends {size - 4096:,d} bytes behind the last address of"):
         compilation(model, narrow, base=(1 << 32) - 4096)

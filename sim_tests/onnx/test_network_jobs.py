@@ -412,7 +412,7 @@ def test_engines_that_cannot_do_it(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=text):
             NetworkCompilation(model, config, Settings())
     with pytest.raises(InputError, match="more than the 100 of the memory"):
-        NetworkCompilation(model, engine(), Settings(room=100))
+        NetworkCompilation(model, engine(), Settings(memory_bytes=100))
 
 
 def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

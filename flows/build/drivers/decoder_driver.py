@@ -214,6 +214,6 @@ def _size(number: int) -> str:
     return f"{number}u"
 
 
-def _at(places: Placement, name: str) -> str:
+def _at(memory: Placement, name: str) -> str:
     """Return the address of an array, in C."""
-    return _size(places.at(name))
+    return _size(memory.at(name))

@@ -48,12 +48,12 @@ _LIST_ENDS = {"alignment": "MISALIGNED", "window": "REFUSED"}
 """Names of errors that differ from the state: that of alignment is another's too."""
 
 
-def _queue_errors(own: Mapping[str, str]) -> dict[str, str]:
+def _queue_errors(job_errors: Mapping[str, str]) -> dict[str, str]:
     """Return the errors of a driver of a queue of jobs; their order fixes their numbers."""
     return {
         "TIMEOUT": "not finished in time",
         "FULL": "the queue is full or jobs are being ended",
-        **own,
+        **job_errors,
         "TICKET": "no such job was submitted",
         "LOST": "finished, but how is not known any more",
         "DEVICE": "no such engine",

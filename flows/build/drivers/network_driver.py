@@ -100,13 +100,13 @@ class _Emission:
             return f"constant_at(host, {self.compilation.host.at(name)}u)"
         return f"work_at(host, {self.compilation.work.at(self.compilation.place_of(name))}u)"
 
-    def _read(self, name: str, kind: str = "") -> str:
+    def _read(self, name: str, ctype: str = "") -> str:
         """Return a pointer to an array that is read."""
-        return f"(const {kind or C_TYPES[self.shapes.type(name)]} *){self._place(name)}"
+        return f"(const {ctype or C_TYPES[self.shapes.type(name)]} *){self._place(name)}"
 
-    def _write(self, name: str, kind: str = "") -> str:
+    def _write(self, name: str, ctype: str = "") -> str:
         """Return a pointer to an array that is written."""
-        return f"({kind or C_TYPES[self.shapes.type(name)]} *){self._place(name)}"
+        return f"({ctype or C_TYPES[self.shapes.type(name)]} *){self._place(name)}"
 
     def _table(self, text: str, hint: str) -> str:
         """Return the name of a table; `text` has ``$`` in its place."""
@@ -189,9 +189,9 @@ class _Emission:
         lines = []
         for name, member in zip(names, names_in_c(names), strict=True):
             sizes = " x ".join(map(str, self.shapes.shape(name))) or "one number"
-            kind = C_TYPES[self.shapes.type(name)]
+            ctype = C_TYPES[self.shapes.type(name)]
             shown = re.sub(r"[^ -~]|\*/|[@$\\?]", "_", name)
-            lines.append(f"    {const}{kind} *{member}; /* {shown}: {sizes} */")
+            lines.append(f"    {const}{ctype} *{member}; /* {shown}: {sizes} */")
         return "\n".join(lines)
 
     def _body(self) -> list[str]:
@@ -245,11 +245,11 @@ class _Emission:
         plain = all(shape == whole for shape in shapes)
         parameters, reads = [], []
         for place, (letter, dtype) in enumerate(zip("abc", types, strict=False)):
-            kind = C_TYPES[dtype]
-            parameters.append(f"const {kind} *{'xyw'[place]}")
+            ctype = C_TYPES[dtype]
+            parameters.append(f"const {ctype} *{'xyw'[place]}")
             at = "i" if plain else f"here.places[{place}]"
             if re.search(rf"\b{letter}\b", text):
-                reads.append(f"        const {kind} {letter} = {'xyw'[place]}[{at}];\n")
+                reads.append(f"        const {ctype} {letter} = {'xyw'[place]}[{at}];\n")
             else:
                 reads.append(f"        (void){'xyw'[place]};\n")
         result = C_TYPES[self.shapes.type(output)]
@@ -266,8 +266,8 @@ class _Emission:
         if not plain:
             steps = [steps_of(shape, whole) for shape in shapes]
             arguments.append(f"&{self._walk(whole, *steps)}")
-        arguments += [f"(const {C_TYPES[kind]} *){self._place(each)}"
-                      for each, kind in zip(operands, types, strict=True)]  # fmt: skip
+        arguments += [f"(const {C_TYPES[ctype]} *){self._place(each)}"
+                      for each, ctype in zip(operands, types, strict=True)]  # fmt: skip
         return statement(name, *arguments, self._write(output))
 
     def _linear_mean(self, step: NetworkStep) -> list[str]:
@@ -294,15 +294,15 @@ class _Emission:
     def _reduce(self, step: NetworkStep) -> list[str]:
         at, x = step.attributes, step.inputs["x"]
         dtype, name = self.shapes.type(x), at["function"]
-        kind = C_TYPES[dtype]
+        ctype = C_TYPES[dtype]
         if name in ("largest", "least"):
             order = ">" if name == "largest" else "<"
-            function = self._instance("reduced_largest", TYPE=kind, ORDER=order)
+            function = self._instance("reduced_largest", TYPE=ctype, ORDER=order)
         else:
             wide = "double" if dtype == "float32" else "uint64_t"
             result = "found / (double)count" if name == "mean" else "found"
             function = self._instance(
-                "reduced_sum", TYPE=kind, RESULT=kind, WIDE=wide, FOUND=result
+                "reduced_sum", TYPE=ctype, RESULT=ctype, WIDE=wide, FOUND=result
             )
         return statement(
             function, *self._lines(x, at["axes"]), self._read(x), self._write(step.output)
@@ -403,8 +403,8 @@ class _Emission:
         text = "0" if zero is None else f"(int32_t)({self._read(zero)})[0]"
         return f"{less}u", f"{text} - {less}"
 
-    def _optional(self, step: NetworkStep, operand: str, kind: str) -> str:
-        return self._read(step.inputs[operand], kind) if operand in step.inputs else "NULL"
+    def _optional(self, step: NetworkStep, operand: str, ctype: str) -> str:
+        return self._read(step.inputs[operand], ctype) if operand in step.inputs else "NULL"
 
     def _integer_gemm(self, step: NetworkStep) -> list[str]:
         rest = [self._optional(step, key, "int32_t") for key in ("columns", "zeros", "bias")]

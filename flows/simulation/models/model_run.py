@@ -72,7 +72,7 @@ class Record:
     node: str = ""
     _active: bool = True
     _number: int = 0
-    _known: dict[str, int] = field(default_factory=dict)
+    _journaled: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.journal is None:
@@ -87,7 +87,7 @@ class Record:
             # The last line may have been cut off when the run was interrupted.
             whole = [line for line in lines[1:] if line.endswith("}")]
             entries = [json.loads(line) for line in whole]
-            self._known = {entry["key"]: entry["cycles"] for entry in entries}
+            self._journaled = {entry["key"]: entry["cycles"] for entry in entries}
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{self.journal}: is no journal of a run ({error})") from error
         if not same:
@@ -132,7 +132,7 @@ class Record:
         for array in operands:
             content.update(np.ascontiguousarray(array).tobytes())
         key = f"{self._number} {self.node} {config.name} {content.hexdigest()[:16]}"
-        cycles = self._known.get(key)
+        cycles = self._journaled.get(key)
         if cycles is None:
             if self.on_operation:
                 self.on_operation(self)

@@ -103,12 +103,12 @@ def written(request: ArrayRequest, frames: list[dict[str, Any]]) -> dict[str, ND
     return outputs
 
 
-def inputs_of(names: Sequence[str], given: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+def inputs_of(names: Sequence[str], texts: tuple[str, ...]) -> dict[str, NDArray[Any]]:
     """Return the arrays of an option, ``FILE.npy`` or ``NAME=FILE.npy`` each."""
     from hwgen.core.files.arrays import read_npy
 
     result = {}
-    for text in given:
+    for text in texts:
         name, separator, file = text.partition("=")
         if not separator:
             if len(names) != 1:

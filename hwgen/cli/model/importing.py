@@ -70,10 +70,10 @@ def import_command(
         out.print(f"  {line}", soft_wrap=True)
 
 
-def _sizes(given: tuple[str, ...]) -> dict[str, int]:
+def _sizes(texts: tuple[str, ...]) -> dict[str, int]:
     """Return the lengths that options name."""
     result = {}
-    for text in given:
+    for text in texts:
         name, separator, length = text.rpartition("=")
         if not separator or not length.isdecimal() or not 0 < int(length[:12]) <= 1 << 28:
             raise click.UsageError(f"--size: must be NAME=N with N from 1, not {text[:40]!r}")

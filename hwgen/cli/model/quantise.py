@@ -23,7 +23,7 @@ class _Weights(click.Choice[str]):
         return super().convert(value, param, ctx)
 
 
-def _refuse_judge(_: Any, __: Any, value: Any) -> None:
+def _refuse_renamed(_: Any, __: Any, value: Any) -> None:
     """Name the option that --judge has become."""
     if value:
         raise click.UsageError("--judge is called --evaluate")
@@ -95,7 +95,7 @@ def _refuse_judge(_: Any, __: Any, value: Any) -> None:
     help="Text, or tokens (.npy), to compare predictions with those of the model on; may be"
     " repeated.",
 )
-@click.option("--judge", multiple=True, hidden=True, expose_value=False, callback=_refuse_judge)
+@click.option("--judge", multiple=True, hidden=True, expose_value=False, callback=_refuse_renamed)
 @click.option(
     "--positions",
     type=click.IntRange(2, 1 << 20),
@@ -167,13 +167,13 @@ def quantise_command(
 def _refuse_of_decoders(
     calibration: tuple[Path, ...],
     evaluated: tuple[Path, ...],
-    turn: bool | str | None,
+    rotates: bool | str | None,
     compensate: bool | None,
 ) -> None:
     """Refuse what only decoders have."""
     if evaluated:
         raise click.UsageError("--evaluate compares predictions of a decoder, which this is not")
-    if turn or compensate:
+    if rotates or compensate:
         raise click.UsageError(
             "--rotate, --hadamard and --compensate belong to decoders, which this is not"
         )

@@ -47,7 +47,7 @@ def run(request: Request, *, as_json: bool) -> None:
 
     model = Model(request.source)
     tokenizer = tokenizer_of(model.tokenizer()) if request.prompt is not None else None
-    given = (
+    prompt = (
         tokenizer.encode(request.prompt or "")
         if tokenizer
         else token_numbers(request.prompt_tokens)
@@ -56,13 +56,13 @@ def run(request: Request, *, as_json: bool) -> None:
     start = time.monotonic()
     with task_progress("simulating", quiet=as_json) as update:
         engine, record = engine_of(
-            model, request, _engines(model, len(given), request.count), update
+            model, request, _engines(model, len(prompt), request.count), update
         )
         end = tokenizer.end if tokenizer else None
-        tokens = generate(Run(engine), given, request.count, end, request.sampling)
+        tokens = generate(Run(engine), prompt, request.count, end, request.sampling)
         result.extend(tokens)
     continuation = Continuation(
-        request, model.description.name, tokenizer, given, result, time.monotonic() - start
+        request, model.description.name, tokenizer, prompt, result, time.monotonic() - start
     )
     if record is None:
         continuation.tell(as_json=as_json)
@@ -81,7 +81,7 @@ class Continuation:
         Of the model.
     tokenizer : Tokenizer or None
         None: tokens are numbers.
-    given, tokens : list of int
+    prompt, tokens : list of int
         Tokens of the prompt, and those behind it.
     seconds : float
         How long it took.
@@ -90,7 +90,7 @@ class Continuation:
     request: Request
     name: str
     tokenizer: Tokenizer | JsonTokenizer | None
-    given: list[int]
+    prompt: list[int]
     tokens: list[int]
     seconds: float
 
@@ -102,7 +102,7 @@ class Continuation:
         document: dict[str, Any] = {
             "model": self.name,
             "engine": self.request.engine,
-            "prompt_tokens": self.given,
+            "prompt_tokens": self.prompt,
             "tokens": self.tokens,
             "text": text,
             "wall_seconds": round(self.seconds, 3),

@@ -67,7 +67,7 @@ def run_program(request: Request, *, as_json: bool) -> None:
 
     if request.layers is not None or request.journal is not None:
         raise click.UsageError("--layers and --journal are for models and jobs: a list runs whole")
-    tokenizer, given = tokens_of(request)
+    tokenizer, prompt = tokens_of(request)
     compiled = CompiledList(request.source)
     start, result, simulated = time.monotonic(), [], None
     with task_progress("running", quiet=as_json) as update:
@@ -75,16 +75,16 @@ def run_program(request: Request, *, as_json: bool) -> None:
             from flows.simulation.models.program_run import run_compiled
 
             simulated = run_compiled(
-                compiled, given, request.count,
+                compiled, prompt, request.count,
                 on_progress=lambda cycles: update("simulating", cycles, cycles + 1),
             )  # fmt: skip
             result = simulated.tokens
         else:
-            for token in generate(ListProgram(compiled), given, request.count):
+            for token in generate(ListProgram(compiled), prompt, request.count):
                 result.append(token)
                 update("tokens", len(result), request.count)
     continuation = Continuation(
-        request, compiled.document["name"], tokenizer, given, result, time.monotonic() - start
+        request, compiled.document["name"], tokenizer, prompt, result, time.monotonic() - start
     )
     if simulated is None:
         continuation.tell(as_json=as_json)
@@ -104,9 +104,9 @@ def run_jobs(request: Request, draws: Draws | None, *, as_json: bool) -> None:
 
     if request.engine != "rtl" and (request.layers is not None or request.journal is not None):
         raise click.UsageError("--layers and --journal belong to --engine rtl")
-    tokenizer, given = tokens_of(request)
+    tokenizer, prompt = tokens_of(request)
     compiled = CompiledJobs(request.source)
-    compiled.check_tokens(given, request.count)
+    compiled.check_tokens(prompt, request.count)
     result: list[int] = []
     start, record = time.monotonic(), None
     with task_progress("simulating", quiet=as_json) as update:
@@ -115,17 +115,17 @@ def run_jobs(request: Request, draws: Draws | None, *, as_json: bool) -> None:
 
             record = record_of(
                 request, compiled, update,
-                lambda layers: compiled.products_of(len(given), request.count, layers),
+                lambda layers: compiled.products_of(len(prompt), request.count, layers),
             )  # fmt: skip
             with closing(RtlJobs(compiled, record)) as simulated:
-                result += generate(JobProgram(compiled, simulated), given, request.count, draws)
+                result += generate(JobProgram(compiled, simulated), prompt, request.count, draws)
         else:
-            for token in generate(JobProgram(compiled, GoldenJobs(compiled)), given,
+            for token in generate(JobProgram(compiled, GoldenJobs(compiled)), prompt,
                                   request.count, draws):  # fmt: skip
                 result.append(token)
                 update("tokens", len(result), request.count)
     continuation = Continuation(
-        request, compiled.document["name"], tokenizer, given, result, time.monotonic() - start
+        request, compiled.document["name"], tokenizer, prompt, result, time.monotonic() - start
     )
     if record is None:
         continuation.tell(as_json=as_json)

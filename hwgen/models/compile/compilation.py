@@ -55,14 +55,14 @@ class Settings:
         Positions of the cache; None: the model's.
     base : int
         Address of the first byte.
-    room : int or None
+    memory_bytes : int or None
         Bytes of the memory.
     """
 
     tokens: int = 4
     context: int | None = None
     base: int = 0
-    room: int | None = None
+    memory_bytes: int | None = None
 
     def positions(self, decoder: Layered) -> int:
         """Return the positions of the cache."""
@@ -90,7 +90,7 @@ class Content(NamedTuple):
 
     Parameters
     ----------
-    places : Placement
+    memory : Placement
         Memory that the array is in.
     name : str
     array : ndarray
@@ -98,7 +98,7 @@ class Content(NamedTuple):
         Which one, of an array that each layer has.
     """
 
-    places: Placement
+    memory: Placement
     name: str
     array: NDArray[Any]
     layer: int = 0
@@ -184,12 +184,12 @@ class Compilation(ABC):
         """Write the files of a compiled network."""
         images = self.images()
         files = {}
-        for name, (places, size) in images.items():
-            files[id(places)] = file = (directory / name).open("wb")
+        for name, (memory, size) in images.items():
+            files[id(memory)] = file = (directory / name).open("wb")
             file.truncate(size)
         try:
-            for places, name, array, layer in self.contents():
-                places.put(files[id(places)], name, array, layer)
+            for memory, name, array, layer in self.contents():
+                memory.put(files[id(memory)], name, array, layer)
         finally:
             for file in files.values():
                 file.close()

@@ -34,7 +34,7 @@ REGISTERS = {
 """Registers that the host writes: number and meaning."""
 
 POSITION, PROMPT, STOP, END = (number for number, _ in REGISTERS.values())
-(LAYERS, WEIGHTS, CACHE, KEY_AT, SCALE_AT, KEY_BYTES, SCALE_BYTES, TURNS, LAST, TOKEN,
+(LAYERS, WEIGHTS, CACHE, KEY_AT, SCALE_AT, KEY_BYTES, SCALE_BYTES, ROPE_OFFSET, LAST, TOKEN,
  OTHER) = range(5, 16)  # fmt: skip
 
 REAL_BYTES = 4
@@ -238,12 +238,12 @@ class DecoderList:
     def _pass(self, tokens: int) -> None:
         """Append what a number of tokens goes through, all layers."""
         program, self._tokens, self._looped = self.list.program, tokens, True
-        for place in range(tokens):
-            self._embed(place)
+        for index in range(tokens):
+            self._embed(index)
         turns = {self._rope_bytes(n) for n in self.decoder.layers[0] if n.operation == "rope"}
         if len(turns) > 1:
             raise InputError("rotations of several sizes are not compiled")
-        program.multiply(TURNS, POSITION, turns.pop() if turns else 0)
+        program.multiply(ROPE_OFFSET, POSITION, turns.pop() if turns else 0)
         program.multiply(KEY_BYTES, POSITION, self._head_bytes)
         program.multiply(SCALE_BYTES, POSITION, SCALE)
         program.set(WEIGHTS, 0)
@@ -331,18 +331,18 @@ class DecoderList:
 
     # -- operations ------------------------------------------------------------------------
 
-    def _embed(self, place: int) -> None:
+    def _embed(self, index: int) -> None:
         program, width = self.list.program, self.decoder.length(self.decoder.embed.output)
         row = REAL_BYTES * width
         program.multiply(OTHER, POSITION, 4)
-        program.load(TOKEN, OTHER, size=4, offset=self.memory.at(TOKENS) + 4 * place)
+        program.load(TOKEN, OTHER, size=4, offset=self.memory.at(TOKENS) + 4 * index)
         program.multiply(TOKEN, TOKEN, row)
         before = len(self.list.submitted)
         self.list.rows(
             "add", width,
             {"x": Rows("embedding", self.memory.at("embedding"), register=TOKEN),
              "y": Rows("nothing", self.memory.at("nothing")),
-             "result": Rows(X, self._work(X, row) + place * row)},
+             "result": Rows(X, self._work(X, row) + index * row)},
             unit=self.units["add"], scalars={"scale": 1.0},
         )  # fmt: skip
         self._note("embed", before)
@@ -396,7 +396,7 @@ class DecoderList:
         here = {"rows": heads, "blocks": t, "stride": REAL_BYTES * elements,
                 "step": REAL_BYTES * elements * heads}  # fmt: skip
         table = rope_table(node)
-        turns = Rows(table, self.memory.at(table), heads, 0, t, self._rope_bytes(node), TURNS)
+        turns = Rows(table, self.memory.at(table), heads, 0, t, self._rope_bytes(node), ROPE_OFFSET)
         self.list.rows(
             "rope", elements,
             {"x": self._rows(node.inputs["x"], **here), "turns": turns,

@@ -61,7 +61,7 @@ class JobCompilation(JobsCompilation):
         self.offsets = self._with_offsets()
         self.steps = StepMaker(self.decoder, shifts, self.offsets).make()
         self._place()
-        self.memory.check(config.memory.address_width, settings.room)
+        self.memory.check(config.memory.address_width, settings.memory_bytes)
         self.entries = tuple(self._entries())
 
     # -- what can be compiled --------------------------------------------------------------

@@ -56,9 +56,9 @@ class ListCompilation(Compilation):
         try:
             self._program = self._lower(config)
         except InputError:
-            self._check_room()
+            self._check_size()
             raise
-        self.memory.check(config.memory.address_width, settings.room)
+        self.memory.check(config.memory.address_width, settings.memory_bytes)
 
     def _lower(self, config: ListEngine) -> bytes:
         """Return the list, and place all arrays."""
@@ -83,7 +83,7 @@ class ListCompilation(Compilation):
         self.memory.place("list", len(data), LIST)
         return data
 
-    def _check_room(self) -> None:
+    def _check_size(self) -> None:
         """Say by how much the network does not fit, if that is why there is no list."""
         narrow, settings = self.config.memory.address_width, self.settings
         if self.memory.end < 1 << narrow:
@@ -92,7 +92,7 @@ class ListCompilation(Compilation):
         wide["memory"]["address_width"] = 64
         self.memory = Placement(settings.base, self.memory.alignment)
         self._lower(type(self.config).model_validate(wide))
-        self.memory.check(narrow, settings.room)
+        self.memory.check(narrow, settings.memory_bytes)
 
     @property
     def program(self) -> bytes:

@@ -103,7 +103,7 @@ class NetworkCompilation(JobsCompilation):
         for name in self.description.outputs:
             self._keep(name)
         self._place()
-        self.memory.check(config.memory.address_width, settings.room)
+        self.memory.check(config.memory.address_width, settings.memory_bytes)
         self.host = Placement(0, HOST_ALIGNMENT)
         for name, array in self.constants.items():
             self.host.place(name, array.nbytes, IMAGE)

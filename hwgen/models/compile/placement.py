@@ -114,14 +114,14 @@ class Placement:
         file.seek(place.address + number * place.stride - self.base)
         file.write(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data)
 
-    def check(self, address_width: int, room: int | None) -> None:
+    def check(self, address_width: int, limit: int | None) -> None:
         """Refuse what does not fit.
 
         Parameters
         ----------
         address_width : int
             Bits of an address.
-        room : int or None
+        limit : int or None
             Bytes of the memory behind `base`.
 
         Raises
@@ -130,9 +130,9 @@ class Placement:
             It says by how many bytes.
         """
         size = self.end - self.base
-        if room is not None and size > room:
+        if limit is not None and size > limit:
             raise InputError(
-                f"the network takes {size:,d} bytes, {size - room:,d} more than the {room:,d} of"
+                f"the network takes {size:,d} bytes, {size - limit:,d} more than the {limit:,d} of"
                 " the memory (--memory-bytes)"
             )
         over = self.end - (1 << address_width)

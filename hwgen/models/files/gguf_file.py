@@ -2,7 +2,7 @@
 """The container of GGUF: metadata and the places of tensors, believed only when checked.
 
 Read here and not by the `gguf` package, whose reader takes the lengths in a file as they stand: a
-count of 2**60 keeps it busy for ever, and what it raises names neither tensor nor place.  Tests
+count of 2**60 keeps it busy for ever, and what it raises names neither tensor nor tensor.  Tests
 compare what is read with that package.  Nothing is allocated that the file's own length does not
 cover, and no two tensors may share bytes.
 """
@@ -35,7 +35,7 @@ _NUMBERS = {
 
 
 @dataclass(frozen=True)
-class Place:
+class StoredTensor:
     """A tensor's entry.
 
     Parameters
@@ -71,7 +71,7 @@ class GgufFile:
     ----------
     metadata : dict
         Numbers, texts, and lists of them, by key.
-    places : dict of Place
+    tensors : dict of StoredTensor
         Tensors by name.
     data : ndarray of uint8
         The whole file.
@@ -93,7 +93,7 @@ class GgufFile:
         self.data: NDArray[np.uint8] = np.memmap(path, np.uint8, mode="r")
         self._at = 0
         self.metadata: dict[str, Any] = {}
-        self.places: dict[str, Place] = {}
+        self.tensors: dict[str, StoredTensor] = {}
         tensors, keys = self._header()
         for number in range(keys):
             self._entry(number)
@@ -102,10 +102,10 @@ class GgufFile:
     # -- reading ---------------------------------------------------------------------------
 
     def _fail(self, what: str, problem: str, at: int | None = None) -> InputError:
-        place = self._at if at is None else at
-        return InputError(f"{self.path}: {what}: {problem}, at byte {place}")
+        tensor = self._at if at is None else at
+        return InputError(f"{self.path}: {what}: {problem}, at byte {tensor}")
 
-    def _take(self, count: int, what: str) -> bytes:
+    def _read_bytes(self, count: int, what: str) -> bytes:
         """Return the next bytes."""
         if count > self.size - self._at:
             raise self._fail(
@@ -116,17 +116,17 @@ class GgufFile:
         return result
 
     def _number(self, form: str, what: str) -> Any:
-        return struct.unpack(form, self._take(struct.calcsize(form), what))[0]
+        return struct.unpack(form, self._read_bytes(struct.calcsize(form), what))[0]
 
     def _text(self, what: str, limit: int | None = None) -> str:
         start, length = self._at, self._number("<Q", what)
         if limit is not None and length > limit:
             raise self._fail(what, f"has {length} bytes, more than {limit}", start)
         # Tokens are bytes that need be no characters; they are kept all the same.
-        return self._take(length, what).decode("utf-8", "surrogateescape")
+        return self._read_bytes(length, what).decode("utf-8", "surrogateescape")
 
     def _header(self) -> tuple[int, int]:
-        magic = self._take(4, "the header")
+        magic = self._read_bytes(4, "the header")
         if magic != b"GGUF":
             raise InputError(f"{self.path} is no GGUF file: it begins with {magic!r}")
         version = self._number("<I", "the version")
@@ -144,59 +144,59 @@ class GgufFile:
         what = f"key {key[:80]!r}"
         if key in self.metadata:
             raise self._fail(what, "is there twice")
-        kind = self._number("<I", what)
-        self.metadata[key] = self._array(what) if kind == _ARRAY else self._value(kind, what)
+        code = self._number("<I", what)
+        self.metadata[key] = self._array(what) if code == _ARRAY else self._value(code, what)
 
-    def _value(self, kind: int, what: str) -> Any:
-        if kind == _STRING:
+    def _value(self, code: int, what: str) -> Any:
+        if code == _STRING:
             return self._text(what)
-        if kind not in _NUMBERS:
-            raise self._fail(what, f"has the unknown type {kind}", self._at - 4)
-        if kind == _BOOL:  # whatever is not zero is true, where `struct` takes any byte
-            return self._take(1, what) != b"\0"
-        return self._number(_NUMBERS[kind], what)
+        if code not in _NUMBERS:
+            raise self._fail(what, f"has the unknown type {code}", self._at - 4)
+        if code == _BOOL:  # whatever is not zero is true, where `struct` takes any byte
+            return self._read_bytes(1, what) != b"\0"
+        return self._number(_NUMBERS[code], what)
 
     def _array(self, what: str) -> list[Any]:
         import numpy as np
 
         start = self._at
-        kind, count = self._number("<I", what), self._number("<Q", what)
+        code, count = self._number("<I", what), self._number("<Q", what)
         if count > _MAX_ITEMS:
             raise self._fail(what, f"has {count} items, more than {_MAX_ITEMS}", start)
-        if kind == _STRING:
+        if code == _STRING:
             if count * 8 > self.size - self._at:
                 raise self._fail(what, f"has {count} texts, for which no room is left", start)
             return [self._text(what) for _ in range(count)]
-        if kind not in _NUMBERS:
-            raise self._fail(what, f"is an array of the unknown type {kind}", start)
-        dtype = np.dtype(_NUMBERS[kind])
-        return list(np.frombuffer(self._take(count * dtype.itemsize, what), dtype).tolist())
+        if code not in _NUMBERS:
+            raise self._fail(what, f"is an array of the unknown type {code}", start)
+        dtype = np.dtype(_NUMBERS[code])
+        return list(np.frombuffer(self._read_bytes(count * dtype.itemsize, what), dtype).tolist())
 
     # -- tensors ---------------------------------------------------------------------------
 
     def _tensors(self, count: int) -> None:
-        result = [self._place(number) for number in range(count)]
+        result = [self._tensor(number) for number in range(count)]
         align = self.metadata.get("general.alignment", 32)
         if type(align) is not int or not 8 <= align <= 1 << 20 or align & (align - 1):
             raise InputError(
                 f"{self.path}: general.alignment must be a power of two from 8, not {align!r:.40}"
             )
         start = -(-self._at // align) * align
-        for place in result:
-            if place.offset % align:
+        for tensor in result:
+            if tensor.offset % align:
                 raise InputError(
-                    f"{self.path}: tensor {place.name!r:.80}: its offset {place.offset} is no"
+                    f"{self.path}: tensor {tensor.name!r:.80}: its offset {tensor.offset} is no"
                     f" multiple of {align}"
                 )
-            self.places[place.name] = Place(
-                place.name, place.shape, place.code, start + place.offset
+            self.tensors[tensor.name] = StoredTensor(
+                tensor.name, tensor.shape, tensor.code, start + tensor.offset
             )
 
-    def _place(self, number: int) -> Place:
+    def _tensor(self, number: int) -> StoredTensor:
         start = self._at
         name = self._text(f"the name of tensor {number}", _MAX_NAME)
         what = f"tensor {name[:80]!r}"
-        if name in self.places:
+        if name in self.tensors:
             raise self._fail(what, "is there twice", start)
         count = self._number("<I", what)
         if not 1 <= count <= 4:
@@ -205,9 +205,9 @@ class GgufFile:
         if 0 in lengths or math.prod(lengths) > 1 << 48:
             raise self._fail(what, f"cannot have the dimensions {lengths}", start)
         code, offset = self._number("<I", what), self._number("<Q", what)
-        place = Place(name, tuple(reversed(lengths)), code, offset)
-        self.places[name] = place
-        return place
+        tensor = StoredTensor(name, tuple(reversed(lengths)), code, offset)
+        self.tensors[name] = tensor
+        return tensor
 
     def claim(self, sizes: Iterator[tuple[str, int]]) -> None:
         """Check that tensors lie within the file, and that no two share a byte.
@@ -224,13 +224,13 @@ class GgufFile:
         """
         spans = []
         for name, count in sizes:
-            place = self.places[name]
-            if place.offset + count > self.size:
+            tensor = self.tensors[name]
+            if tensor.offset + count > self.size:
                 raise InputError(
                     f"{self.path}: tensor {name[:80]!r}: takes {count} bytes from byte"
-                    f" {place.offset}, but the file ends at {self.size}"
+                    f" {tensor.offset}, but the file ends at {self.size}"
                 )
-            spans.append((place.offset, place.offset + count, name))
+            spans.append((tensor.offset, tensor.offset + count, name))
         spans.sort()
         for (_, end, first), (begin, _, second) in pairwise(spans):
             if begin < end:
@@ -259,11 +259,11 @@ class GgufFile:
             raise InputError(f"{self.path}: {key}: must be a positive number, not {value}")
         return value
 
-    def _typed(self, key: str, kind: Any, default: Any) -> Any:
+    def _typed(self, key: str, code: Any, default: Any) -> Any:
         value = self.metadata.get(key, default)
         if value is None:
             raise InputError(f"{self.path}: the metadata lack {key}")
-        if not isinstance(value, kind):
+        if not isinstance(value, code):
             raise InputError(
                 f"{self.path}: {key}: {type(value).__name__} values are not supported here"
             )

@@ -10,7 +10,7 @@ import numpy as np
 
 from hwgen.errors import InputError
 from hwgen.models.files.gguf_blocks import I2_S, I2_S_TAIL, TYPES, Groups, i2_s
-from hwgen.models.files.gguf_file import GgufFile, Place
+from hwgen.models.files.gguf_file import GgufFile, StoredTensor
 from hwgen.models.files.store import Writer
 from hwgen.models.graph.decoder import DecoderShape, has_rope_rows, neighbours
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 _PIECE = 1 << 23  # elements that are unpacked at once
 
 
-def bytes_of(place: Place) -> int:
+def bytes_of(stored: StoredTensor) -> int:
     """Return the bytes of a tensor, 0 if its type is not known."""
-    if place.code == I2_S:
-        return place.elements // 4 + I2_S_TAIL
-    kind = TYPES.get(place.code)
-    return 0 if kind is None else place.elements // kind.elements * kind.bytes
+    if stored.code == I2_S:
+        return stored.elements // 4 + I2_S_TAIL
+    kind = TYPES.get(stored.code)
+    return 0 if kind is None else stored.elements // kind.elements * kind.bytes
 
 
 def write_tensor(
     file: GgufFile,
     writer: Writer,
     name: str,
-    place: Place,
+    stored: StoredTensor,
     shape: DecoderShape,
-    scale: Place | None,
+    scale: StoredTensor | None,
     i2s_layout: str | None,
 ) -> None:
     """Write a tensor, its rows in the order that operations want.
@@ -45,10 +45,10 @@ def write_tensor(
     writer : Writer
     name : str
         As operations have it.
-    place : Place
+    stored : StoredTensor
         Of a type that is read, within the file.
     shape : DecoderShape
-    scale : Place, optional
+    scale : StoredTensor, optional
         Of a number that the whole tensor is multiplied by.
     i2s_layout : str, optional
         See `I2_S_LAYOUTS`.
@@ -58,37 +58,37 @@ def write_tensor(
     InputError
         If a number is not finite, or a code has no meaning.
     """
-    rows = place.shape[0] if len(place.shape) > 1 else 1
+    rows = stored.shape[0] if len(stored.shape) > 1 else 1
     order = np.arange(rows)
-    turn = shape.pairs == "halves" and has_rope_rows(name)
-    if turn and len(place.shape) > 1:
+    permute = shape.pairs == "halves" and has_rope_rows(name)
+    if permute and len(stored.shape) > 1:
         order = np.array(neighbours(rows, shape.elements))
     factor = None if scale is None else _scale(file, scale)
-    if place.code == I2_S:
-        groups = _ternary(file, place, i2s_layout or "")
+    if stored.code == I2_S:
+        groups = _ternary(file, stored, i2s_layout or "")
         scales = groups.scales if factor is None else groups.scales * factor
-        writer.groups(name, [Groups(groups.values[order], scales)], place.shape, "I2_S", 2)
+        writer.groups(name, [Groups(groups.values[order], scales)], stored.shape, "I2_S", 2)
         return
-    kind = TYPES[place.code]
-    length = bytes_of(place)
-    data = file.data[place.offset : place.offset + length].reshape(rows, -1)
-    step = max(1, _PIECE // place.shape[-1])
+    kind = TYPES[stored.code]
+    length = bytes_of(stored)
+    data = file.data[stored.offset : stored.offset + length].reshape(rows, -1)
+    step = max(1, _PIECE // stored.shape[-1])
 
     def pieces() -> Iterator[Any]:
         for start in range(0, rows, step):
             chosen = order[start : start + step]
             piece: Any = kind.rows(data[chosen])
-            _check_finite(file, place, piece, chosen, length // rows)
-            if turn and len(place.shape) == 1:
-                piece = piece[:, neighbours(place.shape[0], shape.elements)]
+            _check_finite(file, stored, piece, chosen, length // rows)
+            if permute and len(stored.shape) == 1:
+                piece = piece[:, neighbours(stored.shape[0], shape.elements)]
             if factor is not None:
                 piece = _times(piece, factor)
             yield piece
 
     if kind.unpack is None:
-        writer.numbers(name, pieces(), place.shape, kind.name)
+        writer.numbers(name, pieces(), stored.shape, kind.name)
     else:
-        writer.groups(name, pieces(), place.shape, kind.name, kind.bits)
+        writer.groups(name, pieces(), stored.shape, kind.name, kind.bits)
 
 
 def _times(piece: Any, factor: np.float32) -> Any:
@@ -103,7 +103,7 @@ def _times(piece: Any, factor: np.float32) -> Any:
 
 
 def _check_finite(
-    file: GgufFile, place: Place, piece: Any, rows: NDArray[Any], row_bytes: int
+    file: GgufFile, stored: StoredTensor, piece: Any, rows: NDArray[Any], row_bytes: int
 ) -> None:
     """Refuse a NaN or an infinity, and say where it is."""
     grouped = isinstance(piece, Groups)
@@ -117,33 +117,33 @@ def _check_finite(
             row, column = np.argwhere(~finite)[0]
             what = "scale" if grouped else "element"
             raise InputError(
-                f"{file.path}: tensor {place.name[:80]!r}: {what} {column} of row {rows[row]} is"
-                f" {array[row, column]}, in the row at byte {place.offset + rows[row] * row_bytes}"
+                f"{file.path}: tensor {stored.name[:80]!r}: {what} {column} of row {rows[row]} is"
+                f" {array[row, column]}, in the row at byte {stored.offset + rows[row] * row_bytes}"
             )
 
 
-def _scale(file: GgufFile, place: Place) -> np.float32:
+def _scale(file: GgufFile, stored: StoredTensor) -> np.float32:
     """Return the scale of a whole tensor."""
-    kind = TYPES[place.code]
-    piece: Any = kind.rows(file.data[place.offset : place.offset + kind.bytes].reshape(1, -1))
-    _check_finite(file, place, piece, np.zeros(1, int), kind.bytes)
+    kind = TYPES[stored.code]
+    piece: Any = kind.rows(file.data[stored.offset : stored.offset + kind.bytes].reshape(1, -1))
+    _check_finite(file, stored, piece, np.zeros(1, int), kind.bytes)
     return np.float32(piece[0, 0])
 
 
-def _ternary(file: GgufFile, place: Place, layout: str) -> Groups:
+def _ternary(file: GgufFile, stored: StoredTensor, layout: str) -> Groups:
     """Return the weights of a tensor of type I2_S."""
-    count = place.elements // 4
-    data = file.data[place.offset : place.offset + count + 4]
+    count = stored.elements // 4
+    data = file.data[stored.offset : stored.offset + count + 4]
     scale = np.array(data[count:]).view("<f4")
     if not np.isfinite(scale[0]):
         raise InputError(
-            f"{file.path}: tensor {place.name[:80]!r}: its scale is {scale[0]}, at byte"
-            f" {place.offset + count}"
+            f"{file.path}: tensor {stored.name[:80]!r}: its scale is {scale[0]}, at byte"
+            f" {stored.offset + count}"
         )
     values = i2_s(np.asarray(data[:count]), layout)
     if values.max() > 1:
         raise InputError(
-            f"{file.path}: tensor {place.name[:80]!r}: holds the code 3, which is no ternary"
+            f"{file.path}: tensor {stored.name[:80]!r}: holds the code 3, which is no ternary"
             " weight; the layout may be another one"
         )
-    return Groups(values.reshape(place.shape), scale.astype(np.float32).reshape(1, 1))
+    return Groups(values.reshape(stored.shape), scale.astype(np.float32).reshape(1, 1))

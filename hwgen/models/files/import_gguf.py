@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from hwgen.errors import InputError, did_you_mean
 from hwgen.models.files.gguf_blocks import I2_S, I2_S_LAYOUTS, OTHERS, TYPES
-from hwgen.models.files.gguf_file import GgufFile, Place
+from hwgen.models.files.gguf_file import GgufFile, StoredTensor
 from hwgen.models.files.gguf_weights import bytes_of, write_tensor
 from hwgen.models.files.import_common import described, readable, refused
 from hwgen.models.files.store import TOKENIZER, WEIGHTS, Writer, write_description
@@ -105,11 +105,13 @@ def import_gguf(path: Path, directory: Path, i2s_layout: str | None = None) -> D
     result, scales = _assigned(file, shape, i2s_layout)
     if architecture.tied:
         result.pop("output", None)
-    file.claim((place.name, bytes_of(place)) for place in file.places.values() if bytes_of(place))
+    file.claim(
+        (stored.name, bytes_of(stored)) for stored in file.tensors.values() if bytes_of(stored)
+    )
     with (directory / WEIGHTS).open("wb") as out:
         writer = Writer(out)
-        for tensor, place in result.items():
-            write_tensor(file, writer, tensor, place, shape, scales.get(tensor), i2s_layout)
+        for tensor, stored in result.items():
+            write_tensor(file, writer, tensor, stored, shape, scales.get(tensor), i2s_layout)
     source = Source(
         format="gguf", file=readable(path.name), architecture=name,
         licence=readable(file.text("general.license", "")),
@@ -138,7 +140,7 @@ def _shape(file: GgufFile, name: str, architecture: Architecture) -> DecoderShap
     scale = 1.0
     if scaling == "linear":
         scale = 1.0 / file.real(f"{name}.rope.scaling.factor")
-    table = file.places.get("token_embd.weight")
+    table = file.tensors.get("token_embd.weight")
     rows = table.shape[0] if table is not None else 1
     shape = DecoderShape(
         layers=file.integer(f"{name}.block_count", most=1 << 12),
@@ -196,7 +198,7 @@ def _canonical(name: str) -> tuple[str, bool]:
 
 def _assigned(
     file: GgufFile, shape: DecoderShape, i2s_layout: str | None
-) -> tuple[dict[str, Place], dict[str, Place]]:
+) -> tuple[dict[str, StoredTensor], dict[str, StoredTensor]]:
     """Return tensors by hwgen's names, and scales of whole tensors by theirs.
 
     Raises
@@ -205,26 +207,26 @@ def _assigned(
         With everything that is missing, unknown, of another shape or of a type that is not read.
     """
     expected = weights_of(shape)
-    result: dict[str, Place] = {}
-    scales: dict[str, Place] = {}
+    result: dict[str, StoredTensor] = {}
+    scales: dict[str, StoredTensor] = {}
     problems = []
-    for place in file.places.values():
-        name, is_scale = _canonical(place.name)
-        if place.name in _IGNORED:
+    for stored in file.tensors.values():
+        name, is_scale = _canonical(stored.name)
+        if stored.name in _IGNORED:
             continue
         if name not in expected:
             problems.append(
-                f"{place.name[:80]}: no operation takes this tensor; supported are the products,"
+                f"{stored.name[:80]}: no operation takes this tensor; supported are the products,"
                 " norms and biases of the Llama and BitNet kinds"
             )
             continue
-        (scales if is_scale else result)[name] = place
-        problem = _type_problem(place, i2s_layout)
+        (scales if is_scale else result)[name] = stored
+        problem = _type_problem(stored, i2s_layout)
         wanted = (1,) if is_scale else expected[name][0]
         if problem:
             problems.append(problem)
-        elif place.shape != wanted:
-            problems.append(f"{place.name}: must be of shape {wanted}, not {place.shape}")
+        elif stored.shape != wanted:
+            problems.append(f"{stored.name}: must be of shape {wanted}, not {stored.shape}")
     problems += [
         f"the tensor of {name} is missing"
         for name, (_, needed) in expected.items()
@@ -235,32 +237,32 @@ def _assigned(
     return {name: result[name] for name in expected if name in result}, scales
 
 
-def _type_problem(place: Place, i2s_layout: str | None) -> str:
+def _type_problem(stored: StoredTensor, i2s_layout: str | None) -> str:
     """Return why a tensor's type is not read, or an empty string."""
-    if place.code == I2_S:
+    if stored.code == I2_S:
         if i2s_layout is None:
             return (
-                f"{place.name}: I2_S names several layouts, and the file does not say which; if you"
-                f" know it, give --i2s-layout {'|'.join(I2_S_LAYOUTS)}, else convert to TQ2_0"
+                f"{stored.name}: I2_S names several layouts, and the file does not say which; if"
+                f" you know it, give --i2s-layout {'|'.join(I2_S_LAYOUTS)}, else convert to TQ2_0"
             )
-        if place.elements % I2_S_LAYOUTS[i2s_layout]:
-            return f"{place.name}: I2_S needs multiples of {I2_S_LAYOUTS[i2s_layout]} elements"
+        if stored.elements % I2_S_LAYOUTS[i2s_layout]:
+            return f"{stored.name}: I2_S needs multiples of {I2_S_LAYOUTS[i2s_layout]} elements"
         return ""
-    kind = TYPES.get(place.code)
+    kind = TYPES.get(stored.code)
     if kind is None:
-        name = OTHERS.get(place.code, f"number {place.code}")
+        name = OTHERS.get(stored.code, f"number {stored.code}")
         return (
-            f"{place.name}: its type {name} is not read; supported are"
+            f"{stored.name}: its type {name} is not read; supported are"
             f" {', '.join(sorted(t.name for t in TYPES.values()))}: requantise it, for example"
             " to Q8_0"
         )
-    if place.shape[-1] % kind.elements:
+    if stored.shape[-1] % kind.elements:
         return (
-            f"{place.name}: rows of {place.shape[-1]} elements are no whole blocks of"
+            f"{stored.name}: rows of {stored.shape[-1]} elements are no whole blocks of"
             f" {kind.elements} of {kind.name}"
         )
-    if len(place.shape) == 1 and kind.unpack is not None:
-        return f"{place.name}: vectors must be F32, F16 or BF16, not {kind.name}"
+    if len(stored.shape) == 1 and kind.unpack is not None:
+        return f"{stored.name}: vectors must be F32, F16 or BF16, not {kind.name}"
     return ""
 
 

@@ -28,7 +28,7 @@ _GATES = {"silu": "silu", "relu2": "relu2", "gelu": "gelu", "gelu_pytorch_tanh":
 DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16, "U8": np.uint8}
 """Types of tensors that are read; ml_dtypes must be imported for bf16 to be a type of NumPy."""
 
-KINDS = ("llama", "mistral", "qwen2", "bitnet")
+MODEL_TYPES = ("llama", "mistral", "qwen2", "bitnet")
 """Kinds of decoders by ``model_type``."""
 
 _NAMES = {
@@ -181,10 +181,10 @@ class _Config:
     def shape(self) -> DecoderShape:
         """Return the decoder's sizes."""
         kind = self.values.get("model_type")
-        if kind not in KINDS:
+        if kind not in MODEL_TYPES:
             raise InputError(
                 f"{self.path}: model_type: {kind!r:.60} is not supported"
-                f"{did_you_mean(str(kind), KINDS)}; supported are {', '.join(KINDS)}"
+                f"{did_you_mean(str(kind), MODEL_TYPES)}; supported are {', '.join(MODEL_TYPES)}"
             )
         width, heads = (
             self.integer("hidden_size", most=1 << 18),

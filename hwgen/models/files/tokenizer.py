@@ -112,7 +112,7 @@ class Tokenizer:
         begin = self._token(document, "begin")
         self.begin = begin if document.get("add_begin") is True else None
         self.chat_template = str(document.get("chat_template", ""))
-        self._known: dict[str, tuple[int, ...]] = {}
+        self._cached: dict[str, tuple[int, ...]] = {}
 
     def _token(self, document: dict[str, Any], key: str) -> int | None:
         value = document.get(key)
@@ -171,8 +171,8 @@ class Tokenizer:
 
     def _merged(self, word: str) -> tuple[int, ...]:
         """Return the tokens of a word in the alphabet of bytes."""
-        if word in self._known:
-            return self._known[word]
+        if word in self._cached:
+            return self._cached[word]
         parts = list(word)
         while len(parts) > 1:
             ranks = [
@@ -201,8 +201,8 @@ class Tokenizer:
                         f"the model has no token for the byte {alphabet().index(piece)} of the text"
                     )
                 result.append(number)
-        self._known[word] = tuple(result)
-        return self._known[word]
+        self._cached[word] = tuple(result)
+        return self._cached[word]
 
     def decode_bytes(self, tokens: list[int]) -> bytes:
         """Return the bytes that tokens stand for; special ones stand for themselves."""

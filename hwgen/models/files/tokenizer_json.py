@@ -16,7 +16,7 @@ from hwgen.errors import InputError, ToolMissing
 from hwgen.models.files.store import read_object
 from hwgen.models.files.tokenizer import Tokenizer
 
-KIND = "tokenizers"
+PACKAGE = "tokenizers"
 """What a model's document says under ``model``."""
 
 FILE = "tokenizer.json"
@@ -31,8 +31,8 @@ class JsonTokenizer:
     Parameters
     ----------
     document : mapping
-        `KIND`, the file's contents under ``json``, and perhaps numbers of the tokens ``begin`` and
-        ``end``.
+        `PACKAGE`, the file's contents under ``json``, and perhaps numbers of the tokens ``begin``
+        and ``end``.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class JsonTokenizer:
 
 def tokenizer_of(document: dict[str, Any]) -> Tokenizer | JsonTokenizer:
     """Return a model's tokenizer, of whichever kind; see `Tokenizer` and `JsonTokenizer`."""
-    if document.get("model") == KIND:
+    if document.get("model") == PACKAGE:
         return JsonTokenizer(document)
     return Tokenizer(document)
 
@@ -125,7 +125,7 @@ def tokenizer_document(path: Path, vocabulary: int) -> dict[str, Any] | None:
     if not file.exists():
         return None
     contents = _object(file)
-    document: dict[str, Any] = {"model": KIND, "json": contents}
+    document: dict[str, Any] = {"model": PACKAGE, "json": contents}
     settings = _object(path / _SETTINGS) if (path / _SETTINGS).exists() else {}
     template = settings.get("chat_template")
     if isinstance(template, str):

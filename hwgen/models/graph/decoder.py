@@ -120,16 +120,16 @@ def neighbours(rows: int, elements: int) -> list[int]:
     return [head + place for head in range(0, rows, elements) for place in order]
 
 
-def nodes_of(shape: DecoderShape, there: set[str]) -> tuple[Node, ...]:
+def nodes_of(shape: DecoderShape, tensors: set[str]) -> tuple[Node, ...]:
     """Return the operations of a decoder.
 
     Parameters
     ----------
     shape : DecoderShape
-    there : set of str
+    tensors : set of str
         Names of the tensors that there are; see `weights_of`.
     """
-    return tuple(_Decoder(shape, there).nodes())
+    return tuple(_Decoder(shape, tensors).nodes())
 
 
 def arrays_of(
@@ -159,9 +159,9 @@ def arrays_of(
 class _Decoder:
     """Makes the operations one after the other."""
 
-    def __init__(self, shape: DecoderShape, there: set[str]) -> None:
+    def __init__(self, shape: DecoderShape, tensors: set[str]) -> None:
         self.shape = shape
-        self.there = there
+        self.tensors = tensors
         self.layer: int | None = None
 
     def node(
@@ -184,10 +184,10 @@ class _Decoder:
 
     def product(self, name: str, x: str) -> Node:
         weights = f"layers.{self.layer}.{name}"
-        bias = {"bias": f"{weights}.bias"} if f"{weights}.bias" in self.there else {}
+        bias = {"bias": f"{weights}.bias"} if f"{weights}.bias" in self.tensors else {}
         return self.node(name, "gemm", {}, x=x, weights=weights, **bias)
 
-    def turn(self, name: str, x: str, heads: int) -> Node:
+    def rope(self, name: str, x: str, heads: int) -> Node:
         shape = self.shape
         attributes: dict[str, bool | int | float | str] = {
             "heads": heads,
@@ -196,7 +196,7 @@ class _Decoder:
         }
         if shape.scale != 1.0:
             attributes["scale"] = shape.scale
-        factors = {"factors": "rope_factors"} if "rope_factors" in self.there else {}
+        factors = {"factors": "rope_factors"} if "rope_factors" in self.tensors else {}
         return self.node(name, "rope", attributes, x=x, **factors)
 
     def nodes(self) -> Iterator[Node]:
@@ -212,7 +212,7 @@ class _Decoder:
         self.layer = None
         norm = self.norm("output_norm", x)
         yield norm
-        weights = "output" if "output" in self.there else "embedding"
+        weights = "output" if "output" in self.tensors else "embedding"
         yield self.node("logits", "gemm", {}, x=norm.output, weights=weights)
 
     def attention(self, x: str) -> Iterator[Node]:
@@ -223,8 +223,8 @@ class _Decoder:
         parts = [self.product(name, norm.output) for name in ("query", "key", "value")]
         yield from parts
         query, key, value = (part.output for part in parts)
-        turned_query = self.turn("query_turned", query, shape.heads)
-        turned_key = self.turn("key_turned", key, shape.kv_heads)
+        turned_query = self.rope("query_turned", query, shape.heads)
+        turned_key = self.rope("key_turned", key, shape.kv_heads)
         yield turned_query
         yield turned_key
         attributes: dict[str, bool | int | float | str] = {

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from hwgen.models.graph.operations import KINDS
+from hwgen.models.graph.operations import OPERATIONS
 
 VERSION = 1
 """Version of the form; a reader refuses others."""
@@ -127,7 +127,7 @@ class Node(_Frozen):
     ----------
     name : str
     operation : str
-        One of `hwgen.models.graph.operations.KINDS`.
+        One of `hwgen.models.graph.operations.OPERATIONS`.
     inputs : dict
         Arrays by the operand's name.
     output : str
@@ -147,7 +147,7 @@ class Node(_Frozen):
 
     @model_validator(mode="after")
     def _check(self) -> Node:
-        kind = KINDS.get(self.operation)
+        kind = OPERATIONS.get(self.operation)
         if kind is None:
             raise ValueError(f"{self.name}: no operation is called {self.operation!r}")
         kind.check(self.name, self.inputs, self.attributes)

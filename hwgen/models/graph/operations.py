@@ -20,7 +20,7 @@ GATES = ("silu", "gelu", "gelu_tanh", "sigmoid", "relu2")
 
 
 @dataclass(frozen=True)
-class Kind:
+class Form:
     """An operation.
 
     Parameters
@@ -98,37 +98,37 @@ def _like(value: Any, default: Any) -> bool:
 _WINDOW = {"kernel": tuple, "strides": tuple, "dilations": tuple, "before": tuple, "after": tuple}
 _INTEGERS = {"dtype": str, "low": int, "high": int}
 
-TENSOR_KINDS: dict[str, Kind] = {
-    "matmul": Kind(
+TENSOR_OPERATIONS: dict[str, Form] = {
+    "matmul": Form(
         "x times y, matrices of activations; with bits, rows of x and columns of y in integers",
         ("x", "y"), defaults={"bits": 0},
     ),
-    "integer_gemm": Kind(
+    "integer_gemm": Form(
         "(x - x_zero) times (weights - weights_zero), plus bias, in int32",
         ("x", "weights"), ("bias", "x_zero", "weights_zero"), defaults={"groups": 1},
     ),
-    "integer_matmul": Kind(
+    "integer_matmul": Form(
         "(x - x_zero) times (y - y_zero), in int32", ("x", "y"), ("x_zero", "y_zero"),
     ),
-    "quantise_linear": Kind(
+    "quantise_linear": Form(
         "clip(round(x / scale) + zero), along an axis if there are several scales; the zero is"
         " added before rounding if that is said",
         ("x", "scale"), ("zero",), _INTEGERS, {"axis": -1, "zero_first": False, "rounding": "even"},
         per_element=3,
     ),
-    "dequantise_linear": Kind(
+    "dequantise_linear": Form(
         "(x - zero) * scale, along an axis if there are several scales",
         ("x", "scale"), ("zero",), defaults={"axis": -1}, per_element=2,
     ),
-    "requantise": Kind(
+    "requantise": Form(
         "clip(round(x * scale) + zero) of int32 sums, a scale for each column or one for all",
         ("x", "scale"), ("zero",), _INTEGERS, per_element=3,
     ),
-    "dynamic_quantise": Kind(
+    "dynamic_quantise": Form(
         "x in uint8 by a scale and a zero from its least and largest element; one of the three",
         attributes={"part": str}, per_element=3,
     ),
-    "linear": Kind(
+    "linear": Form(
         "function of (x - x_zero) * x_scale and (y - y_zero) * y_scale, in integers",
         ("x", "y"), attributes={
             "function": str, "x_scale": float, "x_zero": int, "y_scale": float, "y_zero": int,
@@ -136,43 +136,43 @@ TENSOR_KINDS: dict[str, Kind] = {
         },
         per_element=6,
     ),
-    "linear_mean": Kind(
+    "linear_mean": Form(
         "clip(round(sum of (x - x_zero) * scale) + zero) over axes, in integers",
         attributes={"axes": tuple, "x_zero": int, "scale": float, "zero": int, "dtype": str},
         per_element=4,
     ),
-    "unary": Kind(
+    "unary": Form(
         "function of x", attributes={"function": str}, defaults={"alpha": 0.0, "beta": 0.0},
         per_element=1,
     ),
-    "binary": Kind("function of x and y", ("x", "y"), attributes={"function": str}, per_element=1),
-    "where": Kind("x where the condition holds, else y", ("condition", "x", "y"), per_element=1),
-    "clip": Kind("x within limits", attributes={"low": float, "high": float}, per_element=2),
-    "cast": Kind("x in another type", attributes={"dtype": str}),
-    "reduce": Kind(
+    "binary": Form("function of x and y", ("x", "y"), attributes={"function": str}, per_element=1),
+    "where": Form("x where the condition holds, else y", ("condition", "x", "y"), per_element=1),
+    "clip": Form("x within limits", attributes={"low": float, "high": float}, per_element=2),
+    "cast": Form("x in another type", attributes={"dtype": str}),
+    "reduce": Form(
         "function of the elements along axes",
         attributes={"function": str, "axes": tuple, "keep": bool}, per_element=1,
     ),
-    "softmax": Kind("softmax along an axis", attributes={"axis": int}, per_element=4),
-    "pool": Kind(
+    "softmax": Form("softmax along an axis", attributes={"axis": int}, per_element=4),
+    "pool": Form(
         "largest or mean element of each window of the last axes",
         attributes={"function": str, **_WINDOW, "padded": bool}, per_element=1,
     ),
-    "patches": Kind(
+    "patches": Form(
         "the elements of each window of all channels as a row, one channel behind another",
         operands=("x",), optional=("fill",), attributes=_WINDOW,
     ),
-    "reshape": Kind("x in another shape", attributes={"shape": tuple}),
-    "transpose": Kind("axes in another order", attributes={"order": tuple}),
-    "concat": Kind("arrays one behind another", (), attributes={"axis": int}, repeated=True),
-    "slice": Kind(
+    "reshape": Form("x in another shape", attributes={"shape": tuple}),
+    "transpose": Form("axes in another order", attributes={"order": tuple}),
+    "concat": Form("arrays one behind another", (), attributes={"axis": int}, repeated=True),
+    "slice": Form(
         "some elements along axes",
         attributes={"axes": tuple, "starts": tuple, "stops": tuple, "steps": tuple},
     ),
-    "gather": Kind("elements along an axis by number", ("x", "indices"), attributes={"axis": int}),
-    "gather_nd": Kind("elements by their places", ("x", "indices")),
-    "expand": Kind("x repeated to a shape", attributes={"shape": tuple}),
-    "pad": Kind(
+    "gather": Form("elements along an axis by number", ("x", "indices"), attributes={"axis": int}),
+    "gather_nd": Form("elements by their places", ("x", "indices")),
+    "expand": Form("x repeated to a shape", attributes={"shape": tuple}),
+    "pad": Form(
         "x with a number before and behind it",
         attributes={"before": tuple, "after": tuple, "value": float},
     ),
@@ -197,40 +197,40 @@ CHOICES: dict[str, tuple[str, ...]] = {
 _HEADS = {"heads": int, "kv_heads": int, "elements": int}
 _EPSILON = {"epsilon": float}
 
-KINDS: dict[str, Kind] = {
-    "embed": Kind("rows of a table by number", ("x", "table")),
-    "gemm": Kind(
+OPERATIONS: dict[str, Form] = {
+    "embed": Form("rows of a table by number", ("x", "table")),
+    "gemm": Form(
         "x times weights, plus bias; parts of x's columns and of the weights' rows, if in groups",
         ("x", "weights"), ("bias",), defaults={"groups": 1},
     ),
-    "rms_norm": Kind(
+    "rms_norm": Form(
         "x / sqrt(mean of squares + epsilon), times gamma", ("x", "gamma"),
         attributes=_EPSILON, per_element=4,
     ),
-    "layer_norm": Kind(
+    "layer_norm": Form(
         "(x - mean) / sqrt(variance + epsilon), times gamma, plus beta", ("x", "gamma", "beta"),
         attributes=_EPSILON, per_element=7,
     ),
-    "rope": Kind(
+    "rope": Form(
         "pairs of neighbours of each head, turned by position * base^(-2 i / elements) * scale"
         " / factors[i]", optional=("factors",),
         attributes={"heads": int, "elements": int, "base": float}, defaults={"scale": 1.0},
         per_element=3,
     ),
-    "attention": Kind(
+    "attention": Form(
         "softmax(query key^T / sqrt(elements)) value, heads in groups that share keys; queries and"
         " keys first as `quantise` has it with hadamard",
         ("query", "key", "value"), attributes={**_HEADS, "causal": bool},
         defaults={"window": 0, "bits": 0, "query_unit": 0.0, "key_unit": 0.0, "value_unit": 0.0,
                   "hadamard": 0},
     ),
-    "quantise": Kind(
+    "quantise": Form(
         "x in integers, each row divided by its largest magnitude over the largest integer; with"
         " hadamard, blocks of so many elements are first turned by a Hadamard matrix of 1 and -1",
         attributes={"bits": int}, defaults={"hadamard": 0}, per_element=2,
     ),
-    "gated": Kind("gate(x) times y", ("x", "y"), attributes={"gate": str}, per_element=3),
-    "add": Kind("x plus y", ("x", "y"), per_element=1),
-    **TENSOR_KINDS,
+    "gated": Form("gate(x) times y", ("x", "y"), attributes={"gate": str}, per_element=3),
+    "add": Form("x plus y", ("x", "y"), per_element=1),
+    **TENSOR_OPERATIONS,
 }  # fmt: skip
 """Operations by name."""

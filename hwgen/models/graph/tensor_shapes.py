@@ -34,7 +34,7 @@ def shape_of(operation: str, at: Mapping[str, Any], shapes: Mapping[str, Shape])
     Parameters
     ----------
     operation : str
-        One of `hwgen.models.graph.operations.KINDS`.
+        One of `hwgen.models.graph.operations.OPERATIONS`.
     at : mapping
         Attributes of the node.
     shapes : mapping

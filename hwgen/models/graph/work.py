@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 
 from hwgen.models.graph.description import Description, Node
-from hwgen.models.graph.operations import KINDS
+from hwgen.models.graph.operations import OPERATIONS
 from hwgen.workloads.network import Attention, Gemm, Layer, Network
 
 
@@ -73,7 +73,9 @@ def _layer(description: Description, node: Node, tokens: int) -> Layer | None:
         causal = bool(node.attributes["causal"])
         return Layer(name, 1, attention=Attention(rows, sizes[0], sizes[1], sizes[2], causal))
     length = (description.arrays[node.output] or (1,))[-1]
-    each = KINDS[node.operation].per_element * rows * (tokens if length == "tokens" else length)
+    each = (
+        OPERATIONS[node.operation].per_element * rows * (tokens if length == "tokens" else length)
+    )
     return Layer(name, 1, operations=each) if each else None
 
 

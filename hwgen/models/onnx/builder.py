@@ -126,20 +126,20 @@ class Builder:
     types: dict[str, str] = field(default_factory=dict)
     tensors: dict[str, NDArray[Any]] = field(default_factory=dict)
     current: str = ""
-    _taken: set[str] = field(default_factory=set)
+    _names: set[str] = field(default_factory=set)
     _called: set[str] = field(default_factory=set)
-    _given: set[str] = field(default_factory=set)
+    _shown: set[str] = field(default_factory=set)
     _stored: dict[int, tuple[str, Any]] = field(default_factory=dict)
     _renamed: dict[str, str] = field(default_factory=dict)
     _folded: int = 0
 
     def reserve(self, names: Iterable[str]) -> None:
         """Keep names for the arrays that have them in the file."""
-        self._taken |= {readable(name) for name in names}
+        self._names |= {readable(name) for name in names}
 
-    def unique(self, name: str, taken: set[str] | None = None) -> str:
+    def unique(self, name: str, names: set[str] | None = None) -> str:
         """Return a name like this one that no array has yet, or that is not among others."""
-        others = self._taken if taken is None else taken
+        others = self._names if names is None else names
         base = readable(name)[:280] or "value"
         result, number = base, 1
         while result in others:
@@ -169,22 +169,22 @@ class Builder:
         Unsupported
             If operands do not go together, or something is too large.
         """
-        given = {key: value for key, value in inputs.items() if value is not None}
+        present = {key: value for key, value in inputs.items() if value is not None}
         try:
-            shape = shape_of(operation, at, {key: v.shape for key, v in given.items()})
-            dtype = type_of(operation, at, {key: v.dtype for key, v in given.items()})
+            shape = shape_of(operation, at, {key: v.shape for key, v in present.items()})
+            dtype = type_of(operation, at, {key: v.dtype for key, v in present.items()})
         except (ValueError, IndexError) as error:
             raise Unsupported(f"its operands do not go together: {error}") from None
         if math.prod(shape) > MOST_ELEMENTS:
             raise Unsupported(f"its result has {math.prod(shape)} elements, over {MOST_ELEMENTS}")
-        if all(value.constant is not None for value in given.values()):
-            return self._computed(operation, given, at, shape)
+        if all(value.constant is not None for value in present.values()):
+            return self._computed(operation, present, at, shape)
         if not math.prod(shape):
             raise Unsupported(f"its result of shape {shape} has no elements")
         if len(self.nodes) >= _MOST_NODES:
             raise Unsupported(f"the graph needs more than {_MOST_NODES} operations")
         name = self.unique(self.current)
-        operands = {key: self._name(value, f"{name}.{key}") for key, value in given.items()}
+        operands = {key: self._name(value, f"{name}.{key}") for key, value in present.items()}
         attributes = {key: tuple(v) if isinstance(v, list) else v for key, v in at.items()}
         own = self.unique(self.current, self._called)
         node = Node(name=own, operation=operation, inputs=operands, output=name,
@@ -196,14 +196,14 @@ class Builder:
         return Value(name, shape, dtype)
 
     def _computed(
-        self, operation: str, given: Mapping[str, Value], at: Mapping[str, Any], shape: Any
+        self, operation: str, present: Mapping[str, Value], at: Mapping[str, Any], shape: Any
     ) -> Value:
         """Return the result of an operation on constants."""
         self._folded += 8 * math.prod(shape)
         if self._folded > _MOST_FOLDED:
             raise Unsupported("the constants that it makes are too many to be computed in advance")
         function = HOST.get(operation) or INTEGERS.get(operation)
-        arrays = {key: value.constant for key, value in given.items()}
+        arrays = {key: value.constant for key, value in present.items()}
         if function is None:
             return self.constant(_multiplied(operation, at, arrays))
         try:
@@ -230,10 +230,10 @@ class Builder:
         """Let an array have the name that the file gives it, if it has none yet."""
         fresh = value.name and value.name not in self._renamed and value.name in self.shapes
         if fresh and any(node.output == value.name for node in self.nodes[-8:]):
-            given = readable(name)  # which cuts long names off, so that two may be the same
-            used = given in self._given
-            self._renamed[value.name] = self.unique(given) if used else given
-            self._given.add(given)
+            shown = readable(name)  # which cuts long names off, so that two may be the same
+            used = shown in self._shown
+            self._renamed[value.name] = self.unique(shown) if used else shown
+            self._shown.add(shown)
 
     def name_of(self, value: Value) -> str:
         """Return the name that an array will have."""

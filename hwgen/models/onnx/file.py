@@ -366,14 +366,14 @@ def _node(node: Any, index: int, directory: Path) -> GraphNode:
     return GraphNode(name, operator, tuple(node.input), tuple(node.output), attributes)
 
 
-def _disorder(nodes: list[GraphNode], known: set[str], outputs: list[str]) -> list[str]:
+def _disorder(nodes: list[GraphNode], names: set[str], outputs: list[str]) -> list[str]:
     """Return the problems of the order of nodes."""
     made = {name for node in nodes for name in node.outputs}
     problems = []
-    there = set(known)
+    defined = set(names)
     for node in nodes:
         for name in node.inputs:
-            if name not in there:
+            if name not in defined:
                 what = "is made by no node before it: the graph has a cycle, or nodes in disorder"
                 if name not in made:
                     what = "is made by no node, and is no input"
@@ -381,12 +381,12 @@ def _disorder(nodes: list[GraphNode], known: set[str], outputs: list[str]) -> li
                     f"node {node.name!r:.120}: its input {readable(name)!r:.120} {what}"
                 )
         for name in node.outputs:
-            if name and name in there:
+            if name and name in defined:
                 problems.append(
                     f"node {node.name!r:.120}: its result {readable(name)!r:.120} is there already"
                 )
-        there |= set(node.outputs)
+        defined |= set(node.outputs)
     for name in outputs:
-        if name not in there or not name:
+        if name not in defined or not name:
             problems.append(f"output {readable(name)!r:.120}: nothing makes it")
     return problems

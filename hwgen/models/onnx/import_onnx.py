@@ -22,7 +22,7 @@ from hwgen.models.onnx.builder import Builder, Unsupported, Value
 from hwgen.models.onnx.elementwise import batch_norm_line
 from hwgen.models.onnx.file import Graph, GraphNode, array_of, read_graph
 from hwgen.models.onnx.operator_table import OPERATORS
-from hwgen.models.onnx.operators import WAYS_OUT
+from hwgen.models.onnx.operators import ALTERNATIVES
 from hwgen.models.onnx.patterns import fuse_gelu
 
 OPSETS = (7, 25)
@@ -115,8 +115,8 @@ def _check_operators(source: Path, graph: Graph) -> None:
     for name, places in result.items():
         more = f" and {len(places) - 3} more" if len(places) > 3 else ""
         where = ", ".join(repr(place)[:80] for place in places[:3])
-        near = "" if name in WAYS_OUT else did_you_mean(name, OPERATORS)
-        way = WAYS_OUT.get(name, "see `docs/supported-operators.md` for what there is")
+        near = "" if name in ALTERNATIVES else did_you_mean(name, OPERATORS)
+        way = ALTERNATIVES.get(name, "see `docs/supported-operators.md` for what there is")
         problems.append(f"{name[:80]} ({where}{more}) is not supported{near}; {way}")
     version = graph.opsets.get("", 0)
     ours = any(":" not in node.operator for node in graph.nodes)

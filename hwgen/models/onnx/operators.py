@@ -46,7 +46,7 @@ class Operator:
 OPERATORS: dict[str, Operator] = {}
 """Operators by name; `hwgen.models.onnx.operator_table` imports the modules that register them."""
 
-WAYS_OUT: dict[str, str] = {
+ALTERNATIVES: dict[str, str] = {
     "LSTM": "recurrent networks are not read; use a network of convolutions or attention",
     "GRU": "recurrent networks are not read; use a network of convolutions or attention",
     "RNN": "recurrent networks are not read; use a network of convolutions or attention",
@@ -76,12 +76,12 @@ def operator(
 ) -> Callable[[Converter], Converter]:
     """Return a decorator that makes a function the converter of operators."""
 
-    def taken(convert: Converter) -> Converter:
+    def register(convert: Converter) -> Converter:
         for name in names:
             OPERATORS[name] = Operator(name, becomes, restrictions, inputs, convert)
         return convert
 
-    return taken
+    return register
 
 
 # -- checks and conversions of operands --------------------------------------------------------

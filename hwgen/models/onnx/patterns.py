@@ -30,7 +30,7 @@ class _Graph:
         self.tensors = builder.tensors
         self.makers = {node.output: node for node in builder.nodes}
         self.users: dict[str, list[Node]] = {}
-        self.kept = set(outputs)
+        self.outputs = set(outputs)
         for node in builder.nodes:
             for name in node.inputs.values():
                 self.users.setdefault(name, []).append(node)
@@ -38,7 +38,7 @@ class _Graph:
     def user(self, name: str) -> Node | None:
         """Return the one operation that uses an array."""
         users = self.users.get(name, [])
-        return users[0] if len(users) == 1 and name not in self.kept else None
+        return users[0] if len(users) == 1 and name not in self.outputs else None
 
     def scalar(self, name: str) -> float | None:
         """Return the number that a constant is, if it is one."""
@@ -52,7 +52,7 @@ class _Graph:
             return None
         return (node.inputs["x"], node.inputs["y"]) if "y" in node.inputs else None
 
-    def beside(self, node: Node | None, function: str, number: float) -> str | None:
+    def operand(self, node: Node | None, function: str, number: float) -> str | None:
         """Return the operand that a number is added to or multiplied with."""
         pair = self.pair(node, function)
         orders = () if pair is None else ((pair,) if function == "divide" else (pair, pair[::-1]))
@@ -83,10 +83,10 @@ def fuse_gelu(builder: Builder, outputs: Sequence[str]) -> None:
     graph = _Graph(builder, outputs)
     for node in [n for n in builder.nodes if n.attributes.get("function") == "erf"]:
         maker = graph.makers.get(node.inputs["x"])
-        x = graph.beside(maker, "divide", math.sqrt(2))
-        x = x or graph.beside(maker, "multiply", math.sqrt(0.5))
+        x = graph.operand(maker, "divide", math.sqrt(2))
+        x = x or graph.operand(maker, "multiply", math.sqrt(0.5))
         one_more = graph.user(node.output)
-        if x is None or one_more is None or graph.beside(one_more, "add", 1.0) != node.output:
+        if x is None or one_more is None or graph.operand(one_more, "add", 1.0) != node.output:
             continue
         top: Node | None = one_more
         for _ in range(2):  # it is multiplied with x and with a half

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 
 from hwgen.models.files.gguf_blocks import I2_S_LAYOUTS, OTHERS, TYPES
 from hwgen.models.files.import_gguf import ARCHITECTURES
-from hwgen.models.files.import_safetensors import DTYPES, KINDS
-from hwgen.models.graph.operations import KINDS as OPERATIONS
+from hwgen.models.files.import_safetensors import DTYPES, MODEL_TYPES
+from hwgen.models.graph.operations import OPERATIONS as DESCRIBED
 from hwgen.models.onnx.file import ARRAYS
 from hwgen.models.onnx.file import TYPES as ONNX_TYPES
 from hwgen.models.onnx.import_onnx import OPSETS
 from hwgen.models.onnx.operator_table import OPERATORS
-from hwgen.models.onnx.operators import QONNX, WAYS_OUT
+from hwgen.models.onnx.operators import ALTERNATIVES, QONNX
 
 _HEAD = """# Supported operators and types
 
@@ -51,7 +51,7 @@ def _onnx() -> Iterator[str]:
     yield f"QONNX's operators are read in the domains {others}, too."
     yield from ("", "What to do about some that are not read:", "")
     yield from ("| operator | way out |", "| --- | --- |")
-    for name, way in sorted(WAYS_OUT.items()):
+    for name, way in sorted(ALTERNATIVES.items()):
         yield f"| {_name(name)} | {way} |"
 
 
@@ -73,7 +73,7 @@ def _files() -> Iterator[str]:
     yield ""
     yield f"`I2_S` is read with `--i2s-layout`, in the layouts {layouts}. Not read are"
     yield ", ".join(f"`{name}`" for name in OTHERS.values() if name != "I2_S") + "."
-    kinds, types = (", ".join(f"`{n}`" for n in names) for names in (KINDS, DTYPES))
+    kinds, types = (", ".join(f"`{n}`" for n in names) for names in (MODEL_TYPES, DTYPES))
     yield from ("", "## safetensors", "")
     yield f"Decoders whose `model_type` is {kinds}, with tensors of {types}; the last"
     yield "of these holds four rows of ternary weights in each byte."
@@ -83,7 +83,7 @@ def _operations() -> Iterator[str]:
     yield from ("", "## Operations of the description", "")
     yield "What all of it becomes in `model.json`; operands in brackets may be left out."
     yield from ("", "| operation | operands | attributes | result |", "| --- | --- | --- | --- |")
-    for name, kind in OPERATIONS.items():
+    for name, kind in DESCRIBED.items():
         operands = [*kind.operands, *(f"[{name}]" for name in kind.optional)]
         operands += ["x0", "x1", "..."] if kind.repeated else []
         given = [*kind.attributes, *(f"[{key}]" for key in kind.defaults)]

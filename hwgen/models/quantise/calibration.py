@@ -50,7 +50,7 @@ class Inputs:
         self._pieces: list[Reals] = []
         self._factor: tuple[NDArray[np.intp], Reals] | None = None
 
-    def take(self, x: Reals, share: float, *, moments: bool) -> None:
+    def add(self, x: Reals, share: float, *, moments: bool) -> None:
         """Take rows, and keep a share of them."""
         step = max(1, round(1 / share))
         self._pieces.append(x[-self.count % step :: step].copy())
@@ -69,7 +69,7 @@ class Inputs:
         if self.moments is not None:
             self.moments = self.moments / (factors[:, None] * factors)
 
-    def turn(self, block: int) -> None:
+    def rotate(self, block: int) -> None:
         """Turn blocks of channels, as hardware does before it quantises them."""
         self.rows = hadamard_transform(self.rows, block)
         if self.moments is not None:
@@ -108,7 +108,7 @@ class _Watching(FloatEngine):
         self, model: Model, arrays: Collection[str], share: float, moments: bool, block: int
     ) -> None:
         super().__init__(model)
-        self.taken = {name: Inputs() for name in arrays}
+        self.operands = {name: Inputs() for name in arrays}
         self.largest: dict[str, Reals] = {}
         self._share, self._moments, self._block = share, moments, block
         self._last = ""
@@ -117,7 +117,7 @@ class _Watching(FloatEngine):
         """Return the product, and keep x; logits, which nothing follows, are not computed."""
         name = node.inputs["x"]
         if name != self._last:  # products that take the same array follow one another
-            self.taken[name].take(x, self._share, moments=self._moments)
+            self.operands[name].add(x, self._share, moments=self._moments)
         self._last = name
         if node.output in self.model.description.outputs:
             return np.zeros((len(x), 1), np.float32)
@@ -177,6 +177,6 @@ def calibrated(
     watching = _Watching(model, arrays, min(1.0, _ROWS / count), moments, block)
     for tokens in filter(len, pieces):
         Run(watching).feed(tokens, every=True)
-    for inputs in watching.taken.values():
+    for inputs in watching.operands.values():
         inputs.done()
-    return watching.taken, watching.largest
+    return watching.operands, watching.largest

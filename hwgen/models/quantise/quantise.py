@@ -122,10 +122,10 @@ def _quantised(
     inputs = {site.array for site in sites}
     if recipe.hadamard:
         check_blocks(description, recipe.hadamard)
-    taken, largest = calibrated(
+    operands, largest = calibrated(
         model, [tokens, *more], inputs, moments=recipe.compensates, block=recipe.hadamard
     )
-    work = _Work(model, recipe, taken, largest)
+    work = _Work(model, recipe, operands, largest)
     with (directory / WEIGHTS).open("wb") as file:
         work.prepare(sites)
         work.write(Writer(file), sites)
@@ -158,11 +158,11 @@ class _Work:
     """Weights on their way to integers."""
 
     def __init__(
-        self, model: Model, recipe: Recipe, taken: dict[str, Inputs], largest: dict[str, Reals]
+        self, model: Model, recipe: Recipe, operands: dict[str, Inputs], largest: dict[str, Reals]
     ) -> None:
         self.model = model
         self.recipe = recipe
-        self.taken = taken
+        self.operands = operands
         self.largest = largest
         self.reports: list[LayerReport] = []
         self._changed: dict[str, Reals] = {}
@@ -187,13 +187,13 @@ class _Work:
             for site in sites:
                 self._smooth(site)
         if self.recipe.hadamard:
-            self._turn(sites)
+            self._rotate(sites)
 
-    def _turn(self, sites: Sequence[Site]) -> None:
+    def _rotate(self, sites: Sequence[Site]) -> None:
         """Turn the weights of products back, whose inputs hardware turns in blocks."""
         block = self.recipe.hadamard
         for site in sites:
-            self.taken[site.array].turn(block)
+            self.operands[site.array].rotate(block)
             for node in site.products:
                 name = self._names[node.name]
                 known = name if name in self._changed else node.inputs["weights"]
@@ -212,7 +212,7 @@ class _Work:
         if maker is None:
             return
         weights = [self._weights(node.inputs["weights"]) for node in site.products]
-        rows = self.taken[site.array].rows
+        rows = self.operands[site.array].rows
         if self.recipe.hadamard:
             factors = balanced_factors(site, np.square(rows).mean(0), weights)
         else:
@@ -232,7 +232,7 @@ class _Work:
             if site.heads is not None:
                 self.largest[f"{site.array.removesuffix(':0')}.value"] /= factors
         spread = site.spread(factors)
-        self.taken[site.array].divide(spread)
+        self.operands[site.array].divide(spread)
         for node, matrix in zip(site.products, weights, strict=True):
             self._changed[self._names[node.name]] = matrix * spread
             self._smoothed.add(node.name)
@@ -274,7 +274,7 @@ class _Work:
         groups = groups and _joined(groups)
         origin, bits = tensor.origin, tensor.bits
         weights = self._weights(name) if name in self._changed else self._weights(source)
-        inputs = self.taken[site.array]
+        inputs = self.operands[site.array]
         if groups is None:
             recipe = self.recipe if self.recipe.weights != "original" else Recipe(compensate=False)
             groups = recipe.of(node.name, weights, inputs if recipe.compensates else None)
@@ -298,13 +298,13 @@ class _Work:
 
     def nodes(self, sites: Sequence[Site]) -> list[Node]:
         """Return the operations, with integers before products."""
-        taken = {site.array for site in sites}
+        arrays = {site.array for site in sites}
         products = {node.name for site in sites for node in site.products}
         result = []
         made: set[str] = set()
         for node in self.model.description.nodes:
             x = node.inputs.get("x", "")
-            if node.name in products and x in taken:
+            if node.name in products and x in arrays:
                 name = f"{x.removesuffix(':0')}.quantise"
                 if x not in made:
                     made.add(x)

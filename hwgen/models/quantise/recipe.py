@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Reals = NDArray[np.float32]
 
 Weights = Literal["int8", "int4", "ternary", "original"]
-KINDS_OF_WEIGHTS = ("int8", "int4", "ternary", "original")
+WEIGHT_FORMATS = ("int8", "int4", "ternary", "original")
 GROUPS = (32, 64, 128)
 """Groups of weights along K that are offered."""
 

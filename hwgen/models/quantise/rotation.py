@@ -161,7 +161,7 @@ def rotated(model: Model) -> Changed | None:
     tensors = dict(description.tensors)
     names: dict[str, str] = {}
     width = tensors[stream.table].shape[-1]
-    turn = orthogonal(width)
+    rotation = orthogonal(width)
 
     def put(name: str, array: NDArray[Any]) -> None:
         weights[name] = np.asarray(array, np.float32)
@@ -174,14 +174,14 @@ def rotated(model: Model) -> Changed | None:
             name = node.inputs["weights"]
             new = f"{node.name}.weights" if name == stream.table else name
             names[node.name] = new
-            put(new, _product(model.numbers(name), gamma[:, None] * turn))
+            put(new, _product(model.numbers(name), gamma[:, None] * rotation))
         put(norm.inputs["gamma"], np.ones(width))
-    put(stream.table, _product(model.numbers(stream.table), turn))
+    put(stream.table, _product(model.numbers(stream.table), rotation))
     for node in stream.writers:
         source = node.inputs["weights"]
-        put(source, turn.T @ model.numbers(source))
+        put(source, rotation.T @ model.numbers(source))
         if "bias" in node.inputs:
-            put(node.inputs["bias"], model.numbers(node.inputs["bias"]) @ turn)
+            put(node.inputs["bias"], model.numbers(node.inputs["bias"]) @ rotation)
     nodes = tuple(
         node.model_copy(update={"inputs": {**node.inputs, "weights": names[node.name]}})
         if node.name in names
@@ -190,17 +190,19 @@ def rotated(model: Model) -> Changed | None:
     )
     made = description.model_copy(update={"nodes": nodes, "tensors": tensors})
     result = Changed(model, made, weights)
-    _turn_values(result, stream, weights)
+    _rotate_values(result, stream, weights)
     return result
 
 
-def _product(matrix: Reals, turn: NDArray[np.float64], rows: int = 4096) -> Reals:
+def _product(matrix: Reals, rotation: NDArray[np.float64], rows: int = 4096) -> Reals:
     """Return a product in double precision, rounded, some rows at a time."""
-    pieces = [(matrix[i : i + rows] @ turn).astype(np.float32) for i in range(0, len(matrix), rows)]
+    pieces = [
+        (matrix[i : i + rows] @ rotation).astype(np.float32) for i in range(0, len(matrix), rows)
+    ]
     return np.concatenate(pieces)
 
 
-def _turn_values(model: Changed, stream: _Stream, weights: dict[str, Reals]) -> None:
+def _rotate_values(model: Changed, stream: _Stream, weights: dict[str, Reals]) -> None:
     """Turn the values of each attention whose results only a product takes."""
     makers = {node.output: node for node in model.description.nodes}
     for node in model.description.nodes:
@@ -219,9 +221,11 @@ def _turn_values(model: Changed, stream: _Stream, weights: dict[str, Reals]) -> 
         ):
             continue
         heads, kv_heads, elements = sizes_of(node)
-        turn = orthogonal(elements)
+        rotation = orthogonal(elements)
         before, behind = maker.inputs["weights"], users[0].inputs["weights"]
         by_head = weights[before].reshape(kv_heads, elements, -1)
-        weights[before] = np.asarray(turn.T @ by_head, np.float32).reshape(weights[before].shape)
+        weights[before] = np.asarray(rotation.T @ by_head, np.float32).reshape(
+            weights[before].shape
+        )
         rows = weights[behind].reshape(-1, heads, elements)
-        weights[behind] = np.asarray(rows @ turn, np.float32).reshape(weights[behind].shape)
+        weights[behind] = np.asarray(rows @ rotation, np.float32).reshape(weights[behind].shape)

@@ -117,7 +117,7 @@ def _tensors(
 def _nodes(description: Description) -> tuple[tuple[Node, ...], dict[str, Any]]:
     """Return the operations of the quantised network and the shapes of its arrays."""
     arrays = dict(description.arrays)
-    taken = {*arrays, *description.tensors, *(node.name for node in description.nodes)}
+    names = {*arrays, *description.tensors, *(node.name for node in description.nodes)}
     made: dict[str, str] = {}
     nodes: list[Node] = []
     for node in description.nodes:
@@ -128,7 +128,7 @@ def _nodes(description: Description) -> tuple[tuple[Node, ...], dict[str, Any]]:
         else:
             x = node.inputs["x"]
             if x not in made:
-                made[x] = _fresh(f"{x}.int8", taken)
+                made[x] = _fresh(f"{x}.int8", names)
                 arrays[made[x]] = arrays[x]
                 name = made[x]
                 nodes.append(Node(name=name, operation="quantise", inputs={"x": x}, output=name,
@@ -137,14 +137,14 @@ def _nodes(description: Description) -> tuple[tuple[Node, ...], dict[str, Any]]:
     return tuple(nodes), arrays
 
 
-def _fresh(name: str, taken: set[str]) -> str:
+def _fresh(name: str, names: set[str]) -> str:
     """Return a name that nothing has."""
     base = result = name[-290:]
     number = 1
-    while result in taken:
+    while result in names:
         number += 1
         result = f"{base}#{number}"
-    taken.add(result)
+    names.add(result)
     return result
 
 

@@ -38,16 +38,16 @@ def misfit(fmt: BlockFormat, groups: Groups) -> str:
         return f"has no element {int(strange[0])}"
     if groups.offsets is not None and fmt.minimum is None:
         return "has no minima, which these weights have beside their scales"
-    for what, numbers, kept in (
+    for what, numbers, part in (
         ("scales", groups.scales, fmt.scale.floating), ("minima", groups.offsets, fmt.minimum),
     ):  # fmt: skip
         if numbers is None:
             continue
-        if kept is None:
+        if part is None:
             return f"has {what} in {fmt.scale.name}"
         wide = numbers.astype(np.float64)
-        if not np.array_equal(kept.to_float64(kept.round(wide)), wide):
-            return f"has {what} in {kept}, which hold not all of these"
+        if not np.array_equal(part.to_float64(part.round(wide)), wide):
+            return f"has {what} in {part}, which hold not all of these"
     return ""
 
 
@@ -76,8 +76,8 @@ def records(fmt: BlockFormat, groups: Groups) -> NDArray[Any]:
         codes[groups.values == value] = code
     again = k // groups.scales.shape[1] // fmt.block
 
-    def spread(numbers: NDArray[Any], kept: Any) -> NDArray[Any]:
-        bits: NDArray[Any] = kept.round(numbers.astype(np.float64))
+    def spread(numbers: NDArray[Any], part: Any) -> NDArray[Any]:
+        bits: NDArray[Any] = part.round(numbers.astype(np.float64))
         return np.repeat(bits, again, axis=1)
 
     minima = None

@@ -86,17 +86,17 @@ def dequantise(
     return np.asarray(result * row_scales.astype(np.float64)[:, None], np.float32)
 
 
-def rope(x: Reals, turns: Reals) -> Reals:
+def rope(x: Reals, table: Reals) -> Reals:
     """Return rows with pairs of neighbours turned.
 
     Parameters
     ----------
     x : ndarray of float32, shape (rows, heads * elements)
-    turns : ndarray of float32, shape (rows, elements)
+    table : ndarray of float32, shape (rows, elements)
         Cosines and sines in turn.
     """
-    heads = x.reshape(len(x), -1, turns.shape[1]).astype(np.float64)
-    wide = turns.astype(np.float64)[:, None]
+    heads = x.reshape(len(x), -1, table.shape[1]).astype(np.float64)
+    wide = table.astype(np.float64)[:, None]
     u, w, c, s = heads[..., ::2], heads[..., 1::2], wide[..., ::2], wide[..., 1::2]
     result = np.empty(heads.shape, np.float32)
     result[..., ::2], result[..., 1::2] = u * c - w * s, w * c + u * s
