@@ -88,9 +88,13 @@ class PostProcessedCore(wiring.Component):
         )
         results = new_stream("results", word_layout(post.width("o_data"), accumulators.lanes))
         place(
-            m, "post", post, settings=settings, i=Stream(words, core.out.valid & valid, run),
+            m,
+            "post",
+            post,
+            settings=settings,
+            i=Stream(words, core.out.valid & valid, run),
             o=Stream(results.payload, self.out.valid, self.out.ready),
-        )  # fmt: skip
+        )
         out = config.ports[-1]
         data = Signal(out.data_width, name="out_data")
         values = results.payload.data
@@ -121,9 +125,12 @@ class PostProcessedCore(wiring.Component):
         parts = [self.post.payload.data[start : start + bits] for start, bits in self._used()]
         used, valid = Signal(len(Cat(*parts)), name="post_used"), Signal(name="post_valid")
         place(
-            m, "post_buffer", StreamSlice(len(used)),
-            i=Stream(Cat(*parts), self.post.valid, self.post.ready), o=Stream(used, valid, pop),
-        )  # fmt: skip
+            m,
+            "post_buffer",
+            StreamSlice(len(used)),
+            i=Stream(Cat(*parts), self.post.valid, self.post.ready),
+            o=Stream(used, valid, pop),
+        )
         # The beat again, with zeros in unused bits.
         head = Signal(len(self.post.payload.data), name="post_head")
         at = 0

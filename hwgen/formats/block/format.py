@@ -145,9 +145,14 @@ class BlockFormat(Format):
     def image(self) -> BlockImage:
         """Layout of blocks in memory."""
         return BlockImage(
-            self.block, self.together, self.halves, self.width, self.scale.width,
-            self.minimum_width, self.special_width,
-        )  # fmt: skip
+            self.block,
+            self.together,
+            self.halves,
+            self.width,
+            self.scale.width,
+            self.minimum_width,
+            self.special_width,
+        )
 
     @property
     def block_bits(self) -> int:
@@ -409,14 +414,14 @@ class BlockFormat(Format):
         """Return lines of finite numbers with scales of all magnitudes; see `sample`."""
         return self.sample(rng, shape, "random")
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> Array:
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], case: str) -> Array:
         """Return records of lines, shape (lines, k).
 
         Parameters
         ----------
         rng : numpy Generator
         shape : (lines, k)
-        kind : str
+        case : str
             ``random``: some lines with moderate scales, some with any; ``lowest``, ``highest``: all
             elements at that end; ``alternating`` between the ends; ``zero``; ``sparse``: mostly
             zero; ``special``: among random blocks some with scales or elements that are no
@@ -430,19 +435,19 @@ class BlockFormat(Format):
         ends = finite[values[finite].argmin()], finite[values[finite].argmax()]
         whole = (lines, blocks, self.block)
         codes = rng.choice(finite, whole)
-        if kind in ("lowest", "highest"):
-            codes = np.full(whole, ends[kind == "highest"])
-        elif kind == "alternating":
+        if case in ("lowest", "highest"):
+            codes = np.full(whole, ends[case == "highest"])
+        elif case == "alternating":
             codes = np.where(np.indices(whole).sum(axis=0) % 2, *ends)
-        elif kind == "zero":
+        elif case == "zero":
             codes = rng.choice(np.flatnonzero(values == 0), whole)
-        elif kind == "sparse":
+        elif case == "sparse":
             codes = np.where(rng.random(whole) < 0.8, zero, codes)
-        scales = self._scales(rng, (lines, blocks), kind, self.scale)
+        scales = self._scales(rng, (lines, blocks), case, self.scale)
         minima = None
         if self.minimum:
-            minima = self._scales(rng, (lines, blocks), kind, SCALES[self.minimum.name])
-        if kind == "special":
+            minima = self._scales(rng, (lines, blocks), case, SCALES[self.minimum.name])
+        if case == "special":
             none = [not math.isfinite(v) and not self._is_none(v) for v in self.element.values]
             if any(none):
                 drawn = rng.choice(np.flatnonzero(none), whole)
@@ -452,7 +457,7 @@ class BlockFormat(Format):
         return self.from_lines(Lines(codes, scales, chosen, minima), k)
 
     def _scales(
-        self, rng: np.random.Generator, shape: tuple[int, int], kind: str, scale: Scale
+        self, rng: np.random.Generator, shape: tuple[int, int], case: str, scale: Scale
     ) -> Array:
         """Return bit patterns of scales, or of minima."""
         patterns = np.arange(1 << min(scale.width, 16), dtype=np.int64)
@@ -460,14 +465,14 @@ class BlockFormat(Format):
             scale.dtype
         )
         usable = patterns[np.isfinite(scale.decode(patterns))]
-        if kind in ("lowest", "highest"):
+        if case in ("lowest", "highest"):
             return np.full(shape, usable[scale.decode(usable).argmax()])
         near = scale.decode(usable)
         moderate = usable[(np.abs(near) >= 0.25) & (np.abs(near) <= 16)]
         drawn = np.where(
             rng.random((shape[0], 1)) < 0.5, rng.choice(usable, shape), rng.choice(moderate, shape)
         )
-        if kind == "special":
+        if case == "special":
             none = patterns[~np.isfinite(scale.decode(patterns))]
             extremes = [usable[near.argmin()], usable[near.argmax()], usable[np.abs(near).argmin()]]
             pool = np.concatenate([none[:1], none[-1:], extremes]).astype(drawn.dtype)

@@ -115,9 +115,12 @@ def rounded_row(m: Module, product: BlockProduct, totals: Value, count: int) -> 
     rounded = Signal(count * width, name="rounded")
     for col in range(count):
         place(
-            m, f"round_{col}", rounding, i=totals.word_select(col, product.accumulator_bits),
+            m,
+            f"round_{col}",
+            rounding,
+            i=totals.word_select(col, product.accumulator_bits),
             o=rounded.word_select(col, width),
-        )  # fmt: skip
+        )
     return rounded
 
 

@@ -137,8 +137,10 @@ class BlockPe(Block):
         product, scale = self.product, self.w_significand
         if product.has_infinities:
             flags = Cat(flags[0] | (flags[1:].any() & ~scale.any()), flags[1:])
-        registers = [Signal(len(value), name=name, reset_less=True) for name, value in
-                (("exponent_kept", exponent), ("flags_kept", flags))]  # fmt: skip
+        registers = [
+            Signal(len(value), name=name, reset_less=True)
+            for name, value in (("exponent_kept", exponent), ("flags_kept", flags))
+        ]
         number = Signal(signed(product.sum.width), name="number", reset_less=True)
         bits = Signal(len(scale) + 1, name="scale_bits", reset_less=True)
         total = Signal(shape_of(product.term), name="scaled", reset_less=True)

@@ -93,8 +93,10 @@ class ScalableEdge(Block):
         for lane in range(product.depth):
             decoded = [self._decoded(m, lane, number, nans) for number in MODES]
             for slot, width in enumerate(slot_widths(product, self.side)):
-                own = [self._factor(m, numbers, number, lane, slot)
-                       for number, numbers in enumerate(decoded)]  # fmt: skip
+                own = [
+                    self._factor(m, numbers, number, lane, slot)
+                    for number, numbers in enumerate(decoded)
+                ]
                 factor = Signal(width, name=f"factor_{lane}_{slot}")
                 m.d.comb += factor.eq(chosen(mode, own))
                 factors.append(factor)

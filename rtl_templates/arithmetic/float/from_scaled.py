@@ -107,8 +107,12 @@ class ScaledToFloat(Block):
             exponent = named(m, "top", (self.exponent + self._top)[:bits])
         sign, special, magnitude, zeros, exponent = pipe.cut(
             "counted",
-            sign=sign, special=self.special, magnitude=magnitude, zeros=zeros, exponent=exponent,
-        )  # fmt: skip
+            sign=sign,
+            special=self.special,
+            magnitude=magnitude,
+            zeros=zeros,
+            exponent=exponent,
+        )
 
         shift = zeros
         if 1 <= lowest < width:

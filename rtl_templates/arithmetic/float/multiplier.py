@@ -60,8 +60,14 @@ class FloatMultiplier(FloatOperator):
         m.d.comb += exponent.eq(a_exponent + b_exponent - (fmt.bias - 1))
         sign, nan, infinite, zeros, exponent, a, b = pipe.cut(
             "unpacked",
-            sign=sign, nan=nan, infinite=infinite, zeros=zeros, exponent=exponent, a=a, b=b,
-        )  # fmt: skip
+            sign=sign,
+            nan=nan,
+            infinite=infinite,
+            zeros=zeros,
+            exponent=exponent,
+            a=a,
+            b=b,
+        )
 
         small = named(m, "small", exponent[-1] | ~exponent[:-1].any())
         headroom = named(m, "headroom", exponent[:-1] - 1)[: len(exponent) - 1]
@@ -70,9 +76,15 @@ class FloatMultiplier(FloatOperator):
         distance = named(m, "distance", (1 - exponent.as_signed())[: len(exponent)])
         sign, nan, infinite, small, shift, distance, exponent, product = pipe.cut(
             "multiplied",
-            sign=sign, nan=nan, infinite=infinite, small=small, shift=shift, distance=distance,
-            exponent=(exponent - shift)[: len(exponent) - 1], product=a * b,
-        )  # fmt: skip
+            sign=sign,
+            nan=nan,
+            infinite=infinite,
+            small=small,
+            shift=shift,
+            distance=distance,
+            exponent=(exponent - shift)[: len(exponent) - 1],
+            product=a * b,
+        )
 
         product = shift_left(m, "shifted", product, shift)
         # The zeros did not say whether the product has its leading one on top or below that.
@@ -80,10 +92,15 @@ class FloatMultiplier(FloatOperator):
         product = named(m, "normal", Mux(again, Cat(Const(0, 1), product[:-1]), product))
         sign, nan, infinite, small, distance, exponent, truncated, sticky = pipe.cut(
             "normalised",
-            sign=sign, nan=nan, infinite=infinite, small=small, distance=distance,
+            sign=sign,
+            nan=nan,
+            infinite=infinite,
+            small=small,
+            distance=distance,
             exponent=(exponent - again)[: len(exponent)],
-            truncated=product[precision - 1 :], sticky=product[: precision - 1].any(),
-        )  # fmt: skip
+            truncated=product[precision - 1 :],
+            sticky=product[: precision - 1].any(),
+        )
 
         # Shifts by all ones of these bits leave nothing of the significand and the bit below it.
         bits = (precision + 1).bit_length()
