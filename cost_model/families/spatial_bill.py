@@ -64,7 +64,7 @@ def parts(config: SpatialConfig) -> tuple[Part, ...]:
     return (
         Part("PEs", ("pe",), _pes),
         Part("edges", ("edge",), _edges),
-        Part("rows that wait", ("held",), _held),
+        Part("rows that wait", ("result_register",), _held),
         Part("drain", ("drain",), _drain),
         *(resolvers if config.digits else ()),
         Part("operands on their way", (), _broadcast),

@@ -34,7 +34,7 @@ from hwgen.families.systolic.params import SystolicConfig
 SCALES = {"nangate45": 1.0, "asap7": 0.25}
 """Technologies, and the clock periods for the mapper there, relative to the first."""
 
-MODULES = ("pe", "drain", "edge", "held", "resolve", "recode", "encod", "window")
+MODULES = ("pe", "drain", "edge", "result_register", "resolve", "recode", "encod", "window")
 """Beginnings of the names of modules that are mapped on their own."""
 
 Array = dict[str, int | str]

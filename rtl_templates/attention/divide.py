@@ -99,8 +99,8 @@ class Divider(Block):
         config = self.config
         totals = delayed(m, "totals", self.totals, 2)
         weights = delayed(m, "weights", self.weights, 1)
-        zeros, kept, none = normalised(m, config, weights)
-        reciprocal = reciprocal_of(m, config, kept)
+        zeros, mantissa, none = normalised(m, config, weights)
+        reciprocal = reciprocal_of(m, config, mantissa)
         is_none = delayed(m, "none", none, config.pipeline.reciprocal + 1)
         lane, width = DividedLane(config), config.total.width
         for i in range(config.array.lanes):
@@ -117,7 +117,7 @@ class Divider(Block):
 
 
 def normalised(m: Module, config: AttentionConfig, weights: Value) -> tuple[Value, Value, Value]:
-    """Return, a cycle later, by how much a sum of weights is shifted, and what is kept of it.
+    """Return, a cycle later, the shift that normalises a sum of weights, and its mantissa.
 
     Returns
     -------
@@ -129,21 +129,18 @@ def normalised(m: Module, config: AttentionConfig, weights: Value) -> tuple[Valu
     normal = shift_left(m, "normal", weights, count[: len(zeros)])
     mantissa: Value = normal[max(0, config.sum_bits - 1 - config.reciprocal_bits) : -1]
     pad = config.reciprocal_bits - len(mantissa)
-    kept = Signal(config.reciprocal_bits, name="mantissa", reset_less=True)
+    stored = Signal(config.reciprocal_bits, name="mantissa", reset_less=True)
     none = Signal(name="none", reset_less=True)
     m.d.sync += [
         zeros.eq(Mux(weights.any(), count, 0)),
-        kept.eq(Cat(Const(0, pad), mantissa)),
+        stored.eq(Cat(Const(0, pad), mantissa)),
         none.eq(~weights.any()),
     ]
-    return zeros, kept, none
+    return zeros, stored, none
 
 
 def reciprocal_of(m: Module, config: AttentionConfig, mantissa: Value) -> Value:
     """Return the reciprocal of one and a mantissa, ``1 + pipeline.reciprocal`` cycles later."""
-    found: Value = Signal(config.reciprocals.target.width, name="reciprocal")
-    place(
-        m, "reciprocals", FunctionBlock(config.reciprocals, config.pipeline.reciprocal),
-        i=Cat(mantissa, Const(1, 1)), o=found,
-    )  # fmt: skip
-    return delayed(m, "reciprocal", found, 1)
+    block = FunctionBlock(config.reciprocals, config.pipeline.reciprocal)
+    reciprocal = place(m, "reciprocals", block, i=Cat(mantissa, Const(1, 1))).o
+    return delayed(m, "reciprocal", reciprocal, 1)

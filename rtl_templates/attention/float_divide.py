@@ -27,9 +27,9 @@ class FloatDivider(Divider):
 
     def build(self, m: Module) -> None:
         config, stages = self.config, self.config.pipeline.reciprocal
-        kept = delayed(m, "weights", self.weights, 1)
-        zeros, mantissa, none = normalised(m, config, kept[: config.sum_bits])
-        gap = delayed(m, "gap", kept[config.sum_bits :], 1)
+        weights = delayed(m, "weights", self.weights, 1)
+        zeros, mantissa, none = normalised(m, config, weights[: config.sum_bits])
+        gap = delayed(m, "gap", weights[config.sum_bits :], 1)
         reciprocal = reciprocal_of(m, config, mantissa)
         exponents = range(config.sum_bits + (1 << config.gap_bits))
         exponent = Signal(range(exponents[-1] + 1), name="exponent", reset_less=True)

@@ -190,7 +190,7 @@ class SoftmaxUnit(Block):
         on, rise, clears = changes
         bits = self.config.sum_bits
         ring = Signal(self.config.phases * bits, name="sums", reset_less=True)
-        kept = named(m, "kept", Mux(clears, 0, ring[:bits] >> rise)[:bits])
-        m.d.comb += total.eq(kept + weight)
+        scaled = named(m, "scaled_sum", Mux(clears, 0, ring[:bits] >> rise)[:bits])
+        m.d.comb += total.eq(scaled + weight)
         with m.If(on):
             m.d.sync += ring.eq(Cat(ring[bits:], total))

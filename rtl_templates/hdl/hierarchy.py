@@ -86,15 +86,15 @@ class Block:
         elsewhere may differ; names of blocks that are `universal` do not.
     universal : bool
         Whether the module's name says everything that shapes it.
-    kept : bool
-        Whether synthesis is to keep the module's boundaries, so that what several instances have
-        in common is not merged: the module has the attribute ``keep_hierarchy``.
+    keep_hierarchy : bool
+        Whether synthesis keeps the module's boundaries and merges nothing across instances: the
+        module has the attribute ``keep_hierarchy``.
     """
 
     resettable = False
     opens_scope = False
     universal = False
-    kept = False
+    keep_hierarchy = False
     role = ""
 
     def __init__(self, module_name: str, members: dict[str, Member]) -> None:
@@ -360,7 +360,7 @@ def _convert(block: Block, name: str) -> str:
     _check_width(block)
     body = _Body(block)
     text = _rtlil(body, name, body.ports)
-    if block.kept:
+    if block.keep_hierarchy:
         # Amaranth knows no attributes of modules, but marks the block's own one as the top.
         text = text.replace(_TOP, f"{_TOP}attribute \\keep_hierarchy 1\n", 1)
     return text

@@ -212,10 +212,10 @@ def _part(value: object, part: str, name: str) -> object:
 
 
 def _of_width(name: str, value: object, width: int) -> Value:
-    found = Value.cast(value)  # type: ignore[arg-type]
-    if len(found) != width:
-        raise ValueError(f"port {name!r} is {width} bits wide, not {len(found)}")
-    return found
+    result = Value.cast(value)  # type: ignore[arg-type]
+    if len(result) != width:
+        raise ValueError(f"port {name!r} is {width} bits wide, not {len(result)}")
+    return result
 
 
 def _outward(member: Member) -> wiring.Signature:

@@ -91,9 +91,9 @@ class BlockRow(Block):
         summed = 1 + registers_of(config)[0]
         tokens: dict[str, Value] = {}
         for stage in range(config.lead):
-            kept = Signal(4, name=f"tokens_{stage}", reset_less=True)
-            m.d.sync += kept.eq(Cat(on, first, valid, clear))
-            on, first, valid, clear = kept
+            stage_tokens = Signal(4, name=f"tokens_{stage}", reset_less=True)
+            m.d.sync += stage_tokens.eq(Cat(on, first, valid, clear))
+            on, first, valid, clear = stage_tokens
             if stage == summed - 1:
                 tokens |= {"on": on, "first": first}
             if stage == summed and config.scale_cycles:

@@ -62,7 +62,11 @@ class SpatialRow(Block):
     def build(self, m: Module) -> None:
         config = self.config
         operand = Signal(config.depth * operand_width(config))
-        extra = {"short": Signal(plus_ones_width(config), name="short")} if config.digits else {}
+        extra = (
+            {"plus_ones": Signal(plus_ones_width(config), name="plus_ones")}
+            if config.digits
+            else {}
+        )
         place(m, "edge", Edge(config), on=self.on, x=self.x, operand=operand, **extra)
         clear: Value = self.clear
         for stage in range(config.lead):
@@ -83,24 +87,26 @@ class SpatialRow(Block):
             )
 
 
-class DrainRegister(Block):
-    """Registers that keep the accumulators of a row from its drain until they leave.
+class ResultRegister(Block):
+    """Register of the accumulators of a row, from its drain until they leave.
 
     Members
     -------
     load : In(1)
-        Take them.
+        Load the accumulators.
     i, o : In, Out
     """
 
     def __init__(self, width: int) -> None:
-        super().__init__(f"held_{width}", {"load": In(1), "i": In(width), "o": Out(width)})
+        super().__init__(
+            f"result_register_{width}", {"load": In(1), "i": In(width), "o": Out(width)}
+        )
 
     def build(self, m: Module) -> None:
-        held = Signal(len(self.i), reset_less=True)
+        accumulators = Signal(len(self.i), reset_less=True)
         with m.If(self.load):
-            m.d.sync += held.eq(self.i)
-        m.d.comb += self.o.eq(held)
+            m.d.sync += accumulators.eq(self.i)
+        m.d.comb += self.o.eq(accumulators)
 
 
 class Array(Block):
@@ -139,15 +145,13 @@ class Array(Block):
 
     def build(self, m: Module) -> None:
         config, (lanes, width) = self.config, self.config.drain_lanes
-        place_row, held = self.rows(m), DrainRegister(lanes * width)
+        place_row, register = self.rows(m), ResultRegister(lanes * width)
         totals: list[Value] = []
         for r in range(config.rows):
             total = Signal(lanes * width, name=f"total_{r}")
             place_row(r, total)
             if r:
-                kept = Signal(len(total), name=f"held_{r}")
-                place(m, f"held_{r}", held, load=self.load, i=total, o=kept)
-                total = kept
+                total = place(m, f"register_{r}", register, load=self.load, i=total).o
             totals.append(total)
         foot = ColumnDrain(width, config.rows)
         for col in range(lanes):
@@ -184,13 +188,13 @@ class SpatialCore(StreamCore):
 
         starting = Signal(init=1)  # the next beat is the first of a tile
         finished = Signal()  # a tile waits for its drain
-        under_way = Signal(config.lead)  # drains between here and the accumulators
+        in_flight = Signal(config.lead)  # drains between here and the accumulators
         waiting = Signal(rows - 1)  # the row that leaves its register next, one hot
         drain, free, ready = (Signal(name=name) for name in ("drain", "free", "ready"))
-        arrives = under_way[-1]
+        arrives = in_flight[-1]
         m.d.comb += [
-            # Nothing that is under way leaves after the output was found ready, so it stays so.
-            free.eq(ready & ~under_way.any() & ~waiting.any()),
+            # Nothing in flight leaves after the output became ready, so it stays ready.
+            free.eq(ready & ~in_flight.any() & ~waiting.any()),
             drain.eq(finished & free),
             fire.eq(x.valid & w.valid & (~finished | free)),
         ]
@@ -198,7 +202,7 @@ class SpatialCore(StreamCore):
             m.d.sync += starting.eq(last)
         m.d.sync += [
             finished.eq((finished & ~drain) | (popped & last)),
-            under_way.eq(Cat(drain, under_way)),
+            in_flight.eq(Cat(drain, in_flight)),
         ]
         if rows > 1:
             with m.If(arrives | ready):

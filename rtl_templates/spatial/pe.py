@@ -48,7 +48,7 @@ class Edge(Block):
         Its activations.
     operand : Out
         What PEs take, a cycle later.
-    short : Out
+    plus_ones : Out
         Two's-complement +1s of the digits, ``config.lead`` cycles later.
     """
 
@@ -59,7 +59,7 @@ class Edge(Block):
             "operand": Out(config.depth * operand_width(config)),
         }
         if config.digits:
-            members["short"] = Out(plus_ones_width(config))
+            members["plus_ones"] = Out(plus_ones_width(config))
         super().__init__("edge", members)
         self.config = config
 
@@ -84,12 +84,12 @@ class Edge(Block):
         stages = config.lead
         if stages > 1:  # there is time to count the +1s behind the register
             digits_of_terms, stages = digits_of(operand, config.depth), stages - 1
-        plus_ones: Value = plus_ones_of_parts(m, "short", digits_of_terms, accumulation)
+        plus_ones: Value = plus_ones_of_parts(m, "plus_ones", digits_of_terms, accumulation)
         for stage in range(stages):
-            register = Signal(len(plus_ones), name=f"short_{stage}_reg", reset_less=True)
+            register = Signal(len(plus_ones), name=f"plus_ones_{stage}_reg", reset_less=True)
             m.d.sync += register.eq(plus_ones)
             plus_ones = register
-        m.d.comb += self.short.eq(plus_ones)
+        m.d.comb += self.plus_ones.eq(plus_ones)
 
 
 def digits_of(operand: Value, depth: int) -> list[Digits]:
@@ -104,7 +104,7 @@ class PE(Block):
     -------
     x, w : In
         The terms of a row of A, from the row's edge, and of a column of W.
-    short : In
+    plus_ones : In
         With digits: the row's two's-complement +1s, ``pipeline.pe`` cycles later.
     clear : In(1)
         Start a new sum with the products of ``pipeline.pe`` cycles before.
@@ -120,7 +120,7 @@ class PE(Block):
             "total": Out(config.accumulator_bits),
         }
         if config.digits:
-            members["short"] = In(plus_ones_width(config))
+            members["plus_ones"] = In(plus_ones_width(config))
         super().__init__("pe", members)
         self.config = config
 
@@ -147,7 +147,7 @@ class DigitPE(PE):
         digits = digits_of(self.x, config.depth)
         signed_factors = [signed_factor(m, w, config.digits) for w in factors]
         return accumulate_digits(
-            m, digits, signed_factors, self.short, self.clear, config.pipeline.pe, config.digits
+            m, digits, signed_factors, self.plus_ones, self.clear, config.pipeline.pe, config.digits
         )
 
 

@@ -170,13 +170,13 @@ class SerialCore(StreamCore):
         )  # fmt: skip
         totals = self._rows(m, serial_sum, queue, finished)
 
-        under_way = Signal(serial_lead(config.pipeline.pe))  # until results are in the accumulators
+        in_flight = Signal(serial_lead(config.pipeline.pe))  # until results are in the accumulators
         leaving = Signal(config.rows)  # the row that leaves, one hot
         ready = Signal(name="ready")
-        m.d.sync += under_way.eq(Cat(queue.ended, under_way))
+        m.d.sync += in_flight.eq(Cat(queue.ended, in_flight))
         m.d.comb += gone.eq(leaving[-1] & ready)
         with m.If(ready | ~leaving.any()):
-            m.d.sync += leaving.eq(Cat(under_way[-1], leaving))
+            m.d.sync += leaving.eq(Cat(in_flight[-1], leaving))
         foot = ColumnDrain(serial_sum.register_bits, config.rows)
         row = Signal(config.cols * serial_sum.register_bits, name="row")
         for col in range(config.cols):
@@ -226,7 +226,7 @@ class SerialCore(StreamCore):
             drained = buffered(m, f"final_add_slice_{number}", rows, StreamSlice)
             words = drained.payload.data
             step = SerialFinalAdder(serial_sum, number)
-            constant = {} if number else {"excess": words[cols * serial_sum.register_bits :]}
+            constant = {} if number else {"sign_constant": words[cols * serial_sum.register_bits :]}
             sums = [
                 place(
                     m, f"final_add_{number}_{col}", step, **constant,

@@ -46,7 +46,7 @@ class Encoders(Block):
         All lanes have finished the slot.
     select, one, two, negative : Out
         Of all lanes.
-    short : Out
+    plus_ones : Out
         The two's-complement +1s: the number of negative digits, ``pipeline.pe`` cycles later.
     """
 
@@ -61,7 +61,7 @@ class Encoders(Block):
                 "x": In(lanes * encoder.width("x")),
                 "finished": Out(encoder.width("finished")),
                 **{name: Out(lanes * encoder.width(name)) for name in DIGIT},
-                "short": Out(serial_sum.plus_ones_width),
+                "plus_ones": Out(serial_sum.plus_ones_width),
             },
         )
         self.encoder, self.lanes, self.registers = encoder, lanes, config.pipeline.pe
@@ -81,12 +81,12 @@ class Encoders(Block):
             )  # fmt: skip
         m.d.comb += self.finished.eq(Cat(Cat(*bits).all() for bits in zip(*finished, strict=True)))
         ones = [HeapOperand(bit) for bit in self.negative]
-        plus_ones = sum_of(m, "short", ones, len(self.short))
+        plus_ones = sum_of(m, "plus_ones", ones, len(self.plus_ones))
         for stage in range(self.registers):
-            register = Signal(len(self.short), name=f"short_{stage}", reset_less=True)
+            register = Signal(len(self.plus_ones), name=f"plus_ones_{stage}", reset_less=True)
             m.d.sync += register.eq(plus_ones)
             plus_ones = register
-        m.d.comb += self.short.eq(plus_ones)
+        m.d.comb += self.plus_ones.eq(plus_ones)
 
 
 class EncodingPe(Block):
@@ -106,7 +106,7 @@ class EncodingPe(Block):
         )
 
     def build(self, m: Module) -> None:
-        signals = {name: Signal(self.edge.width(name), name=name) for name in (*DIGIT, "short")}
+        signals = {name: Signal(self.edge.width(name), name=name) for name in (*DIGIT, "plus_ones")}
         place(
             m,
             "edge",
@@ -171,7 +171,7 @@ class SerialRow(Block):
             pe = EncodingPe(config, serial_sum)
         else:
             pe, edge = pe_of(config, serial_sum), Encoders(config, serial_sum)
-            signals = {name: Signal(edge.width(name), name=name) for name in (*DIGIT, "short")}
+            signals = {name: Signal(edge.width(name), name=name) for name in (*DIGIT, "plus_ones")}
             place(m, "edge", edge, finished=self.finished, **encoders, **signals)
         for col in range(config.cols):
             if own:
@@ -237,7 +237,8 @@ class SerialSignConstant(Block):
 
     def __init__(self, config: SpatialConfig, serial_sum: SerialSum) -> None:
         super().__init__(
-            "excess", {"pass_starts": In(1), "tile_starts": In(1), "o": Out(serial_sum.width)}
+            "sign_constant",
+            {"pass_starts": In(1), "tile_starts": In(1), "o": Out(serial_sum.width)},
         )
         self.config, self.serial_sum = config, serial_sum
 
@@ -251,18 +252,17 @@ class SerialSignConstant(Block):
             early = Signal(2, name=f"feedback_{stage}", reset_less=True)
             m.d.sync += early.eq(Cat(hold, shift))
             hold, shift = early
-        held = Signal(serial_sum.register_bits)
-        place(
-            m, "idle", pe, hold=hold, shift=shift, total=held,
-            **{name: Const(0, pe.width(name)) for name in ("w", *DIGIT, "short")},
-        )  # fmt: skip
+        total = place(
+            m, "idle", pe, hold=hold, shift=shift,
+            **{name: Const(0, pe.width(name)) for name in ("w", *DIGIT, "plus_ones")},
+        ).total  # fmt: skip
         grown = (FINAL_STEPS - 1) * serial_sum.lanes << (serial_sum.row_width - 1)
-        value: Value = held
+        value: Value = total
         for number in range(FINAL_STEPS):
             step = SerialFinalAdder(serial_sum, number)
             result = Signal(step.width("o"), name=f"resolved_{number}")
             register = Signal.like(result, name=f"resolved_{number}_reg", reset_less=True)
-            sign_constant = {} if number else {"excess": Const(grown - 1, serial_sum.width)}
+            sign_constant = {} if number else {"sign_constant": Const(grown - 1, serial_sum.width)}
             place(m, f"resolve_{number}", step, i=value, o=result, **sign_constant)
             last = number + 1 == FINAL_STEPS
             m.d.sync += register.eq(~result if last else result)

@@ -83,39 +83,39 @@ class BlockEdge(Block):
     def build(self, m: Module) -> None:
         lanes, factor = self.lanes, self.lanes.factor
         code, shared = self.i[: factor.width], self.i[factor.width :][: lanes.scale_part]
-        found: dict[str, Value] = {"elements": Signal(self.form.width, name="element")}
-        ports: dict[str, Value] = {"i": code, "o": found["elements"]}
+        signals: dict[str, Value] = {"elements": Signal(self.form.width, name="element")}
+        ports: dict[str, Value] = {"i": code, "o": signals["elements"]}
         if factor.special_width:
             ports["special"] = self.i[factor.width + lanes.scale_part :]
         if factor.has_nan:
-            found["nans"] = ports["nan"] = Signal(name="nan")
+            signals["nans"] = ports["nan"] = Signal(name="nan")
         place(m, "decode", ElementDecoder(self.form), **ports)
         if self.registered:
-            for name, value in found.items():
+            for name, value in signals.items():
                 register = Signal(len(value), name=f"{name}_reg", reset_less=True)
                 with m.If(self.run):
                     m.d.sync += register.eq(value)
-                found[name] = register
+                signals[name] = register
         of_block: dict[str, Value] = {}
         if factor.scale is not None:
             of_block |= self._scales(m, shared)
         if self.sums:
             of_block |= self._sums(m, ports["o"])
         for name, value in of_block.items():
-            held = Signal(len(value), name=f"{name}_held", reset_less=True)
+            stored = Signal(len(value), name=f"{name}_reg", reset_less=True)
             whole = self.on & self.ends
             with m.If(self.run & whole):
-                m.d.sync += held.eq(value)
-            found[name] = held if self.registered else Mux(whole, value, held)
-        m.d.comb += self.o.eq(Cat(*(found[name] for name in self.widths)))
+                m.d.sync += stored.eq(value)
+            signals[name] = stored if self.registered else Mux(whole, value, stored)
+        m.d.comb += self.o.eq(Cat(*(signals[name] for name in self.widths)))
 
     def _scales(self, m: Module, part: Value) -> dict[str, Value]:
         """Return the numbers of a block, decoded, of which this slot has the last part."""
         lanes = self.lanes
-        kept = Signal((lanes.beats - 1) * lanes.scale_part, name="parts", reset_less=True)
-        whole = Cat(kept, part)
+        earlier = Signal((lanes.beats - 1) * lanes.scale_part, name="parts", reset_less=True)
+        whole = Cat(earlier, part)
         with m.If(self.run & self.on):
-            m.d.sync += kept.eq(whole[lanes.scale_part :])
+            m.d.sync += earlier.eq(whole[lanes.scale_part :])
         decoded: dict[str, Value] = {}
         for kind, prefix, number, first in shared_numbers(lanes.factor):
             decoder = ScaleDecoder(number)
@@ -139,8 +139,8 @@ class BlockEdge(Block):
         so_far = named(m, "so_far", Mux(self.first, 0, total))
         operands = [HeapOperand(number), HeapOperand(so_far)]
         added = sum_of(m, "heap", operands, offset.sum.width)
-        found = Cat(infinite & ~number[-1], infinite & number[-1])
-        flags = named(m, "infinite", Mux(self.first, 0, seen) | found)
+        signals = Cat(infinite & ~number[-1], infinite & number[-1])
+        flags = named(m, "infinite", Mux(self.first, 0, seen) | signals)
         with m.If(self.run & self.on):
             m.d.sync += [total.eq(added), seen.eq(flags)]
         values = {"sum": added}

@@ -87,15 +87,15 @@ class BlockStationaryPE(KeepingPE):
         a, w = (y, x) if config.input_stationary else (x, y)
         forms = [ElementForm(f, product.splits) for f in (product.a, product.w)]
         widths = [form.width for form in forms]
-        value, found = element_product(m, product, forms, a[: widths[0]], w[: widths[1]], 0)
-        nan = found[0]
+        value, signals = element_product(m, product, forms, a[: widths[0]], w[: widths[1]], 0)
+        nan = signals[0]
         for bits, width in zip((a, w), widths, strict=True):
             nan = nan | bits[width:].any()
-        kept = Signal(shape_of(product.sum_of(1)), name="product", reset_less=True)
+        element = Signal(shape_of(product.sum_of(1)), name="product", reset_less=True)
         flags = Signal(product.flags_of_sum, name="flags", reset_less=True)
-        both = [kept.eq(value), flags.eq(flags_of(product, nan, found[1:]))]
+        both = [element.eq(value), flags.eq(flags_of(product, nan, signals[1:]))]
         with m.If(self.run):
-            m.d.sync += total.eq(self._added(m, kept, flags))
+            m.d.sync += total.eq(self._added(m, element, flags))
             if config.pipeline.pe:
                 m.d.sync += both
         if not config.pipeline.pe:
@@ -246,14 +246,14 @@ class BlockFoot(Block):
             if part != "i"
         }
         place(m, f"decode_{name}", decoder, i=bits[: number.scale.width], **ports)
-        found: dict[str, Value] = {}
+        signals: dict[str, Value] = {}
         for part, signal in ports.items():
             register = Signal(len(signal), name=f"{name}_{part}_reg", reset_less=True)
             enable = self.run if name == "row" else self.run & self._begins
             with m.If(enable):
                 m.d.sync += register.eq(signal)
-            found[f"{side}_{part}"] = register
-        return found
+            signals[f"{side}_{part}"] = register
+        return signals
 
     def _column_scales(self, m: Module) -> list[Value]:
         """Return the scale of each column for the pass whose first sums come next.

@@ -72,14 +72,14 @@ class OutputStationaryCore(StreamCore):
         # ever stops.
         depth = config.geometry.drain_entries
         credits = Signal(range(depth + 1), init=depth)
-        drains, room, commit = (Signal(name=name) for name in ("drains", "room", "commit"))
+        drains, space, commit = (Signal(name=name) for name in ("drains", "space", "commit"))
         last_row = commit & (draining == 2) if rows > 1 else commit
         popped = self._push_rows(m, results, Cat(commit, last_row), fire, starting, run & drain)
         m.d.comb += [
             drains.eq(drain | (draining > 1)),  # the step puts a row on its way
-            room.eq((credits != 0) | popped),
-            run.eq(~drains | room),
-            commit.eq(drains & room),
+            space.eq((credits != 0) | popped),
+            run.eq(~drains | space),
+            commit.eq(drains & space),
         ]
         m.d.sync += credits.eq(credits + popped - commit)
         return m
@@ -185,7 +185,7 @@ class OutputStationaryCore(StreamCore):
 class StationaryCore(StreamCore):
     """Passes of any length; the next tile loads in the shadow of the current one.
 
-    Everything advances together while `run` is high, which is while the output buffer has room.
+    Everything advances together while `run` is high, which is while the output buffer has space.
     """
 
     def elaborate(self, platform: Any) -> Module:

@@ -46,11 +46,11 @@ class Collector(Block):
         self.data_width, self.bands = width, bands
 
     def build(self, m: Module) -> None:
-        held = Signal(self.data_width * self.bands, reset_less=True)
-        m.d.sync += held.eq(self.i)
-        total: Value = held[: self.data_width]
+        words = Signal(self.data_width * self.bands, reset_less=True)
+        m.d.sync += words.eq(self.i)
+        total: Value = words[: self.data_width]
         for band in range(1, self.bands):
-            total = total | held.word_select(band, self.data_width)
+            total = total | words.word_select(band, self.data_width)
         m.d.comb += self.o.eq(total)
 
 

@@ -112,9 +112,9 @@ class DigitPE(OutputStationaryPE):
             stage = Signal.like(factor, name="y_stage", reset_less=True)
             m.d.sync += [operand.eq(x), stage.eq(factor)]
             x, factor = operand, stage
-        plus_ones = plus_ones_of_parts(m, "short", [Digits.of(x)], accumulation)
+        plus_ones = plus_ones_of_parts(m, "plus_ones", [Digits.of(x)], accumulation)
         if depth:
-            register = Signal(len(plus_ones), name="short_reg", reset_less=True)
+            register = Signal(len(plus_ones), name="plus_ones_reg", reset_less=True)
             m.d.sync += register.eq(plus_ones)
             plus_ones = register
         digits = [Digits.of(x)]

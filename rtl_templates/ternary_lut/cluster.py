@@ -63,7 +63,7 @@ class Cluster(Block):
         last = {"last": In(1)} if config.planes > 1 else {}
         super().__init__("cluster", {"step": In(1), "x": x, **last, **members})
         self.config = config
-        self.kept = config.array.clusters > 1
+        self.keep_hierarchy = config.array.clusters > 1
 
     def build(self, m: Module) -> None:
         config = self.config

@@ -83,7 +83,7 @@ class Counts(Block):
     up, down : Out
     """
 
-    kept = True
+    keep_hierarchy = True
 
     def __init__(self, width: int) -> None:
         super().__init__("counts", {"value": In(width), "up": Out(width), "down": Out(width)})

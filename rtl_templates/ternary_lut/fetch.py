@@ -59,11 +59,11 @@ class Fetch(_Reader):
         selected = selected_entry(m, config, self.table, self.key)
         sign = self.key[-1]
         wide = Cat(selected, Const(0, len(self.value) - len(selected)))
-        kept = carry_weight(config)
-        inverted = wide[kept:] ^ sign.replicate(len(wide) - kept)
+        low = carry_weight(config)
+        inverted = wide[low:] ^ sign.replicate(len(wide) - low)
         m.d.comb += [
-            self.value.eq(Cat(wide[:kept], inverted)),
-            self.carry.eq(sign & ~wide[:kept].any()),
+            self.value.eq(Cat(wide[:low], inverted)),
+            self.carry.eq(sign & ~wide[:low].any()),
         ]
 
 

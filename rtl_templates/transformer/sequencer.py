@@ -161,7 +161,7 @@ class Sequencer(Block):
 
     def _execute(self, m: Module) -> None:
         d = self.d
-        branches = Signal(name="branch_taken")
+        branches = Signal(name="branches")
         with m.State("EXECUTE"):
             m.d.sync += self.list.steps.eq(self.list.steps + 1)
             m.next = "FETCH"

@@ -90,10 +90,10 @@ class VectorCore(wiring.Component):
         codes = [CODES[each] for each, way in ways.items() if test(way)]
         if len(codes) in (0, len(ways)):
             return Const(bool(codes), 1)
-        found = Signal(name=f"is_{name}")
+        flag = Signal(name=f"is_{name}")
         terms = [self.code == code for code in codes]
-        self.m.d.comb += found.eq(Cat(*terms).any())
-        return found
+        self.m.d.comb += flag.eq(Cat(*terms).any())
+        return flag
 
     def _control(self, m: Module) -> None:
         """Pop commands; answer a refused one with one beat of ones."""

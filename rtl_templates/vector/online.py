@@ -153,10 +153,10 @@ class OnlineWeights(Block):
         while len(levels) > 1:
             merged: list[Value] = []
             for i in range(0, len(levels), 2):
-                found = Signal(signed(bits), name=f"largest_{depth}_{i // 2}", reset_less=True)
+                larger = Signal(signed(bits), name=f"largest_{depth}_{i // 2}", reset_less=True)
                 with m.If(run):
-                    m.d.sync += found.eq(Mux(levels[i + 1] > levels[i], levels[i + 1], levels[i]))
-                merged.append(found)
+                    m.d.sync += larger.eq(Mux(levels[i + 1] > levels[i], levels[i + 1], levels[i]))
+                merged.append(larger)
             levels, depth = merged, depth + 1
         begins = Signal(init=1, name="begins")
         running = Signal(signed(bits), name="running", reset_less=True)

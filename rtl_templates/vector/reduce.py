@@ -185,29 +185,29 @@ class RowMax(Block):
 
     def build(self, m: Module) -> None:
         run = self.run
-        found: list[tuple[Value, Value]] = []
+        candidates: list[tuple[Value, Value]] = []
         for lane in range(self.lanes):
             bits = self.i.payload.data.word_select(lane, 32)
             key = Signal(signed(32), name=f"key_{lane}")
             minus = bits[31] & ~self.magnitude
             m.d.comb += key.eq(Mux(minus, -Cat(bits[:31], Const(0, 1)), bits[:31]))
-            found.append((key, Const(lane, max(1, (self.lanes - 1).bit_length()))))
+            candidates.append((key, Const(lane, max(1, (self.lanes - 1).bit_length()))))
         level = 0
-        while len(found) > 1:
+        while len(candidates) > 1:
             merged = []
-            for i in range(0, len(found), 2):
+            for i in range(0, len(candidates), 2):
                 name = f"{level}_{i // 2}"
                 key = Signal(signed(32), name=f"largest_{name}", reset_less=True)
-                position = Signal(len(found[i][1]), name=f"at_{name}", reset_less=True)
-                greater = named(m, f"greater_{name}", found[i + 1][0] > found[i][0])
+                position = Signal(len(candidates[i][1]), name=f"at_{name}", reset_less=True)
+                greater = named(m, f"greater_{name}", candidates[i + 1][0] > candidates[i][0])
                 with m.If(run):
                     m.d.sync += [
-                        key.eq(Mux(greater, found[i + 1][0], found[i][0])),
-                        position.eq(Mux(greater, found[i + 1][1], found[i][1])),
+                        key.eq(Mux(greater, candidates[i + 1][0], candidates[i][0])),
+                        position.eq(Mux(greater, candidates[i + 1][1], candidates[i][1])),
                     ]
                 merged.append((key, position))
-            found, level = merged, level + 1
-        key, position = found[0]
+            candidates, level = merged, level + 1
+        key, position = candidates[0]
         valid = delayed(m, "valid", self.i.valid, level, run, token=True)
         last = delayed(m, "last", self.i.payload.last, level, run)
         begins, done = Signal(init=1, name="begins"), Signal(name="done")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ScaleChain(Block):
-    """``s``, a function of ``b * c1 + c2``, and ``t = b * c1`` beside it.
+    """``s``, a function of ``b * c1 + c2``, and ``t = b * c1`` late_t it.
 
     Parameters
     ----------
@@ -78,20 +78,19 @@ class ScaleChain(Block):
         for name in ("reciprocal", "rsqrt"):
             if name not in config.functions:
                 continue
-            found = Signal(32, name=name)
             block = FunctionBlock(config.functions[name], pipeline.function, enabled=True)
-            place(m, f"{name}_unit", block, run=run, i=argument, o=found)
-            scale = Mux(getattr(self, name), found, scale)
-        late, beside = ready, product
+            result = place(m, f"{name}_unit", block, run=run, i=argument).o
+            scale = Mux(getattr(self, name), result, scale)
+        late, late_t = ready, product
         if {"reciprocal", "rsqrt"} & config.functions.keys():
             late = delayed(m, "ready", through, pipeline.function, run, token=True)
             functional = self.reciprocal | self.rsqrt
             valid = Mux(functional, late, ready)
             zero = delayed(m, "nought", zero, pipeline.function, run)
-            beside = delayed(m, "beside", product, pipeline.function, run)
-            beside = Mux(functional, beside, product)
+            late_t = delayed(m, "late_t", product, pipeline.function, run)
+            late_t = Mux(functional, late_t, product)
         m.d.comb += [
             self.o.payload.s.eq(Mux(self.guarded & zero, 0, scale)),
-            self.o.payload.t.eq(beside),
+            self.o.payload.t.eq(late_t),
             self.o.valid.eq(valid),
         ]

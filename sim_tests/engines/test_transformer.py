@@ -356,9 +356,7 @@ MUTATIONS = [
         "a list ends too early", "sequencer", r"assign is_idle = .*;", "assign is_idle = 1'h1;", ONE
     ),
     Mutation("a wrong product", "sequencer", r"factor\[0\] \?", "factor[1] ?", ONE),
-    Mutation(
-        "no branches", "sequencer", r"assign branch_taken = .*;", "assign branch_taken = 1'h0;", ONE
-    ),
+    Mutation("no branches", "sequencer", r"assign branches = .*;", "assign branches = 1'h0;", ONE),
     Mutation(
         "reads of the unit are lost", r"share_2_32_40_4", r"_ & r_order_data;", "_ & 1'h0;", ONE
     ),

@@ -238,7 +238,9 @@ MUTATIONS = [
     Mutation(
         "tile begins too early", "slots", r"of_tile & \{ waiting, waiting \}", "2'h0", GROUPED
     ),
-    Mutation("excess kept", "excess", r"= ~ resolved_2;", "= ~32'h0;", GROUPED),
+    Mutation(
+        "sign constant not subtracted", "sign_constant", r"= ~ resolved_2;", "= ~32'h0;", GROUPED
+    ),
     Mutation("a lane is not waited for", "edge", r"finished_3\[(.)\],", "", GROUPED),
 ]
 

@@ -172,8 +172,8 @@ FROZEN = {
 
 MUTATIONS = [
     Mutation(
-        "a scale that does not wait", "edge_x", r"if \(_04_\) none_held",
-        "if (run) none_held", MUTANT,
+        "a scale that does not wait", "edge_x", r"if \(_04_\) none_reg",
+        "if (run) none_reg", MUTANT,
     ),
     Mutation(
         "a block that keeps the sum of the one before", "product",

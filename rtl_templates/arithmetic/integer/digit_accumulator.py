@@ -106,7 +106,7 @@ class FinalAdder(Block):
     i : In
         The bits that are known, the carry, and the registers above them of each accumulator; in
         front of the first step all registers.
-    excess : In
+    sign_constant : In
         What is more than the result, negated, in these columns; see `SignConstant`.
     o : Out
         The same behind the step: at last the result.
@@ -115,7 +115,7 @@ class FinalAdder(Block):
     def __init__(self, addition: FinalAddition, step: int = 0) -> None:
         members = {
             "i": In(addition.width(step)),
-            "excess": In(len(addition.columns(step))),
+            "sign_constant": In(len(addition.columns(step))),
             "o": Out(addition.width(step + 1)),
         }
         super().__init__(f"resolve_{step}" if addition.registers else "resolve", members)
@@ -125,7 +125,7 @@ class FinalAdder(Block):
         addition, columns = self.addition, self.addition.columns(self.step)
         carry_bits = addition.carry_width(self.step + 1) if self.step < addition.registers else 0
         width, start = len(columns) + carry_bits, columns.start
-        operands = [HeapOperand(self.excess)]
+        operands = [HeapOperand(self.sign_constant)]
         if carry := addition.carry_width(self.step):
             operands.append(HeapOperand(self.i[start : start + carry]))
         above: list[Value] = []
@@ -160,7 +160,9 @@ class SignConstant(Block):
     """
 
     def __init__(self, accumulation: DigitAccumulation) -> None:
-        super().__init__("excess", {"add": In(1), "clear": In(1), "o": Out(accumulation.width)})
+        super().__init__(
+            "sign_constant", {"add": In(1), "clear": In(1), "o": Out(accumulation.width)}
+        )
         self.accumulation = accumulation
 
     def build(self, m: Module) -> None:
@@ -188,7 +190,7 @@ def final_add_row(
             f"resolve_{suffix}{lane}",
             block,
             i=values.word_select(lane, block.width("i")),
-            excess=sign_constant[: block.width("excess")],
+            sign_constant=sign_constant[: block.width("sign_constant")],
             o=results.word_select(lane, block.width("o")),
         )
     return results

@@ -41,7 +41,7 @@ class SerialPe(Block):
         One-hot for each lane: which of its factors is the next, if there is one.
     one, two, negative : In(lanes)
         The digit that it is multiplied with: of magnitude one, of two, less than zero.
-    short : In
+    plus_ones : In
         The two's-complement +1s, i.e. the number of negative digits, `registers` cycles later.
     hold, shift : In(1)
         `registers` cycles later: the sum stays as it is; it is multiplied by four.  Neither: it is
@@ -60,7 +60,7 @@ class SerialPe(Block):
                 "one": In(serial_sum.lanes),
                 "two": In(serial_sum.lanes),
                 "negative": In(serial_sum.lanes),
-                "short": In(serial_sum.plus_ones_width),
+                "plus_ones": In(serial_sum.plus_ones_width),
                 "hold": In(1),
                 "shift": In(1),
                 "total": Out(serial_sum.register_bits),
@@ -77,7 +77,7 @@ class SerialPe(Block):
             operands = self._summed(m, operands)
         accumulator = Signal(serial_sum.register_bits, name="accumulator", reset_less=True)
         m.d.comb += self.total.eq(accumulator)
-        operands += [HeapOperand(self.short), HeapOperand(accumulator[: serial_sum.width])]
+        operands += [HeapOperand(self.plus_ones), HeapOperand(accumulator[: serial_sum.width])]
         operands += [
             HeapOperand(bit, column)
             for bit, column in zip(accumulator[serial_sum.width :], serial_sum.carries, strict=True)
@@ -151,14 +151,14 @@ class SerialFinalAdder(Block):
     i : In
         First sum and carries, see `SerialPe`; later the bits that are known, a carry, and two
         numbers to be added above them.
-    excess : In
+    sign_constant : In
         In the first step, what is more than the result, inverted; see `SerialPe`.
     o : Out
     """
 
     def __init__(self, serial_sum: SerialSum, number: int) -> None:
         self.serial_sum, self.number = serial_sum, number
-        first = {"excess": In(serial_sum.width)} if number == 0 else {}
+        first = {"sign_constant": In(serial_sum.width)} if number == 0 else {}
         width = serial_sum.width_after(number) if number else serial_sum.register_bits
         super().__init__(
             f"resolve_{number}",
@@ -169,7 +169,7 @@ class SerialFinalAdder(Block):
         width = self.serial_sum.width
         start, end = (self.serial_sum.finished_bits(self.number + step) for step in range(2))
         if self.number == 0:
-            operands = [HeapOperand(self.excess), HeapOperand(self.i[:width])] + [
+            operands = [HeapOperand(self.sign_constant), HeapOperand(self.i[:width])] + [
                 HeapOperand(bit, column)
                 for bit, column in zip(self.i[width:], self.serial_sum.carries, strict=True)
             ]
