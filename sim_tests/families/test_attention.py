@@ -433,7 +433,7 @@ MUTATIONS = [
              r"if (swap_1)\1", DOUBLE),
     Mutation("results overwritten while they leave", "core", r"assign results_stay = .*;",
              "assign results_stay = 1'h0;", LONG_DOUBLE, ("stalls_7", "stalls_8")),
-    Mutation("sums of weights stay", "core", r"moves_row_up_1 \? \{[^}]*\}", "1'h1 ? sums_given",
+    Mutation("sums of weights stay", "core", r"moves_row_up_1 \? \{[^}]*\}", "1'h1 ? drained_sums",
              DOUBLE),
     Mutation("values' maximum without exponents", "softmax_unit",
              r"\$signed\(\{ 1'h0, value_exponent_2 \}\)", "$signed(9'h001)", FLOATS),
