@@ -21,6 +21,7 @@ from hwgen.core.params.target import Target
 from hwgen.core.resolve import Limit
 from hwgen.errors import HwgenError
 from hwgen.families.gemm_stream.params import is_engine
+from hwgen.families.stream_engine.params import StreamEngineConfig
 from hwgen.models.compile.list_builder import executes_lists
 
 
@@ -103,7 +104,7 @@ class Build:
             pages |= engine_drivers.gemm_driver(config)
         elif executes_lists(config):
             pages |= engine_drivers.list_driver(config)
-        elif config.takes_jobs:
+        elif isinstance(config, StreamEngineConfig):
             pages |= engine_drivers.stream_driver(config)
         return {
             f"{name}.v": files.header(config, "//") + "\n" + self.design.verilog,

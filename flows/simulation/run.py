@@ -153,7 +153,8 @@ def run_product(
     columns : Columns, optional
         Records of the columns, if ``post.columns``.
     """
-    job = design.core.gemm(*a.shape, w.shape[1], post)
+    (m, k), n = a.shape, w.shape[1]
+    job = design.core.gemm(m, k, n, post)
     return run_job(design, job, gemm_operands(a, w, columns), **options)
 
 

@@ -21,8 +21,8 @@ from hwgen.cli.support.common import (
     workload_options,
 )
 from hwgen.cli.support.operands import given_operands, operand_options
-from hwgen.reports.datasheet import METRICS, assumed_clock, breakdown, number, standing
-from hwgen.reports.roofline import SERVED, behind, summary
+from hwgen.reports.datasheet import METRICS, assumed_clock, breakdown, standing
+from hwgen.reports.roofline import SERVED, behind, number, summary
 from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:

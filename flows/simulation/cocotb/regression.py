@@ -35,9 +35,9 @@ async def regression(dut: Any, index: int) -> None:
 async def run_case(dut: Any, case: Case) -> None:
     """Run one case of the regression, at the streams of a core or from memory to memory."""
     rng = np.random.default_rng([PLAN["seed"], zlib.crc32(case.name.encode())])
-    bench = stream_bench
     if isinstance(CORE, ListCore):
-        bench = list_bench
+        await list_bench.run_case(dut, CORE, case, rng)
     elif CORE.buses:
-        bench = job_bench
-    await bench.run_case(dut, CORE, case, rng)
+        await job_bench.run_case(dut, CORE, case, rng)
+    else:
+        await stream_bench.run_case(dut, CORE, case, rng)
