@@ -37,8 +37,9 @@ from rtl_templates.arithmetic.float.narrow import FloatNarrow
 from rtl_templates.post import Post
 from sim_tests.support.blocks import TOP, block_verilog, run_block
 from sim_tests.support.floats import corners, random_pairs
+from sim_tests.support.post_blocks import assert_full_rate, run_post
 from sim_tests.support.post_vectors import Vectors, accumulators, coverage, exact, vectors
-from sim_tests.support.stream_blocks import PREFIX, Streamed, run_stream, stream_verilog
+from sim_tests.support.stream_blocks import PREFIX, run_stream, stream_verilog
 
 Record = Callable[[str, object], None]
 ALL = (OUTPUTS, ACTIVATIONS, ROUNDINGS)
@@ -410,17 +411,6 @@ RTL = {
 }
 
 
-def run_post(arguments: Vectors, work: Path, **options: Any) -> Streamed:
-    """Run vectors and fail if a result differs."""
-    block = Post(arguments.features, arguments.acc.shape[1])
-    inputs = arguments.inputs(arguments.acc.shape[1])
-    out = run_stream(block, inputs, work, **options)
-    assert not arguments.differences(out.outputs["o_data"])
-    assert np.array_equal(out.outputs["o_count"], inputs["i_count"])
-    assert np.array_equal(out.outputs["o_last"], inputs["i_last"])
-    return out
-
-
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=[pytest.mark.long] if n in ("uint64", "int2") else []) for n in RTL],
@@ -442,11 +432,7 @@ def test_post_campaign(name: str, tmp_path: Path, record_property: Record) -> No
 @pytest.mark.parametrize("name", ["int20", "int33"])
 def test_full_rate(name: str, tmp_path: Path) -> None:
     """A word a cycle, and the latency that the block states."""
-    arguments = vectors(RTL[name][0], 200, LANES)
-    report = run_post(arguments, tmp_path).report
-    latency = Post(arguments.features, LANES).latency
-    assert report["first_out"] - report["first_in"] == latency
-    assert report["cycles"] == report["first_in"] + 200 + latency
+    assert_full_rate(vectors(RTL[name][0], 200, LANES), tmp_path)
 
 
 def test_latency() -> None:

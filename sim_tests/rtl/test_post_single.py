@@ -31,10 +31,10 @@ from hwgen.core.post.settings_file import load_post
 from hwgen.errors import ConfigError, InputError
 from hwgen.formats import floating, integer
 from rtl_templates.post import Post
-from sim_tests.support.post_vectors import Vectors
+from sim_tests.support.post_blocks import assert_full_rate, run_post
 from sim_tests.support.selection import commit_seed
 from sim_tests.support.single_vectors import check_singles, single_vectors
-from sim_tests.support.stream_blocks import PREFIX, Streamed, run_stream, stream_verilog
+from sim_tests.support.stream_blocks import PREFIX, stream_verilog
 
 Record = Callable[[str, object], None]
 LANES = 2
@@ -212,17 +212,6 @@ def test_a_layer_by_hwgen_run(tmp_path: Path) -> None:
 # -- RTL ------------------------------------------------------------------------------------------
 
 
-def run_post(arguments: Vectors, work: Path, **options: Any) -> Streamed:
-    """Run vectors and fail if a result differs."""
-    lanes = arguments.acc.shape[1]
-    inputs = arguments.inputs(lanes)
-    out = run_stream(Post(arguments.features, lanes), inputs, work, **options)
-    assert not arguments.differences(out.outputs["o_data"])
-    assert np.array_equal(out.outputs["o_count"], inputs["i_count"])
-    assert np.array_equal(out.outputs["o_last"], inputs["i_last"])
-    return out
-
-
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=[pytest.mark.long] if n != "all" else []) for n in RTL],
@@ -265,11 +254,7 @@ def test_features_drawn_at_random(number: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["records", "tensor", "as_they_are"])
 def test_full_rate(name: str, tmp_path: Path) -> None:
     """A word a cycle, and the latency that the block states."""
-    arguments = single_vectors(RTL[name][0], 200, LANES)
-    report = run_post(arguments, tmp_path).report
-    latency = Post(arguments.features, LANES).latency
-    assert report["first_out"] - report["first_in"] == latency
-    assert report["cycles"] == report["first_in"] + 200 + latency
+    assert_full_rate(single_vectors(RTL[name][0], 200, LANES), tmp_path)
 
 
 def test_latency() -> None:
