@@ -237,7 +237,7 @@ def _without_energy(networks: Mapping[str, Network], behind: OffChip) -> str:
     return f"no energy of a token, without that of the memory: {behind.energy_source}"
 
 
-def without_figures(
+def empty_estimate(
     config: FamilyConfig,
     technology: str | None = None,
     clock_mhz: float | None = None,

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cost_model.closed_forms.numbers import Counts, Number
-from cost_model.timing.delay_compression import bent
+from cost_model.timing.delay_compression import compress_delay
 from hwgen.errors import InputError, did_you_mean
 from hwgen.technologies import costs_of, technologies
 
@@ -103,7 +103,7 @@ class Technology:
         for path in (*paths, *([PORTS] if "port" in self.delays_ns else [])):
             inside = {name: n for name, n in path.items() if name not in (OUTSIDE, MACRO_NS)}
             fixed = {name: n for name, n in path.items() if name == MACRO_NS}
-            delay = bent(_priced(prices, inside), self.timing) + _priced(prices, fixed)
+            delay = compress_delay(_priced(prices, inside), self.timing) + _priced(prices, fixed)
             delay = delay + path.get(OUTSIDE, 0.0) * outside
             # Arrays grow no axes for a path that never decides.
             longest = longest if np.all(delay <= longest) else np.maximum(longest, delay)

@@ -35,7 +35,7 @@ def nondominated(values: Floats) -> NDArray[np.bool_]:
     return np.asarray(moocore.is_nondominated(values, keep_weakly=False), np.bool_)
 
 
-class Takes(Protocol):
+class Collector(Protocol):
     """Collector of the points of a sweep, in the order of their indices."""
 
     def screen(self, columns: list[Floats]) -> NDArray[np.intp]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cost_model.sweep.expressions import Expression, ExpressionError
-from cost_model.sweep.pareto import Best, Front, Indices, Takes
+from cost_model.sweep.pareto import Best, Collector, Front, Indices
 from cost_model.sweep.plan import Evaluate, Plan, metrics_of
 from cost_model.sweep.space import Values
 from hwgen.errors import InputError
@@ -74,11 +74,11 @@ class Reducer:
     ----------
     plan : Plan
     evaluate : Evaluate
-    front : Takes, optional
+    front : Collector, optional
         What keeps points; default those that no other beats.
     """
 
-    def __init__(self, plan: Plan, evaluate: Evaluate, front: Takes | None = None) -> None:
+    def __init__(self, plan: Plan, evaluate: Evaluate, front: Collector | None = None) -> None:
         self.plan = plan
         self.evaluate = evaluate
         self.tally = Tally.of(plan)

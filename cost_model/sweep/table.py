@@ -111,7 +111,7 @@ def columns_of(plan: Plan) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def figures_of(plan: Plan) -> list[str]:
+def ranking_metrics(plan: Plan) -> list[str]:
     """Return the objectives and what else points are ranked by."""
     ranked = [*plan.objectives, *(top.objective for top in plan.tops)]
     return list(dict.fromkeys(map(str, ranked)))
@@ -124,7 +124,7 @@ Table = dict[str, list[Any]]
 def table_of(plan: Plan, evaluate: Evaluate, metrics: Sequence[str], points: Points) -> Table:
     """Return the parameters, the metrics and the figures by which points are ranked."""
     count = len(points.numbers)
-    names = list(dict.fromkeys((FAMILY, *columns_of(plan), *metrics, *figures_of(plan))))
+    names = list(dict.fromkeys((FAMILY, *columns_of(plan), *metrics, *ranking_metrics(plan))))
     table: Table = {INDEX: points.numbers.tolist()}
     table |= {name: [None] * count for name in names}
     for group in points.groups:
@@ -136,7 +136,7 @@ def table_of(plan: Plan, evaluate: Evaluate, metrics: Sequence[str], points: Poi
         columns |= {name: values[name] for name in metrics if name in values}
         if FITS in result:
             columns[FITS] = _fits(result)
-        columns |= {text: Expression(text)(values) for text in figures_of(plan)}
+        columns |= {text: Expression(text)(values) for text in ranking_metrics(plan)}
         for name in names:
             column = table[name]
             plain = _plain(columns.get(name), len(group.where))

@@ -14,20 +14,20 @@ from typing import Any
 
 import numpy as np
 
-BEND = "bend"
+COMPRESSION = "bend"
 """Key of the timing of a technology: ``ns``, a sum of steps that takes as long as it says, and the
 ``exponent``.  Without it every sum does."""
 
 
-def bent(sum_ns: Any, timing: Mapping[str, Any]) -> Any:
+def compress_delay(sum_ns: Any, timing: Mapping[str, Any]) -> Any:
     """Return the delay inside a design in ns, by the sum of its steps."""
-    if not (law := timing.get(BEND)):
+    if not (law := timing.get(COMPRESSION)):
         return sum_ns
     return law["ns"] * np.power(np.maximum(sum_ns, 0.0) / law["ns"], law["exponent"])
 
 
-def straight(taken_ns: Any, timing: Mapping[str, Any]) -> Any:
+def expand_delay(taken_ns: Any, timing: Mapping[str, Any]) -> Any:
     """Return the sum of the steps of what takes a time, in ns: the reverse of `bent`."""
-    if not (law := timing.get(BEND)):
+    if not (law := timing.get(COMPRESSION)):
         return taken_ns
     return law["ns"] * np.power(np.maximum(taken_ns, 0.0) / law["ns"], 1 / law["exponent"])

@@ -13,7 +13,7 @@ from cost_model.netlist.fabric.fabric import fabric
 from cost_model.netlist.netlist import Netlist
 from cost_model.timing.arcs import MACRO, Costs
 from cost_model.timing.compiled import MacroSteps
-from cost_model.timing.delay_compression import bent
+from cost_model.timing.delay_compression import compress_delay
 from cost_model.timing.graph import Path, Timer
 
 MAPPED = "mapped_ns"
@@ -78,7 +78,7 @@ def as_mapped(path: Path | None, tech: Technology, outside_ns: float) -> Path | 
     inside = path.period_ns - fixed
     if inside <= 0:
         return path
-    taken = float(bent(inside, tech.timing))
+    taken = float(compress_delay(inside, tech.timing))
     return replace(path, period_ns=fixed + taken, bend=taken / inside)
 
 

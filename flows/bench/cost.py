@@ -29,8 +29,8 @@ from flows.bench.cost_points import compare, save
 from flows.bench.cost_tables import HEADINGS, METRICS, draw_picture, summarise, tables
 from flows.bench.draws import draw, size
 from flows.build.design import Design
-from flows.calibration.points import config_of, held_out_points
-from flows.synthesis.synth_cache import recorded
+from flows.calibration.points import config_of, validation_points
+from flows.synthesis.synth_cache import cached_results
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import core_of, families
 from hwgen.technologies import technology as installed
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def configurations() -> Iterator[tuple[str, FamilyConfig]]:
         for tech in chosen.technology or calibrated():
             if forms and is_fpga(tech):
-                for values in held_out_points(chosen.seed, chosen.designs):
+                for values in validation_points(chosen.seed, chosen.designs):
                     yield tech, config_of(values)
                 continue
             given = given_values(chosen.given)
@@ -99,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 tech, chosen.designs, chosen.seed, chosen.size_limit, chosen.family, given
             )
             for config in drawn:
-                if not chosen.kept or recorded(Design(core_of(config)), tech):
+                if not chosen.kept or cached_results(Design(core_of(config)), tech):
                     yield tech, config
 
     points = []

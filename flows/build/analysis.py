@@ -21,7 +21,7 @@ from cost_model.netlist.fabric.fabric import Fabric
 from cost_model.netlist.netlist import Netlist
 from cost_model.timing import graph, limit
 from cost_model.timing.compiled import MacroSteps
-from cost_model.timing.delay_compression import BEND
+from cost_model.timing.delay_compression import COMPRESSION
 from flows.tools.cache import Document, digest
 
 
@@ -67,7 +67,7 @@ class CachedAnalysis(Analysis):
         steps_of = {name: asdict(steps) for name, steps in (macros or {}).items()}
         shaping = [
             self.key, sources_digest(), clock_mhz, steps_of, tech.name,
-            *(tech.timing.get(key) for key in ("ns", limit.MAPPED, "outside", BEND)),
+            *(tech.timing.get(key) for key in ("ns", limit.MAPPED, "outside", COMPRESSION)),
         ]  # fmt: skip
         compute = super().limiting_path
         (path,) = Document("limiting-path", digest(shaping)[:32]).recall(

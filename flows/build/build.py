@@ -9,7 +9,7 @@ from typing import Any
 
 from cost_model.closed_forms.closed_forms import Workloads
 from cost_model.estimate.certainty import Operands
-from cost_model.estimate.estimate import estimate, without_figures
+from cost_model.estimate.estimate import empty_estimate, estimate
 from cost_model.memories.memories import Form
 from flows.build import files, ipxact, register_files
 from flows.build.design import Design
@@ -77,7 +77,7 @@ class Build:
                 fpga_energies=fpga_energies,
             )
         except Exception as error:
-            result = without_figures(config, target.technology, target.clock_mhz, workloads)
+            result = empty_estimate(config, target.technology, target.clock_mhz, workloads)
             notes.append(f"no estimate: {_text(error)}")
         return {**result, "notes": [*notes, *result["notes"]]}
 

@@ -14,7 +14,7 @@ from typing import Any
 from cost_model.estimate import technology as technologies
 from cost_model.memories import memories
 from cost_model.timing import limit as timing
-from cost_model.timing.delay_compression import BEND
+from cost_model.timing.delay_compression import COMPRESSION
 from flows.build.analysis import sources_digest
 from flows.build.design import Design
 from flows.tools.cache import Document, digest
@@ -48,7 +48,7 @@ def clock_limit(design: Design, technology: str) -> Limit | None:
     floor_ns = memories.shortest_period_ns(macros.values())
     shaping = [
         design.hardware_digest, sources_digest(), dict(tech.timing["ns"]), tech.timing["outside"],
-        tech.timing.get(BEND), floor_ns,
+        tech.timing.get(COMPRESSION), floor_ns,
         *({name: asdict(s) for name, s in steps(ns).items()} for ns in (0.0, 1.0)),
     ]  # fmt: skip
     record = Document("limit", digest(shaping)[:32])

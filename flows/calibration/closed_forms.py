@@ -29,7 +29,7 @@ from cost_model.netlist.components import components
 from cost_model.netlist.costs import cost
 from cost_model.netlist.model import TOP
 from cost_model.netlist.netlist import Netlist
-from cost_model.timing.delay_compression import straight
+from cost_model.timing.delay_compression import expand_delay
 from cost_model.timing.limit import limiting_path
 from flows.build.design import Design
 from flows.build.load import parse_config
@@ -272,7 +272,7 @@ def _delays(
             every = [*sample.paths, PORTS]
             paths.append([{k: n for k, n in p.items() if k != OUTSIDE} for p in every])
             fixed = period * float(costs.ends)
-            delays.append(fixed + float(straight(costs.period_ns - fixed, tech.timing)))
+            delays.append(fixed + float(expand_delay(costs.period_ns - fixed, tech.timing)))
             outside.append([period * float(path.get(OUTSIDE, 0.0)) for path in every])
     return paths, delays, outside
 

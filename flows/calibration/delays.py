@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cost_model.netlist.netlist import Netlist
-from cost_model.timing.delay_compression import BEND, bent, straight
+from cost_model.timing.delay_compression import COMPRESSION, compress_delay, expand_delay
 from cost_model.timing.graph import Path, Timer
 from flows.calibration import structural
 from flows.calibration.fit import non_negative
@@ -64,24 +64,27 @@ class Timed:
     delay_ns: float
 
     def path(
-        self, ns: Mapping[str, float], outside_ns: float, bend: Mapping[str, float] | None = None
+        self,
+        ns: Mapping[str, float],
+        outside_ns: float,
+        compression: Mapping[str, float] | None = None,
     ) -> Path:
         """Return the path that limits the design."""
         path = Timer(self.design, ns).limiting(outside_ns)
         assert path is not None, self.what
         fixed = outside_ns * path.outside
-        taken = float(bent(path.period_ns - fixed, _timing(bend)))
+        taken = float(compress_delay(path.period_ns - fixed, _timing(compression)))
         return replace(path, period_ns=fixed + taken)
 
 
-def _timing(bend: Mapping[str, float] | None) -> dict[str, Any]:
-    return {BEND: bend} if bend else {}
+def _timing(compression: Mapping[str, float] | None) -> dict[str, Any]:
+    return {COMPRESSION: compression} if compression else {}
 
 
 def fit_steps(
     measured: Sequence[Timed],
     usually: Mapping[str, float] = USUAL,
-    bend: Mapping[str, float] | None = None,
+    compression: Mapping[str, float] | None = None,
 ) -> tuple[dict[str, float], list[float]]:
     """Fit the delay of each type of step in ns; return them and the relative error of each design.
 
@@ -93,16 +96,16 @@ def fit_steps(
     measured : sequence of Timed
     usually : mapping
         How long each kind of step usually takes, in any unit.
-    bend : mapping, optional
+    compression : mapping, optional
         How long sums of steps take (`cost_model.timing.delay_compression`); default as long as
         they say.
     """
-    ns, errors, _ = _fit(measured, usually, bend)
+    ns, errors, _ = _fit(measured, usually, compression)
     return ns, errors
 
 
 def _fit(
-    measured: Sequence[Timed], usually: Mapping[str, float], bend: Mapping[str, float] | None
+    measured: Sequence[Timed], usually: Mapping[str, float], compression: Mapping[str, float] | None
 ) -> tuple[dict[str, float], list[float], list[Array]]:
     """Fit as `fit_steps` does; return also the steps of the examined paths of each design.
 
@@ -120,7 +123,7 @@ def _fit(
     errors: list[float] = []
     for _ in range(_ROUNDS):
         times = dict(zip(steps, ns.tolist(), strict=True))
-        paths = [each.path(times, each.outside_ns, bend) for each in measured]
+        paths = [each.path(times, each.outside_ns, compression) for each in measured]
         result = np.array([path.period_ns for path in paths]) / target - 1
         if float(np.abs(result).mean()) < least:
             least, best, errors = float(np.abs(result).mean()), ns, result.tolist()
@@ -132,12 +135,12 @@ def _fit(
                 fresh = True
         if not fresh:
             break
-        ns = _fitted([np.array(rows) for rows in tried], target, ns, usual, bend)
+        ns = _fitted([np.array(rows) for rows in tried], target, ns, usual, compression)
     # Least squares of relative errors leave delays too short on average, and frequencies too high.
     ratios = 1.0 + np.array(errors)
     centre = float(np.exp(-np.log(ratios).mean()))
     errors = (ratios * centre - 1.0).tolist()
-    best = best * centre ** (1.0 / bend["exponent"] if bend else 1.0)
+    best = best * centre ** (1.0 / compression["exponent"] if compression else 1.0)
     return (
         dict(zip(steps, best.tolist(), strict=True)),
         errors,
@@ -145,7 +148,7 @@ def _fit(
     )
 
 
-def bend_of(measured: Sequence[Timed]) -> dict[str, float] | None:
+def choose_compression(measured: Sequence[Timed]) -> dict[str, float] | None:
     """Choose the compression of sums of steps, None if they are not compressed.
 
     Of the `EXPONENTS` that is taken by which designs that are left out of a fit are estimated best,
@@ -158,18 +161,23 @@ def bend_of(measured: Sequence[Timed]) -> dict[str, float] | None:
     start, places = np.array(list(ns.values())), range(len(measured))
     best, least = None, np.inf
     for exponent in EXPONENTS:
-        bend = None if exponent == 1 else {"ns": float(f"{np.median(target):.4g}"),
+        compression = None if exponent == 1 else {"ns": float(f"{np.median(target):.4g}"),
                                            "exponent": exponent}  # fmt: skip
         wrong = 0.0
         for first in range(FOLDS):
             others = [place for place in places if place % FOLDS != first]
-            times = _fitted([rows[place] for place in others], target[others], start, usual, bend)
+            times = _fitted(
+                [rows[place] for place in others], target[others], start, usual, compression
+            )
             wrong += sum(
-                abs(float(_delays(rows[place], times, _timing(bend)).max()) / target[place] - 1)
+                abs(
+                    float(_delays(rows[place], times, _timing(compression)).max()) / target[place]
+                    - 1
+                )
                 for place in places[first::FOLDS]
             )
         if wrong < least:
-            best, least = bend, wrong
+            best, least = compression, wrong
     return best
 
 
@@ -190,17 +198,17 @@ def table(technology: str, designs: Sequence[structural.Measured]) -> dict[str, 
     ]
     if len(measured) < FOLDS:
         return {}
-    bend = bend_of(measured)
+    compression = choose_compression(measured)
     left_out: list[float] = []
     for first in range(FOLDS):
         others = [each for place, each in enumerate(measured) if place % FOLDS != first]
-        ns, _ = fit_steps(others, bend=bend)
-        left_out += [error(each, ns, bend) for each in measured[first::FOLDS]]
-    ns, _ = fit_steps(measured, bend=bend)
+        ns, _ = fit_steps(others, compression=compression)
+        left_out += [error(each, ns, compression) for each in measured[first::FOLDS]]
+    ns, _ = fit_steps(measured, compression=compression)
     wrong = np.abs(left_out)
     return {
         "ns": {step: float(f"{time:.4g}") for step, time in ns.items()},
-        **_timing(bend),
+        **_timing(compression),
         "outside": INPUT_DELAY,
         "uncertainty": round(covered(left_out), 4),
         "provenance": {
@@ -216,9 +224,11 @@ def table(technology: str, designs: Sequence[structural.Measured]) -> dict[str, 
     }
 
 
-def error(each: Timed, ns: Mapping[str, float], bend: Mapping[str, float] | None = None) -> float:
+def error(
+    each: Timed, ns: Mapping[str, float], compression: Mapping[str, float] | None = None
+) -> float:
     """Return the relative error of a design's delay."""
-    return each.path(ns, each.outside_ns, bend).period_ns / each.delay_ns - 1
+    return each.path(ns, each.outside_ns, compression).period_ns / each.delay_ns - 1
 
 
 def _row(path: Path, steps: Sequence[str], outside_ns: float = 0.0) -> Array:
@@ -231,17 +241,17 @@ def _fitted(
     target: Array,
     start: Array,
     usual: Array,
-    bend: Mapping[str, float] | None = None,
+    compression: Mapping[str, float] | None = None,
 ) -> Array:
     """Return the times of steps that make the slowest known path of each design its delay."""
-    timing = _timing(bend)
-    exponent = bend["exponent"] if bend else 1.0
+    timing = _timing(compression)
+    exponent = compression["exponent"] if compression else 1.0
     times, best, least = start, start, np.inf
     for _ in range(_STEPS):
         rows = np.array([paths[_slowest(paths, times, timing)] for paths in known])
         near = WEIGHT * np.diag(1 / usual)
         inside = np.maximum(target - rows[:, -1], 0.01 * target)
-        wanted = straight(inside, timing)
+        wanted = expand_delay(inside, timing)
         # An error of a sum is less of one of what the sum takes.
         weight = exponent * inside / wanted / target
         times = non_negative(
@@ -256,7 +266,7 @@ def _fitted(
 
 
 def _delays(paths: Array, times: Array, timing: Mapping[str, Any]) -> Array:
-    return np.asarray(bent(paths[:, :-1] @ times, timing) + paths[:, -1])
+    return np.asarray(compress_delay(paths[:, :-1] @ times, timing) + paths[:, -1])
 
 
 def _slowest(paths: Array, times: Array, timing: Mapping[str, Any]) -> int:

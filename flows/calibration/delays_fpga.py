@@ -45,7 +45,10 @@ class Placed(Timed):
     network: Network
 
     def path(
-        self, ns: Mapping[str, float], outside_ns: float, bend: Mapping[str, float] | None = None
+        self,
+        ns: Mapping[str, float],
+        outside_ns: float,
+        compression: Mapping[str, float] | None = None,
     ) -> Path:
         """Return the path that limits the design; registers surround it, and nothing bends."""
         path = self.network.limiting(ns)

@@ -13,7 +13,7 @@ from typing import Any
 
 from flows.build.design import Design
 from flows.calibration.mapping_cache import versions
-from flows.calibration.parts import kept_modules
+from flows.calibration.parts import separate_modules
 from flows.calibration.points import NAME, config_of
 from flows.synthesis import fpga, levels
 from flows.synthesis.standard_cells import TIMEOUT
@@ -46,7 +46,7 @@ class Used:
 def measure(values: Mapping[str, Any], target: str) -> Used:
     """Map the core that dotted parameters describe; results are kept in the user's cache."""
     config = config_of(values)
-    keep = [f"{NAME}_{prefix}*" for prefix in kept_modules(config)]
+    keep = [f"{NAME}_{prefix}*" for prefix in separate_modules(config)]
     document = mapped(Design(core_of(config)).verilog, target, keep)
     parts = {name: (count, of_one) for name, (count, of_one) in document["parts"].items()}
     return Used(values, document["resources"], parts)

@@ -44,7 +44,7 @@ def parts_of(config: FamilyConfig) -> tuple[Part, ...]:
     return tuple(CLOSED_FORMS[config.family].parts(config))
 
 
-def kept_modules(config: FamilyConfig) -> tuple[str, ...]:
+def separate_modules(config: FamilyConfig) -> tuple[str, ...]:
     """Return the beginnings of the names of the modules that are mapped on their own."""
     return tuple(dict.fromkeys(prefix for part in parts_of(config) for prefix in part.modules))
 

@@ -192,7 +192,7 @@ def _ternary_fpga() -> Iterator[Values]:
                    array__method="multiply", array__fetch="binary")  # fmt: skip
 
 
-def held_out_points(seed: int, count: int) -> list[Values]:
+def validation_points(seed: int, count: int) -> list[Values]:
     """Return `count` cores for an FPGA that calibration does not use, of each kind in turn.
 
     Some have rows of totals in block memories.

@@ -2,8 +2,8 @@
 """Costs of the components of structures, fitted to mapped designs.
 
 Designs are drawn from everything that the families allow (`flows.calibration.draws`) and mapped as
-``hwgen synth`` does where nothing is asked for: what `flows.synthesis.outline.kept_modules` finds
-is mapped once and kept.  Each kept module and the rest of each design gives an equation for the
+``hwgen synth`` does by default: modules that `flows.synthesis.outline.separate_modules` finds are
+mapped once.  Each of them and the rest of each design gives an equation for the
 area, and each whole design one for area, leakage and energy.
 """
 
@@ -130,7 +130,7 @@ def measure(config: FamilyConfig, technology: str) -> Measured:
         technology,
         RECIPE,
         1e6 / config.target.clock_mhz,  # as `hwgen synth` does
-        keep=outline.kept_modules(_outline(verilog, config.name)),
+        keep=outline.separate_modules(_outline(verilog, config.name)),
         full_adders=tech.full_adder is not None,
     )
     return Measured(str(config.resolved()), netlist, mapped)

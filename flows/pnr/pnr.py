@@ -251,7 +251,7 @@ def _result(
     )
 
 
-def recorded(design: Design, target: str) -> list[PnrResult]:
+def cached_results(design: Design, target: str) -> list[PnrResult]:
     """Return the cached results of a design on an FPGA family, the latest last, without files.
 
     Nothing is run.  Each is of the last run for that device, package, speed, clock and so on, and

@@ -54,7 +54,7 @@ class Workload:
     @property
     def macs(self) -> int:
         """Multiply-accumulates."""
-        return self.a.shape[0] * self.a.shape[1] * self.w.shape[1]
+        return int(self.a.shape[0] * self.a.shape[1] * self.w.shape[1])
 
 
 def workload(config: FamilyConfig, text: str) -> Workload:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from flows.synthesis import levels
-from flows.synthesis.levels import Kind, Longest
+from flows.synthesis.levels import Longest, Role
 from flows.tools import process
 from flows.tools.toolchain import Installation
 from hwgen.errors import CheckFailed
@@ -37,7 +37,7 @@ RECIPES: Mapping[str, str] = {
 }
 
 
-_KINDS: Mapping[Resource, Kind] = {
+_ROLES: Mapping[Resource, Role] = {
     "luts": "logic",
     "carries": "carry",
     "dsps": "logic",
@@ -46,12 +46,12 @@ _KINDS: Mapping[Resource, Kind] = {
 """What cells are on a path; those that are not here hold state."""
 
 
-def kind_of(family: Fpga, cell: str) -> Kind:
+def role_of(family: Fpga, cell: str) -> Role:
     """Return the role of a cell on a path."""
     use = family.use_of(cell)
     if use is None:
         return "free"
-    return "state" if use.registered else _KINDS.get(use.resource, "state")
+    return "state" if use.registered else _ROLES.get(use.resource, "state")
 
 
 PRODUCTS = """\
@@ -240,7 +240,7 @@ def map_fpga(
         parts[name] = (count, resources(chosen, local))
     netlist = json.loads((work / "netlist.json").read_text(encoding="utf-8"))
     module = netlist["modules"][top]
-    path = levels.longest(module, partial(kind_of, chosen), chosen.through)
+    path = levels.longest(module, partial(role_of, chosen), chosen.through)
     return Mapped(
         chosen.name, recipe, resources(chosen, flat), parts, dict(sorted(flat.items())), path
     )

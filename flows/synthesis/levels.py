@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Kind = Literal["logic", "carry", "free", "state"]
+Role = Literal["logic", "carry", "free", "state"]
 """A level; a link of a chain that is one; nothing; begin and end of paths."""
 
 _HIDDEN = re.compile(r"_\d+_|\$.*|.*\$.*")
@@ -37,7 +37,7 @@ class Longest:
 
 def longest(
     module: Mapping[str, Any],
-    kind: Callable[[str], Kind],
+    role: Callable[[str], Role],
     through: Callable[[str, str], bool] = lambda cell, port: False,
 ) -> Longest | None:
     """Return the longest path of a flat module, None if it has none.
@@ -46,13 +46,13 @@ def longest(
     ----------
     module : mapping
         The module as ``write_json`` of Yosys writes it, with the directions of cells' ports.
-    kind : callable
-        `Kind` of a cell type.
+    role : callable
+        `Role` of a cell type.
     through : callable
-        Whether a path leads through a cell of kind ``state`` from this port: the read address of a
+        Whether a path leads through a cell of role ``state`` from this port: the read address of a
         small memory.
     """
-    graph = _graph(module, kind, through)
+    graph = _graph(module, role, through)
     arrivals = _arrivals(graph)
     worst: tuple[int, int, int] = (0, -1, -1)
     for bit, end in graph.ends:
@@ -73,25 +73,25 @@ class _Graph:
     starts : list of int
         Nets where paths begin.
     cells : list of tuple
-        Kind, inputs and outputs of each cell that is passed.
+        Role, inputs and outputs of each cell that is passed.
     ends : list of tuple
         A net that is read at the end of a path, and the net that names the end.
     """
 
     starts: list[int] = field(default_factory=list)
-    cells: list[tuple[Kind, list[int], list[int]]] = field(default_factory=list)
+    cells: list[tuple[Role, list[int], list[int]]] = field(default_factory=list)
     ends: list[tuple[int, int]] = field(default_factory=list)
 
 
 def _graph(
-    module: Mapping[str, Any], kind: Callable[[str], Kind], through: Callable[[str, str], bool]
+    module: Mapping[str, Any], role: Callable[[str], Role], through: Callable[[str, str], bool]
 ) -> _Graph:
     graph = _Graph()
     for port in module["ports"].values():
         if port["direction"] != "output":
             graph.starts += _nets(port["bits"])
     for cell in module["cells"].values():
-        function = kind(cell["type"])
+        function = role(cell["type"])
         directions = cell["port_directions"]
         inputs: list[int] = []
         outputs: list[int] = []

@@ -2,7 +2,7 @@
 """SRAM macros from Liberty files that a user names.
 
 Liberty says nothing of what a pin of a memory is for, so macros must have the pins of those of an
-installed technology: the same names, connected in the same way.
+installed technology: the same names, connected likewise.
 """
 
 from __future__ import annotations

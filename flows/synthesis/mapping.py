@@ -13,7 +13,7 @@ from typing import Any, Literal
 from cost_model.memories.memories import Form
 from flows.synthesis import fpga, levels, liberty, macros, outline
 from flows.synthesis import standard_cells as synthesis
-from flows.synthesis.levels import Kind, Longest
+from flows.synthesis.levels import Longest, Role
 from flows.synthesis.liberty import Library
 from flows.synthesis.macro_files import macro_files_of
 from flows.synthesis.macros import Chosen
@@ -56,7 +56,7 @@ class Job:
     timeout : float
         Seconds for one run of a tool.
     registers_below : int
-        Bits of a memory from which on it is made of macros, where the way says so.
+        Bits of a memory from which on it is made of macros, if the method says so.
     """
 
     verilog: str
@@ -69,8 +69,8 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Way:
-    """One way of mapping; the fields are those of `flows.synthesis.result.SynthesisResult`."""
+class Method:
+    """Method of mapping; the fields are those of `flows.synthesis.result.SynthesisResult`."""
 
     recipe: str
     full_adders: bool | None
@@ -87,13 +87,13 @@ class Way:
         return f"{self.recipe}{adders}, {self.hierarchy}{made}"
 
 
-def map_design(job: Job, way: Way, work: Path) -> SynthesisResult:
+def map_design(job: Job, method: Method, work: Path) -> SynthesisResult:
     """Map a design; versions of tools, library and times are not in the result.
 
     Parameters
     ----------
     job : Job
-    way : Way
+    method : Method
     work : Path
         Directory to work in.
 
@@ -102,15 +102,15 @@ def map_design(job: Job, way: Way, work: Path) -> SynthesisResult:
     CheckFailed
         If a tool fails.
     """
-    return (_fpga if technology(job.target).kind == "fpga" else _cells)(job, way, work)
+    return (_fpga if technology(job.target).kind == "fpga" else _cells)(job, method, work)
 
 
-def _kept(job: Job, way: Way, work: Path) -> tuple[str, ...]:
-    if way.hierarchy == "flatten":
+def _separate_modules(job: Job, method: Method, work: Path) -> tuple[str, ...]:
+    if method.hierarchy == "flatten":
         return ()
     (work / "design.v").write_text(job.verilog, encoding="utf-8")
     design = outline.outline(require("yosys"), job.top, work, job.timeout)
-    return outline.kept_modules(design)
+    return outline.separate_modules(design)
 
 
 def chosen_macros(job: Job, macro_files: tuple[str, ...]) -> tuple[Memories | None, Chosen]:
@@ -125,36 +125,36 @@ def chosen_macros(job: Job, macro_files: tuple[str, ...]) -> tuple[Memories | No
     return memories, chosen
 
 
-def _cells(job: Job, way: Way, work: Path) -> SynthesisResult:
+def _cells(job: Job, method: Method, work: Path) -> SynthesisResult:
     memories: Memories | None = None
     chosen: Chosen = {}
-    if way.memories == "macros":
-        memories, chosen = chosen_macros(job, way.macro_files)
+    if method.memories == "macros":
+        memories, chosen = chosen_macros(job, method.macro_files)
     mapped = synthesis.map_core(
         job.verilog,
         job.top,
         job.target,
-        way.recipe,
+        method.recipe,
         1e6 / job.clock_mhz,
-        _kept(job, way, work),
-        full_adders=bool(way.full_adders),
-        liberty_files=way.liberty_files,
+        _separate_modules(job, method, work),
+        full_adders=bool(method.full_adders),
+        liberty_files=method.liberty_files,
         clock=job.clock,
         memories=memories,
         chosen=chosen,
-        macro_files=way.macro_files,
+        macro_files=method.macro_files,
         work=work,
         timeout=job.timeout,
     )
-    library = liberty.load(job.target, way.liberty_files)
+    library = liberty.load(job.target, method.liberty_files)
     path: Longest | None = None
     if mapped.timing is None:
         path = _gate_levels(job, work, library, mapped.macros)
     place = mapped.timing or path
     files = read_files(work, _CELL_FILES)
     return SynthesisResult(
-        **_basics(job, way, files),
-        full_adders=way.full_adders,
+        **_basics(job, method, files),
+        full_adders=method.full_adders,
         area_um2=mapped.area,
         sequential_area_um2=mapped.sequential_area,
         combinational_area_um2=mapped.area - mapped.sequential_area,
@@ -168,7 +168,7 @@ def _cells(job: Job, way: Way, work: Path) -> SynthesisResult:
             for name, count in mapped.cells.items()
             if name not in mapped.macros and library.cells[name].sequential
         ),
-        memories=way.memories,
+        memories=method.memories,
         macros=dict(mapped.macros),
         macro_area_um2=mapped.macro_area if mapped.macros else None,
         luts=None, carries=None, wide_muxes=None, dsps=None, brams=None, lutrams=None,
@@ -187,16 +187,16 @@ def _cells(job: Job, way: Way, work: Path) -> SynthesisResult:
     )  # fmt: skip
 
 
-def _fpga(job: Job, way: Way, work: Path) -> SynthesisResult:
+def _fpga(job: Job, method: Method, work: Path) -> SynthesisResult:
     chosen = fpga_family(job.target)
     mapped = fpga.map_fpga(
-        require("yosys"), job.verilog, job.top, chosen, way.recipe,
-        _kept(job, way, work), work, job.timeout,
+        require("yosys"), job.verilog, job.top, chosen, method.recipe,
+        _separate_modules(job, method, work), work, job.timeout,
     )  # fmt: skip
     files = read_files(work, _FPGA_FILES)
     path, used = mapped.longest, mapped.resources
     return SynthesisResult(
-        **_basics(job, way, files),
+        **_basics(job, method, files),
         full_adders=None,
         area_um2=None,
         sequential_area_um2=None,
@@ -225,13 +225,13 @@ def _fpga(job: Job, way: Way, work: Path) -> SynthesisResult:
     )
 
 
-def _basics(job: Job, way: Way, files: Mapping[str, bytes]) -> dict[str, Any]:
+def _basics(job: Job, method: Method, files: Mapping[str, bytes]) -> dict[str, Any]:
     """Return the fields that do not depend on the kind of target."""
     return {
         "name": job.top,
         "target": job.target,
-        "recipe": way.recipe,
-        "hierarchy": way.hierarchy,
+        "recipe": method.recipe,
+        "hierarchy": method.hierarchy,
         "clock_target_mhz": job.clock_mhz,
         "tools": {},
         "library": {},
@@ -256,7 +256,7 @@ def _gate_levels(
     process.run(require("yosys"), ["-q", "-T", "levels.ys"], work, "levels.log", job.timeout)
     netlist = json.loads((work / "netlist.json").read_text(encoding="utf-8"))
 
-    def kind(cell: str) -> Kind:
+    def role(cell: str) -> Role:
         return "state" if cell in boxes or library.cells[cell].sequential else "logic"
 
-    return levels.longest(netlist["modules"][job.top], kind)
+    return levels.longest(netlist["modules"][job.top], role)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Outline of a design before it is mapped: modules, their instances and sizes.
 
-`kept_modules` chooses from it the modules that are mapped once and kept, whatever the family: those
-that are there several times and large enough that what is lost at their borders does not count, and
-those that the design itself wants to be kept.
+`separate_modules` chooses the modules that are mapped once and kept, of any family: those with
+several instances that are large enough for the losses at their borders not to count, and those that
+the design itself marks.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def outline(yosys: Installation, top: str, work: Path, timeout: float) -> Outlin
     return Outline(top, ports, gates, inside, frozenset(marked))
 
 
-def kept_modules(design: Outline) -> tuple[str, ...]:
+def separate_modules(design: Outline) -> tuple[str, ...]:
     """Return the modules to keep, none of them inside another."""
     instances = design.instances()
     sizes: dict[str, float] = {}

@@ -47,7 +47,7 @@ class ModuleUse:
 
 @dataclass(frozen=True)
 class Trial:
-    """One way of mapping the design, and what came out."""
+    """Method of mapping the design, and what came out."""
 
     recipe: str
     full_adders: bool | None

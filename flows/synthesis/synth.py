@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Synthesis of a configuration or of Verilog for any target, results kept on disk.
 
-`synthesize` is the one entry: it decides which ways of mapping are tried
+`synthesize` is the one entry: it decides which methods of mapping are tried
 (`flows.synthesis.mapping` does one, `flows.synthesis.synth_cache` finds what was done before), and
 returns the best as a `flows.synthesis.result.SynthesisResult`.
 """
@@ -18,7 +18,7 @@ from cost_model.memories.memories import Form
 from flows.build.design import Design
 from flows.synthesis import cell_scripts, fpga, outline
 from flows.synthesis import standard_cells as synthesis
-from flows.synthesis.mapping import Hierarchy, Job, Way, chosen_macros
+from flows.synthesis.mapping import Hierarchy, Job, Method, chosen_macros
 from flows.synthesis.result import SynthesisResult
 from flows.synthesis.synth_cache import CLOCK, synthesized
 from flows.tools.guard import scratch
@@ -75,13 +75,13 @@ def synthesize(
     full_adders : bool, optional
         Whether to use the technology's full-adder cell; default if there is one.
     hierarchy : {"keep", "flatten"}, optional
-        Whether modules that repeat are mapped once each (`flows.synthesis.outline.kept_modules`
+        Whether modules that repeat are mapped once each (`flows.synthesis.outline.separate_modules`
         finds them) or everything as one; default ``keep`` for standard cells, ``flatten`` for
         FPGAs.
     effort : {"normal", "best"}
         ``best`` tries, for standard cells, the recipes and full adders that are left open, and
         takes the smallest result that meets the clock, or the fastest if none does; if the
-        hierarchy is left open too, it then tries the other one in the same way.
+        hierarchy is left open too, it then tries the other one likewise.
     liberty_files : sequence of path
         Liberty files instead of those of the technology.
     memories : {"macros", "registers"}
@@ -109,35 +109,35 @@ def synthesize(
     """
     job = _job(design, target, top, clock, clock_mhz, timeout)
     made = _memories(job, memories, tuple(map(str, macro_files)))
-    ways = [
-        replace(way, **made)
-        for way in _ways(
+    methods = [
+        replace(method, **made)
+        for method in _methods(
             target, recipe, full_adders, hierarchy, effort, tuple(map(str, liberty_files))
         )
     ]
-    total, done = len(ways), 0
-    on_progress(ways[0].text, 0, total)
+    total, done = len(methods), 0
+    on_progress(methods[0].text, 0, total)
 
     def follow(index: int, result: SynthesisResult) -> None:
         nonlocal done
         done += 1
-        on_progress(ways[index].text, done, total)
+        on_progress(methods[index].text, done, total)
 
-    work = [partial(synthesized, job, way, use_cache=use_cache) for way in ways]
+    work = [partial(synthesized, job, method, use_cache=use_cache) for method in methods]
     results = run_all(work, jobs, follow)
     best = min(results, key=rank)
     if effort == "best" and hierarchy is None and _size(job) <= FLATTENED_GATES:
-        ways.append(
+        methods.append(
             replace(
-                ways[0],
+                methods[0],
                 recipe=best.recipe,
                 full_adders=best.full_adders,
                 hierarchy="flatten",
             )
         )
         total += 1
-        on_progress(ways[-1].text, done, total)
-        results.append(synthesized(job, ways[-1], use_cache=use_cache))
+        on_progress(methods[-1].text, done, total)
+        results.append(synthesized(job, methods[-1], use_cache=use_cache))
         follow(total - 1, results[-1])
         best = min(results, key=rank)
     trials = tuple(trial for result in results for trial in result.trials)
@@ -199,14 +199,14 @@ def check_clock(design: Design | str, clock_mhz: float | None) -> float:
     return clock_mhz
 
 
-def _ways(
+def _methods(
     target: str,
     recipe: str | None,
     full_adders: bool | None,
     hierarchy: Hierarchy | None,
     effort: Effort,
     liberty_files: tuple[str, ...],
-) -> Iterator[Way]:
+) -> Iterator[Method]:
     tech = technology(target)
     if tech.kind == "fpga":
         for option, values in (
@@ -217,7 +217,7 @@ def _ways(
             if values:
                 raise InputError(f"{option} is for standard cells, not for {target}")
         check_recipe(recipe, fpga.recipes_of(fpga_family(target)), target)
-        yield Way(recipe or tech.recipe, None, hierarchy or "flatten", ())
+        yield Method(recipe or tech.recipe, None, hierarchy or "flatten", ())
         return
     check_recipe(recipe, cell_scripts.RECIPES, target)
     cell = tech.full_adder
@@ -233,12 +233,12 @@ def _ways(
         recipes = [recipe]
     for name in recipes:
         for adder in adders:
-            yield Way(name, adder, hierarchy or "keep", liberty_files)
+            yield Method(name, adder, hierarchy or "keep", liberty_files)
 
 
-def default_way(target: str) -> Way:
+def default_method(target: str) -> Method:
     """Return the default mapping of a target."""
-    return next(_ways(target, None, None, None, "normal", ()))
+    return next(_methods(target, None, None, None, "normal", ()))
 
 
 def check_recipe(recipe: str | None, recipes: Collection[str], target: str) -> None:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cache of synthesis results.
 
-A result is stored under the digest of the Verilog, the target, the clock, the way of mapping, the
-Liberty files, the versions of the tools, and the part of this package that drives them.  It is
+A result is stored under the digest of the Verilog, the target, the clock, the method of mapping,
+the Liberty files, the versions of the tools, and the part of this package that drives them.  It is
 found if none of this has changed, and only then: by `synthesized`, which has the Verilog, and by
-`recorded`, which need not have it.
+`cached_results`, which need not have it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from flows.synthesis import (
 )
 from flows.synthesis import standard_cells as synthesis
 from flows.synthesis.macros import prices_of
-from flows.synthesis.mapping import Job, Way, map_design
+from flows.synthesis.mapping import Job, Method, map_design
 from flows.synthesis.result import SynthesisResult, Trial
 from flows.tools.cache import Archive, digest, text_digest
 from flows.tools.guard import scratch
@@ -48,8 +48,8 @@ Library = Sequence[tuple[Path, str]]
 """Liberty files, and the SHA-256 of each."""
 
 
-def synthesized(job: Job, way: Way, *, use_cache: bool) -> SynthesisResult:
-    """Return the result of one way of mapping, from the cache if it is there.
+def synthesized(job: Job, method: Method, *, use_cache: bool) -> SynthesisResult:
+    """Return the result of one method of mapping, from the cache if it is there.
 
     Raises
     ------
@@ -58,15 +58,15 @@ def synthesized(job: Job, way: Way, *, use_cache: bool) -> SynthesisResult:
     CheckFailed
         If a tool fails.
     """
-    library, tools = _library(job.target, way.liberty_files), _tools(job.target)
+    library, tools = _library(job.target, method.liberty_files), _tools(job.target)
     about = (text_digest(job.verilog, 64), job.top, job.clock, job.target, job.clock_mhz)
-    made = _made(way, job.target, job.registers_below)
-    entry = Archive(_kind(job.target, about[0]), _key(about, way, library, tools, made))
+    made = _made(method, job.target, job.registers_below)
+    entry = Archive(_kind(job.target, about[0]), _key(about, method, library, tools, made))
     if use_cache and (cached := _Cached.read(entry)) and (files := entry.files()):
         return replace(cached.result, files=files)
     start = time.monotonic()
     with scratch("hwgen-synth-") as work:
-        result = map_design(job, way, work)
+        result = map_design(job, method, work)
     seconds = round(time.monotonic() - start, 3)
     trial = Trial(
         result.recipe,
@@ -87,7 +87,7 @@ def synthesized(job: Job, way: Way, *, use_cache: bool) -> SynthesisResult:
     entry.write(
         {
             "result": result.document(), "liberty": paths,
-            "macros": [str(Path(path).absolute()) for path in way.macro_files],
+            "macros": [str(Path(path).absolute()) for path in method.macro_files],
             "registers_below": job.registers_below,
         },
         result.files,
@@ -95,7 +95,7 @@ def synthesized(job: Job, way: Way, *, use_cache: bool) -> SynthesisResult:
     return result
 
 
-def recorded(design: Design, target: str) -> list[SynthesisResult]:
+def cached_results(design: Design, target: str) -> list[SynthesisResult]:
     """Return the cached results of a design for a target, the latest last, without files.
 
     Nothing is generated or mapped.  A design that was not emitted since the generators changed has
@@ -105,9 +105,9 @@ def recorded(design: Design, target: str) -> list[SynthesisResult]:
     if verilog is None:
         return []
     return [
-        kept.result
+        cached.result
         for entry in Archive.list(_kind(target, verilog))
-        if (kept := _Cached.read(entry)) and kept.is_current(entry, verilog)
+        if (cached := _Cached.read(entry)) and cached.is_current(entry, verilog)
     ]
 
 
@@ -136,7 +136,7 @@ class _Cached:
         """Return whether the result would come out again, and be kept there."""
         result = self.result
         about = (verilog, result.name, CLOCK, result.target, result.clock_target_mhz)
-        way = Way(
+        method = Method(
             result.recipe,
             result.full_adders,
             result.hierarchy,  # type: ignore[arg-type]
@@ -148,10 +148,10 @@ class _Cached:
         for paths in {self.liberty, ()}:
             try:
                 library = _library(result.target, paths)
-                made = _made(way, result.target, self.registers_below)
+                made = _made(method, result.target, self.registers_below)
             except HwgenError:  # they are no longer there
                 continue
-            key = _key(about, way, library, _tools(result.target), made)
+            key = _key(about, method, library, _tools(result.target), made)
             if Archive(entry.kind, key).name == entry.name:
                 return True
         return False
@@ -161,24 +161,29 @@ def _kind(target: str, verilog: str) -> str:
     return f"synth/{target}/{verilog[:32]}"
 
 
-def _made(way: Way, target: str, registers_below: int) -> list[Any]:
+def _made(method: Method, target: str, registers_below: int) -> list[Any]:
     """Return the settings that decide which macros memories are made of, as JSON values."""
-    if way.memories == "registers":
+    if method.memories == "registers":
         return []
     tech = technology(target)
     assert tech.kind == "standard_cells"
-    contents = [_content(path, path.stat().st_mtime_ns) for path in map(Path, way.macro_files)]
+    contents = [_content(path, path.stat().st_mtime_ns) for path in map(Path, method.macro_files)]
     data = tech.memories and tech.memories.model_dump_json()
     return [registers_below, contents, data, prices_of(target)]
 
 
 def _key(
-    about: Sequence[Any], way: Way, library: Library, tools: Mapping[str, str], made: list[Any]
+    about: Sequence[Any],
+    method: Method,
+    library: Library,
+    tools: Mapping[str, str],
+    made: list[Any],
 ) -> str:
     contents = [content for _, content in library]
     return digest([
-        *about, technology(about[3]).mapping, way.recipe, way.full_adders, way.hierarchy, contents,
-        tools, sources_digest(), made,
+        *about, technology(about[3]).mapping,
+        method.recipe, method.full_adders, method.hierarchy, contents, tools, sources_digest(),
+        made,
     ])  # fmt: skip
 
 

@@ -12,8 +12,8 @@ from cost_model.memories.memories import Form
 from flows.build.design import Design
 from flows.synthesis.fpga import RESOURCES
 from flows.synthesis.result import SynthesisResult
-from flows.synthesis.synth import default_way, rank, synthesize
-from flows.synthesis.synth_cache import recorded
+from flows.synthesis.synth import default_method, rank, synthesize
+from flows.synthesis.synth_cache import cached_results
 from flows.tools.parallel import run_all
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import core_of
@@ -76,22 +76,22 @@ def measure(
 def _measure(config: FamilyConfig) -> Measured:
     try:
         technology, design = config.target.technology, Design(core_of(config))
-        return Measured(figures_of(synthesize(design, technology, memories="registers")))
+        return Measured(metrics_of(synthesize(design, technology, memories="registers")))
     except CheckFailed as error:  # a tool gave up on this one
         return Measured({}, str(error))
 
 
-def figures_of(result: SynthesisResult) -> dict[str, float]:
+def metrics_of(result: SynthesisResult) -> dict[str, float]:
     """Return the figures of a synthesis result that the cost model estimates, by its names."""
-    figures = {
+    metrics = {
         metric: (getattr(result, field), scale) for field, (metric, scale) in _ESTIMATED.items()
     }
     return {
-        name: float(value) * scale for name, (value, scale) in figures.items() if value is not None
+        name: float(value) * scale for name, (value, scale) in metrics.items() if value is not None
     }
 
 
-def kept_result(
+def cached_result(
     design: Design, target: str, clock_mhz: float, memories: Form | None = None
 ) -> SynthesisResult | None:
     """Return the kept result that an estimate is best set beside, None if there is none.
@@ -100,16 +100,16 @@ def kept_result(
     with the defaults; else the smallest that meets its clock, or the fastest.  Nothing is run.
     With `memories`, only those are looked at whose memories are made so.
     """
-    way = default_way(target)
+    method = default_method(target)
 
     def order(result: SynthesisResult) -> tuple[Any, ...]:
         settings = (result.recipe, result.full_adders, result.hierarchy)
-        usual = settings == (way.recipe, way.full_adders, way.hierarchy)
+        usual = settings == (method.recipe, method.full_adders, method.hierarchy)
         return abs(result.clock_target_mhz - clock_mhz), not usual, rank(result)
 
     results = [
         result
-        for result in reversed(recorded(design, target))
+        for result in reversed(cached_results(design, target))
         if memories in (None, result.memories)
     ]
     return min(results, key=order, default=None)

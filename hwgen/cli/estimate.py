@@ -145,11 +145,11 @@ def _synthesized(design: Design, entry: Mapping[str, Any]) -> SynthesisResult | 
     """Return the cached synthesis result that fits an estimate best, None if there is none."""
     if design.verilog_digest is None:  # saves the time of the import
         return None
-    from flows.synthesis.verify import kept_result
+    from flows.synthesis.verify import cached_result
 
     macros = any(memory["form"] == "macros" for memory in entry["memories"])
     form: Form = "macros" if macros else "registers"
-    return kept_result(design, entry["technology"], entry["clock_mhz"], form)
+    return cached_result(design, entry["technology"], entry["clock_mhz"], form)
 
 
 def _measured(entry: Mapping[str, Any], result: SynthesisResult) -> dict[str, Any]:

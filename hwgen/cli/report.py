@@ -137,9 +137,9 @@ def sheet_of(
         "synthesis": [
             result.document()
             for target in targets
-            for result in synth_cache.recorded(design, target)
+            for result in synth_cache.cached_results(design, target)
         ],
         "place_and_route": [
-            result.document() for target in targets for result in pnr.recorded(design, target)
+            result.document() for target in targets for result in pnr.cached_results(design, target)
         ],
     }

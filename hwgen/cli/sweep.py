@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from cost_model.sweep.document import SweepFile
-    from cost_model.sweep.engine import Executor, Outcome
     from cost_model.sweep.journal import Journal
+    from cost_model.sweep.outcome import Executor, Outcome
     from cost_model.sweep.output.write import Verification
     from cost_model.sweep.plan import Evaluate
     from cost_model.sweep.probe import Probe

@@ -13,7 +13,7 @@ from cost_model.closed_forms.closed_forms import view_of
 from cost_model.closed_forms.component_counts import COMPONENTS
 from cost_model.netlist.fabric.fabric import Fabric, delays, fabric
 from flows.bench.cost_points import compare
-from flows.calibration.parts import kept_modules, parts_of
+from flows.calibration.parts import parts_of, separate_modules
 from flows.calibration.points import config_of, core
 from flows.tools import process
 from flows.tools.toolchain import require
@@ -187,7 +187,7 @@ def netlist(config: Any, work: Path) -> tuple[int, int, int]:
     into or out of modules that repeat.
     """
     verilog, top = design_of(config).verilog, config.name
-    alone = " ".join(f"{top}_{prefix}*" for prefix in kept_modules(config))
+    alone = " ".join(f"{top}_{prefix}*" for prefix in separate_modules(config))
     script = f"""\
 read_verilog design.v
 hierarchy -top {top}

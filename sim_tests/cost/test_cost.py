@@ -28,8 +28,8 @@ from flows.bench.cost_tables import Point
 from flows.build.load import parse_config
 from flows.calibration.calibrate import calibrate
 from flows.calibration.fit import Equation, fit, fit_longest
-from flows.calibration.parts import kept_modules, operator_kind, owner, parts_of
-from flows.calibration.points import calibration_points, config_of, core, held_out_points
+from flows.calibration.parts import operator_kind, owner, parts_of, separate_modules
+from flows.calibration.points import calibration_points, config_of, core, validation_points
 from flows.calibration.results import ranges
 from hwgen.cli import main
 from hwgen.config.dotted import flattened
@@ -394,7 +394,7 @@ def test_modules_belong_to_the_parts_of_bills() -> None:
         )
     )
     parts = parts_of(config)
-    assert set(kept_modules(config)) == {"table", "column", "add_", "multiply_"}
+    assert set(separate_modules(config)) == {"table", "column", "add_", "multiply_"}
     assert [owner(name, parts) for name in ("table_0", "column", "rows")] == [
         "tables",
         "columns",
@@ -406,9 +406,9 @@ def test_modules_belong_to_the_parts_of_bills() -> None:
 
 
 def test_held_out_cores_are_drawn_by_seed_and_not_calibrated_on() -> None:
-    drawn = held_out_points(3, 20)
-    assert drawn == held_out_points(3, 20)
-    assert drawn != held_out_points(4, 20)
+    drawn = validation_points(3, 20)
+    assert drawn == validation_points(3, 20)
+    assert drawn != validation_points(4, 20)
     assert not [values for values in drawn if values in list(calibration_points())]
     assert {values["family"] for values in drawn} == {"systolic", "ternary_lut"}
     rows = ranges(map(config_of, drawn))["systolic:array.rows"]

@@ -16,12 +16,12 @@ from click.testing import CliRunner
 
 from cost_model.estimate.technology import Technology
 from cost_model.timing.arcs import LIGHT, STEPS, Costs, spread
-from cost_model.timing.delay_compression import BEND, bent, straight
+from cost_model.timing.delay_compression import COMPRESSION, compress_delay, expand_delay
 from cost_model.timing.graph import Path as LimitingPath
 from cost_model.timing.graph import Timer
 from cost_model.timing.limit import described, limiting_path, shortest
 from flows.build.load import load_config
-from flows.calibration.delays import USUAL, Timed, bend_of, fit_steps, table
+from flows.calibration.delays import USUAL, Timed, choose_compression, fit_steps, table
 from flows.calibration.structural import Measured
 from flows.synthesis.standard_cells import Mapped
 from flows.synthesis.timing import Timing
@@ -159,20 +159,20 @@ def test_a_long_path_takes_less_than_its_steps_where_the_mapper_makes_it_so() ->
     design = structured(m, {"a": a, "b": b}, {"y": y})
     timing = {"ns": NS, "outside": 0.2}
     plain = Technology("t", {}, timing=timing)
-    bending = replace(plain, timing={**timing, BEND: {"ns": 2.0, "exponent": 0.8}})
+    bending = replace(plain, timing={**timing, COMPRESSION: {"ns": 2.0, "exponent": 0.8}})
     for clock in (5.0, 500.0):
         before, after = limiting_path(design, plain, clock), limiting_path(design, bending, clock)
         assert before is not None
         assert after is not None
         fixed = before.outside * 0.2 * 1000 / clock  # what is outside stays as it is
         assert after.period_ns == pytest.approx(
-            fixed + bent(before.period_ns - fixed, bending.timing)
+            fixed + compress_delay(before.period_ns - fixed, bending.timing)
         )
         told = described(after, NS)
         assert sum(stage["ns"] for stage in told["stages"]) + fixed == pytest.approx(
             told["ns"], rel=1e-3
         )
-    assert straight(bent(3.7, bending.timing), bending.timing) == pytest.approx(3.7)
+    assert expand_delay(compress_delay(3.7, bending.timing), bending.timing) == pytest.approx(3.7)
     # What the best clock is, and what the design does at that clock, are the same.
     best = shortest(design, bending)
     assert best is not None
@@ -297,7 +297,7 @@ def test_how_sums_of_steps_bend_is_found() -> None:
         made.append(Timed("", structured(m, {"a": a, "b": b}, {"y": y}), 0.1, 1.0))
     for law in (None, bend):
         measured = [replace(each, delay_ns=each.path(ns, 0.1, law).period_ns) for each in made]
-        result = bend_of(measured)
+        result = choose_compression(measured)
         assert (result or {}).get("exponent", 1.0) == (0.7 if law else 1.0)
 
 

@@ -14,7 +14,7 @@ from flows.build.design import Design
 from flows.build.load import parse_config
 from flows.pnr import pnr
 from flows.synthesis import synth_cache as kept
-from flows.synthesis.mapping import Job, Way
+from flows.synthesis.mapping import Job, Method
 from flows.synthesis.result import PnrResult, SeedResult
 from hwgen.cli import main
 from hwgen.cli.report import sheet_of
@@ -53,15 +53,16 @@ def test_engines_have_registers() -> None:
 
 def test_kept_results_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     job = Job("module", "tiny", "aclk", "nangate45", 500.0, 1.0)
-    mapped = Tools().map(job, Way("nf", True, "keep", ()), Path())
+    mapped = Tools().map(job, Method("nf", True, "keep", ()), Path())
     seed = SeedResult(1, 88.25, 11.3, "a", "b", None, 1.0)
     placed = PnrResult(
         "tiny", "ecp5", "25k", "CABGA256", "6", "dsp", 100.0, "frame", 88.25, 88.25, 88.25, (seed,),
         {"TRELLIS_COMB": {"used": 1234, "available": 24288}}, 10, 20, {"nextpnr": "1"}, 1.0, "", "",
     )  # fmt: skip
     assert PnrResult.of_document(json.loads(json.dumps(placed.document()))) == placed
-    monkeypatch.setattr(kept, "recorded", lambda core, t: [mapped] if t == "nangate45" else [])
-    monkeypatch.setattr(pnr, "recorded", lambda core, t: [placed] if t == "ecp5" else [])
+    of_cells = {"nangate45": [mapped]}
+    monkeypatch.setattr(kept, "cached_results", lambda core, t: of_cells.get(t, []))
+    monkeypatch.setattr(pnr, "cached_results", lambda core, t: [placed] if t == "ecp5" else [])
     text = markdown(sheet_of(Build(Design(core_of(parse_config(SOURCE)))), {}))
     assert "| nangate45 | 500 | nf, full adders, keep | 2,000 µm² | 212 flip-flops | 800 |" in text
     assert "| ecp5 | 25k CABGA256 6 | 100 | 88.25 | 88.25 | 88.25 | 1 | 1,234 of 24,288" in text

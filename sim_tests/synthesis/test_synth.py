@@ -21,12 +21,12 @@ from flows.build.load import load_config, parse_config
 from flows.pnr import register_frame
 from flows.pnr.devices import choose, options, placed, placer
 from flows.pnr.pnr import bitstream, place_and_route, with_open_inputs
-from flows.pnr.pnr import recorded as recorded_runs
+from flows.pnr.pnr import cached_results as recorded_runs
 from flows.synthesis import fpga, levels, liberty
-from flows.synthesis.outline import Outline, kept_modules
+from flows.synthesis.outline import Outline, separate_modules
 from flows.synthesis.result import SynthesisResult
 from flows.synthesis.synth import synthesize
-from flows.synthesis.synth_cache import recorded
+from flows.synthesis.synth_cache import cached_results
 from flows.tools import parallel, process
 from flows.tools.cache import Archive, digest
 from flows.tools.toolchain import Installation, forget, probe
@@ -98,7 +98,7 @@ def test_modules_that_repeat_are_kept() -> None:
         bit=(5, {}),
         drain=(200, {}),
     )
-    assert kept_modules(array) == ("drain", "pe")  # neither the row around it nor the bit in it
+    assert separate_modules(array) == ("drain", "pe")  # neither the row around it nor the bit in it
     assert array.instances()["bit"] == 8 * 8 * 16
     assert array.size() == 10 + 8 * (5 + 200) + 64 * (500 + 16 * 5)
     columns = design(
@@ -106,19 +106,18 @@ def test_modules_that_repeat_are_kept() -> None:
         column=(900, {"fetch": 16}),
         fetch=(160, {}),
     )
-    assert kept_modules(columns) == ("column",)  # with its own logic around the fetches
-    assert (
-        kept_modules(design(top=(10, {"few": 2, "small": 9}), few=(900, {}), small=(9, {}))) == ()
-    )
+    assert separate_modules(columns) == ("column",)  # with its own logic around the fetches
+    rare = design(top=(10, {"few": 2, "small": 9}), few=(900, {}), small=(9, {}))
+    assert separate_modules(rare) == ()
     few = Outline(
         "top", {}, {"top": 1, "few": 9}, {"top": {"few": 2}, "few": {}}, frozenset({"few"})
     )
-    assert kept_modules(few) == ("few",)  # the design says so
+    assert separate_modules(few) == ("few",)  # the design says so
 
 
 def test_a_kept_module_is_not_inside_another() -> None:
     both = design(top=(0, {"outer": 4, "inner": 4}), outer=(900, {"inner": 1}), inner=(500, {}))
-    assert kept_modules(both) == ("outer",)
+    assert separate_modules(both) == ("outer",)
 
 
 # -- longest path --------------------------------------------------------------------------------
@@ -157,7 +156,7 @@ def test_levels_of_a_netlist() -> None:
             "out": cell("LUT", [9], A=[8], B=[10]),
         },
     }
-    kinds: dict[str, levels.Kind] = {"FF": "state", "LUT": "logic", "CARRY": "carry", "MUX": "free"}
+    kinds: dict[str, levels.Role] = {"FF": "state", "LUT": "logic", "CARRY": "carry", "MUX": "free"}
     result = levels.longest(module, kinds.__getitem__)
     assert result == levels.Longest(2, "held[0]", "held[1]")  # a look-up table, and the chain
 
@@ -373,10 +372,10 @@ def test_standard_cells_with_the_best_recipe() -> None:
     again = synthesize(Design(core_of(core)), "nangate45", effort="best", full_adders=True)
     assert again == result
     assert time.monotonic() - start < 10
-    known = recorded(Design(core_of(core)), "nangate45")
+    known = cached_results(Design(core_of(core)), "nangate45")
     assert len(known) == 4
     assert result.netlist_digest in {entry.netlist_digest for entry in known}
-    assert recorded(Design(core_of(core)), "asap7") == []
+    assert cached_results(Design(core_of(core)), "asap7") == []
     document = result.document()
     assert SynthesisResult.of_document(json.loads(json.dumps(document))) == result
     assert set(document) == {field.name for field in fields(SynthesisResult)} - {"files"}

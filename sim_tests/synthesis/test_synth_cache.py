@@ -15,12 +15,12 @@ from flows.build.design import Design
 from flows.build.load import parse_config
 from flows.calibration import mapping_cache
 from flows.synthesis import synth_cache as kept
-from flows.synthesis.mapping import Job, Way
+from flows.synthesis.mapping import Job, Method
 from flows.synthesis.result import SynthesisResult
 from flows.synthesis.standard_cells import Mapped, Part
 from flows.synthesis.synth import synthesize
-from flows.synthesis.synth_cache import recorded
-from flows.synthesis.verify import beside, kept_result
+from flows.synthesis.synth_cache import cached_results
+from flows.synthesis.verify import beside, cached_result
 from flows.tools.cache import Archive, Document, text_digest
 from hwgen.cli import main
 from hwgen.core.registry import core_of
@@ -45,13 +45,13 @@ class Tools:
     verilog: str = "module tiny; endmodule\n"
     versions: dict[str, str] = field(default_factory=lambda: {"yosys": "1"})
     emitted: int = 0
-    mapped: list[Way] = field(default_factory=list)
+    mapped: list[Method] = field(default_factory=list)
 
     def emit(self, units: Any) -> str:
         self.emitted += 1
         return self.verilog
 
-    def map(self, job: Job, options: Way, work: Path) -> SynthesisResult:
+    def map(self, job: Job, options: Method, work: Path) -> SynthesisResult:
         self.mapped.append(options)
         return SynthesisResult(
             name=job.top, target=job.target, recipe=options.recipe, full_adders=options.full_adders,
@@ -82,19 +82,19 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tools:
 
 
 def test_a_result_is_found_again(tools: Tools, tmp_path: Path) -> None:
-    assert recorded(Design(CORE), TECH) == []
+    assert cached_results(Design(CORE), TECH) == []
     assert tools.emitted == 0, "looking emits nothing"
     result = synthesize(Design(CORE), TECH)
-    assert recorded(Design(CORE), TECH) == [result]
-    assert recorded(Design(CORE), "asap7") == recorded(Design(CORE), "ecp5") == []
-    assert recorded(Design(core_of(CONFIG.model_copy(update={"max_k": 128}))), TECH) == []
+    assert cached_results(Design(CORE), TECH) == [result]
+    assert cached_results(Design(CORE), "asap7") == cached_results(Design(CORE), "ecp5") == []
+    assert cached_results(Design(core_of(CONFIG.model_copy(update={"max_k": 128}))), TECH) == []
     assert synthesize(Design(CORE), TECH) == result
     assert (tools.emitted, len(tools.mapped)) == (2, 1)
     assert list(result.library) == [LIBRARY]
     # The same library elsewhere is the same library.
     other = tmp_path / "other.lib"
     (tmp_path / "pdk" / LIBRARY).rename(other)
-    assert recorded(Design(CORE), TECH) == []
+    assert cached_results(Design(CORE), TECH) == []
     assert synthesize(Design(CORE), TECH, liberty_files=[other]) == result
     assert len(tools.mapped) == 1
 
@@ -103,9 +103,9 @@ def test_a_library_that_was_chosen_counts(tools: Tools, tmp_path: Path) -> None:
     chosen = tmp_path / "chosen.lib"
     chosen.write_text("library (chosen) {}")
     result = synthesize(Design(CORE), TECH, liberty_files=[chosen])
-    assert recorded(Design(CORE), TECH) == [result]
+    assert cached_results(Design(CORE), TECH) == [result]
     chosen.unlink()
-    assert recorded(Design(CORE), TECH) == []
+    assert cached_results(Design(CORE), TECH) == []
 
 
 @pytest.mark.parametrize("what", ["tool", "library", "flow", "entry", "version"])
@@ -125,10 +125,10 @@ def test_a_stale_result_is_not_found(
     else:  # a result with fields that are no longer known
         entry = Archive(f"synth/{TECH}/{path.parent.name}", path.stem)
         entry.write({"result": {**entry.read()["result"], "colour": 1}, "liberty": []}, {"x": b""})
-    assert recorded(Design(CORE), TECH) == []
+    assert cached_results(Design(CORE), TECH) == []
     result = synthesize(Design(CORE), TECH)
     assert len(tools.mapped) == 2
-    assert recorded(Design(CORE), TECH) == [result]
+    assert cached_results(Design(CORE), TECH) == [result]
 
 
 def test_hardware_that_changed_within_a_version(
@@ -137,14 +137,14 @@ def test_hardware_that_changed_within_a_version(
     old = synthesize(Design(CORE), TECH)
     monkeypatch.setattr(fingerprint, "_sources_digest", lambda: "another generator")
     tools.verilog = "module tiny; wire changed; endmodule\n"
-    assert recorded(Design(CORE), TECH) == [], "of a generator that has emitted nothing yet"
+    assert cached_results(Design(CORE), TECH) == [], "of a generator that has emitted nothing yet"
     new = synthesize(Design(CORE), TECH)
-    assert recorded(Design(CORE), TECH) == [new]
+    assert cached_results(Design(CORE), TECH) == [new]
     assert old.source_digest != new.source_digest
     # A change that leaves the hardware as it is costs no second mapping.
     monkeypatch.setattr(fingerprint, "_sources_digest", lambda: "a third one")
     assert synthesize(Design(CORE), TECH) == new
-    assert recorded(Design(CORE), TECH) == [new]
+    assert cached_results(Design(CORE), TECH) == [new]
     assert len(tools.mapped) == 2
 
 
@@ -166,12 +166,12 @@ def test_sources_of_generators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_which_result_is_set_beside(tools: Tools) -> None:
     speed = synthesize(Design(CORE), TECH, clock_mhz=500, recipe="speed")
-    assert kept_result(Design(CORE), TECH, 700) == speed
+    assert cached_result(Design(CORE), TECH, 700) == speed
     usual = synthesize(Design(CORE), TECH, clock_mhz=500)
-    assert kept_result(Design(CORE), TECH, 700) == usual
+    assert cached_result(Design(CORE), TECH, 700) == usual
     faster = synthesize(Design(CORE), TECH, clock_mhz=600, recipe="area")
-    assert kept_result(Design(CORE), TECH, 700) == faster
-    assert kept_result(Design(CORE), TECH, 500) == usual
+    assert cached_result(Design(CORE), TECH, 700) == faster
+    assert cached_result(Design(CORE), TECH, 500) == usual
     figures = beside({"area_mm2": 0.0019, "fmax_mhz": None, "luts": 3}, usual)
     assert figures["area_um2"]["estimated"] == pytest.approx(1900)
     assert figures["area_um2"]["difference_percent"] == pytest.approx(-5)

@@ -13,10 +13,10 @@ from typing import Any
 
 from cost_model.roofline.picture import Dot, picture
 from cost_model.roofline.roofline import PREFIX
-from cost_model.sweep.engine import Outcome
+from cost_model.sweep.outcome import Outcome
 from cost_model.sweep.output.results import CONFIG, PARETO, Chosen
 from cost_model.sweep.plan import Plan
-from cost_model.sweep.table import FAMILY, INDEX, Table, columns_of, figures_of
+from cost_model.sweep.table import FAMILY, INDEX, Table, columns_of, ranking_metrics
 from hwgen.core.params.off_chip import OffChip
 from hwgen.errors import ToolMissing
 
@@ -69,7 +69,7 @@ def report_data(outcome: Outcome, chosen: Chosen) -> dict[str, Any]:
     """Return the contents of the page as plain JSON values."""
     plan, table = outcome.plan, chosen.table
     parameters = [FAMILY, *columns_of(plan)]
-    metrics = figures_of(plan)
+    metrics = ranking_metrics(plan)
     used = {name for spec in plan.specs for name in spec.names}
     columns = []
     breakdowns: dict[str, list[dict[str, str]]] = {}
@@ -140,7 +140,7 @@ def _memory_of(plan: Plan, table: Table, row: int) -> OffChip:
     return OffChip.model_validate(said)
 
 
-def write_figures(directory: Path, outcome: Outcome, chosen: Chosen) -> list[str]:
+def write_pictures(directory: Path, outcome: Outcome, chosen: Chosen) -> list[str]:
     """Draw the chosen points, each objective against the first; return the files' names."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -14,7 +14,7 @@ import numpy as np
 
 from cost_model.closed_forms.space import defaults
 from cost_model.estimate.costed import CLOSED_FORMS, STRUCTURE
-from cost_model.sweep.engine import Outcome
+from cost_model.sweep.outcome import Outcome
 from cost_model.sweep.plan import Evaluate, Plan
 from cost_model.sweep.space import Subspace
 from cost_model.sweep.table import (
@@ -23,7 +23,7 @@ from cost_model.sweep.table import (
     Points,
     Table,
     columns_of,
-    figures_of,
+    ranking_metrics,
     table_of,
 )
 from hwgen.config.dotted import nested
@@ -114,7 +114,7 @@ def _configuration(plan: Plan, name: str, table: Table, row: int, *, sparse: boo
     usual = defaults(family) if sparse else {}
     subspace = next(s for s in plan.space.subspaces if s.family == family)
     lines = [f"# Point {table[INDEX][row]} of the sweep {plan.name}, hwgen {plan.version}."]
-    lines += [f"# {text}: {_shown(table[text][row])}" for text in figures_of(plan)]
+    lines += [f"# {text}: {_shown(table[text][row])}" for text in ranking_metrics(plan)]
     lines += [f"name: {name}", f"family: {family}"]
     said = {
         parameter: table[parameter][row]
@@ -236,7 +236,7 @@ def _kinds(plan: Plan, metrics: Sequence[str]) -> Iterator[tuple[str, type]]:
             yield name, float if float in kinds else int
         else:
             yield name, bool if kinds == {bool} else str
-    for name in dict.fromkeys((*metrics, *figures_of(plan))):
+    for name in dict.fromkeys((*metrics, *ranking_metrics(plan))):
         yield name, bool if name == FITS else float
     yield PARETO, bool
 

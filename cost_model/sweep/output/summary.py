@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from cost_model.sweep.engine import Outcome
+from cost_model.sweep.outcome import Outcome
 from cost_model.sweep.output.results import CONFIG, Chosen
 from cost_model.sweep.reduce import Tally
-from cost_model.sweep.table import FAMILY, INDEX, columns_of, figures_of
+from cost_model.sweep.table import FAMILY, INDEX, columns_of, ranking_metrics
 
 
 def summary_of(outcome: Outcome, chosen: Chosen, fingerprint: str) -> dict[str, Any]:
@@ -91,6 +91,6 @@ def _best(outcome: Outcome, chosen: Chosen, place: int) -> dict[str, Any]:
         "maximise": objective.maximise,
         "family": table[FAMILY][row],
         "parameters": {name: value for name, value in parameters.items() if value is not None},
-        "figures": {name: table[name][row] for name in figures_of(plan)},
+        "figures": {name: table[name][row] for name in ranking_metrics(plan)},
         "config": table[CONFIG][row],
     }

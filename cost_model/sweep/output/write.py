@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from cost_model.sweep.engine import Outcome
-from cost_model.sweep.output.report import report_html, write_figures
+from cost_model.sweep.outcome import Outcome
+from cost_model.sweep.output.report import report_html, write_pictures
 from cost_model.sweep.output.results import Chosen, choose, csv_text, write_parquet
 from cost_model.sweep.output.summary import summary_of
 from cost_model.sweep.plan import Evaluate
@@ -80,7 +80,7 @@ def write_output(
     for name, text in chosen.configs.items():
         (configs / name).write_text(text, encoding="utf-8")
     (directory / "report.html").write_text(report_html(outcome, chosen), encoding="utf-8")
-    write_figures(directory, outcome, chosen)
+    write_pictures(directory, outcome, chosen)
     (directory / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     return summary
 
