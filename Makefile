@@ -9,7 +9,7 @@ ARGS   ?=
 
 RUN    := $(VENV)/bin/python
 STAMP  := $(VENV)/.hwgen-installed
-ROOMS  := hwgen rtl_templates sim_tests cost_model flows configs
+PACKAGES := hwgen rtl_templates sim_tests cost_model flows configs
 PYTEST := $(RUN) -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
@@ -124,15 +124,15 @@ slice: env ## run a slice of the long tests, another one for each commit
 	  --timeout 900 --slice=$(NUMBER) --slice-seed=$(COMMIT) --budget=$(MINUTES) $(ARGS)
 
 .PHONY: lint
-lint: env ## check style, formatting and which room imports which
-	$(RUN) -m ruff check $(ROOMS)
-	$(RUN) -m ruff format --check $(ROOMS)
+lint: env ## check style, formatting and which package imports which
+	$(RUN) -m ruff check $(PACKAGES)
+	$(RUN) -m ruff format --check $(PACKAGES)
 	$(VENV)/bin/lint-imports
 
 .PHONY: format
 format: env ## format the sources and mend what can be mended
-	$(RUN) -m ruff check --fix $(ROOMS)
-	$(RUN) -m ruff format $(ROOMS)
+	$(RUN) -m ruff check --fix $(PACKAGES)
+	$(RUN) -m ruff format $(PACKAGES)
 
 .PHONY: types
 types: env ## check types
@@ -223,4 +223,4 @@ calibrate: env ## fit the closed forms of standard cells to structures, and FPGA
 .PHONY: clean
 clean: ## remove what tests and tools leave behind (not .venv)
 	rm -rf build dist .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
-	find $(ROOMS) -name __pycache__ -type d -prune -exec rm -rf {} +
+	find $(PACKAGES) -name __pycache__ -type d -prune -exec rm -rf {} +
