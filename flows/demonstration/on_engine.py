@@ -89,8 +89,14 @@ def jobs_of(config: GemmStreamConfig, network: QuantisedNetwork, pixels: Integer
             job = replace(placed.job, a_address=address, a_stride=stride, after=True)
             placed = replace(placed, job=job, a=None)
         jobs.append(placed)
-        a = placed.expected
+        a = _expected(placed)
     return jobs
+
+
+def _expected(placed: Placed) -> Integers:
+    """Return the results of a job by the golden models."""
+    assert placed.expected is not None
+    return placed.expected
 
 
 def classify(
@@ -135,7 +141,7 @@ def classify(
             raise CheckFailed(f"layer {index} ended with {state}")
     results = [host.results(placed) for placed in jobs]
     for index, (placed, result) in enumerate(zip(jobs, results, strict=True), 1):
-        check_results(f"layer {index}", {"result": result}, {"result": placed.expected})
+        check_results(f"layer {index}", {"result": result}, {"result": _expected(placed)})
     layers = []
     for index, placed in enumerate(jobs):
         plan = placed.job.plan
@@ -146,4 +152,4 @@ def classify(
         share = plan.macs / (config.macs_per_cycle * busy)
         moved = (reads + writes) * config.memory_bytes
         layers.append(LayerRun(plan.m, plan.k, plan.n, busy, model_cycles[index], share, moved))
-    return results[-1].argmax(axis=1), jobs[-1].expected.argmax(axis=1), layers
+    return results[-1].argmax(axis=1), _expected(jobs[-1]).argmax(axis=1), layers
