@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -178,26 +178,59 @@ class RtlUnit(Unit):
         return expected
 
 
-class Designs:
-    """The designs of the hardware of a model, each of which is simulated many times.
+class Simulated:
+    """Designs of the hardware of a model, each of which is simulated many times.
 
     Parameters
     ----------
     configs : iterable of FamilyConfig
+    record : Record
     """
 
-    def __init__(self, configs: Iterable[FamilyConfig]) -> None:
+    def __init__(self, configs: Iterable[FamilyConfig], record: Record) -> None:
+        self.record = record
         self._designs = {config.digest: Design(core_of(config)) for config in configs}
 
     def __getitem__(self, config: FamilyConfig) -> Design:
         return self._designs[config.digest]
 
-    def units(self, record: Record) -> Units:
+    def units(self) -> Units:
         """Return the operations of the hardware, by golden models and by RTL."""
         return Units(
             [design.params for design in self._designs.values()],
-            make=lambda config, operation: RtlUnit(config, operation, self[config], record),
+            make=lambda config, operation: RtlUnit(config, operation, self[config], self.record),
         )
+
+    def check_product(
+        self,
+        core: FamilyConfig,
+        name: str,
+        operands: Sequence[NDArray[Any]],
+        matrix: Callable[[], NDArray[Any]],
+        total: NDArray[Any],
+    ) -> None:
+        """Simulate a product, unless the record has it, and compare its results.
+
+        Parameters
+        ----------
+        core : FamilyConfig
+            That multiplies.
+        name : str
+            Of the operation, for messages.
+        operands : sequence of ndarray
+            Those that identify the product in the record; the left one comes first.
+        matrix : callable
+            Returns the right operand.
+        total : ndarray
+            The golden model's results.
+        """
+
+        def simulate() -> int:
+            result = run_product(self[core], operands[0], matrix())
+            check_results(name, result.results, {"result": total})
+            return result.cycles
+
+        self.record.check(core, operands, simulate)
 
 
 class RtlEngine(GoldenEngine):
@@ -206,31 +239,24 @@ class RtlEngine(GoldenEngine):
     Parameters
     ----------
     model : Model
-        Quantised, as `GoldenEngine` takes it.
+        Quantised, as for `GoldenEngine`.
     configs : iterable of FamilyConfig
         The hardware.
     record : Record
     """
 
     def __init__(self, model: Model, configs: Iterable[FamilyConfig], record: Record) -> None:
-        self.record = record
-        self.designs = Designs(configs)
-        super().__init__(model, self.designs.units(record))
+        self.simulated = Simulated(configs, record)
+        super().__init__(model, self.simulated.units())
 
     def enter(self, node: Node) -> None:
-        """Take the operation that comes next."""
-        self.record.enter(node)
+        """Record the operation that is computed next."""
+        self.simulated.record.enter(node)
 
     def _product(self, x: NDArray[np.int8], name: str) -> NDArray[Any]:
         total = super()._product(x, name)
         core = self.cores[name]
-
-        def simulate() -> int:
-            result = run_product(self.designs[core], x, self.matrix(name))
-            check_results(name, result.results, {"result": total})
-            return result.cycles
-
-        self.record.check(core, [x], simulate)
+        self.simulated.check_product(core, name, [x], lambda: self.matrix(name), total)
         return total
 
 
@@ -240,32 +266,25 @@ class RtlTensorEngine(TensorEngine):
     Parameters
     ----------
     model : Model
-        As `TensorEngine` takes it.
+        As for `TensorEngine`.
     configs : iterable of FamilyConfig
         The hardware.
     record : Record
     """
 
     def __init__(self, model: Model, configs: Iterable[FamilyConfig], record: Record) -> None:
-        self.record = record
-        self.designs = Designs(configs)
-        super().__init__(model, self.designs.units(record))
+        self.simulated = Simulated(configs, record)
+        super().__init__(model, self.simulated.units())
 
     def enter(self, node: Node) -> None:
-        """Take the operation that comes next."""
-        self.record.enter(node)
+        """Record the operation that is computed next."""
+        self.simulated.record.enter(node)
 
     def multiply(self, node: Node, x: NDArray[np.int8], w: NDArray[np.int8]) -> NDArray[np.int32]:
         """Return the exact product of two matrices of int8, which the RTL computes too."""
         total = super().multiply(node, x, w)
         core = self.cores[node.name]
-
-        def simulate() -> int:
-            result = run_product(self.designs[core], x, w)
-            check_results(node.name, result.results, {"result": total})
-            return result.cycles
-
-        self.record.check(core, [x, w], simulate)
+        self.simulated.check_product(core, node.name, [x, w], lambda: w, total)
         return total
 
 
