@@ -15,12 +15,8 @@ from amaranth.lib.wiring import In, Member
 
 from flows.simulation.operands import PATTERNS, draw_matrices
 from flows.simulation.run import run_product
-from hwgen.arithmetic.alignment import aligned, exponents
-from hwgen.families.ternary_lut.alignment import (
-    exact_fraction_bits,
-    largest_exponent,
-    rounded_additions,
-)
+from hwgen.arithmetic.alignment import aligned, exponents, largest_exponent
+from hwgen.families.ternary_lut.alignment import exact_fraction_bits, rounded_additions
 from hwgen.families.ternary_lut.params import TernaryLutConfig
 from hwgen.formats import FloatFormat, IntegerFormat, differences, floating
 from rtl_templates.arithmetic.float.align import Align, LargestExponent

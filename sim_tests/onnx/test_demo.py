@@ -95,7 +95,8 @@ def multiply(a: Integers, w: Integers) -> Integers:
 def golden_run(design: Design, a: Integers, w: Integers, **_: object) -> JobRun:
     """Stand in for the simulation."""
     config = design.params
-    return JobRun({"result": golden(config, a, w)}, cycles(config, *a.shape, w.shape[1]))
+    (m, k), n = a.shape, w.shape[1]
+    return JobRun({"result": golden(config, a, w)}, cycles(config, m, k, n))
 
 
 # -- data and training ---------------------------------------------------------------------------

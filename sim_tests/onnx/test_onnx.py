@@ -248,7 +248,7 @@ def test_networks_run_on_rtl(tmp_path: Path) -> None:
     assert set(record.cycles) == set(HARDWARE)
     again = Record(journal=tmp_path / "journal", digest="a")
     RtlTensorEngine(made, hardware, again).run(tokens)
-    assert (again.simulated, again.kept) == (0, record.simulated)
+    assert (again.simulated, again.reused) == (0, record.simulated)
 
 
 # -- QONNX ---------------------------------------------------------------------------------------

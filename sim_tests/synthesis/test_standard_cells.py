@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from flows.bench import area
+from flows.bench import area, common
 from flows.synthesis import liberty
 from flows.synthesis import standard_cells as synthesis
 from flows.synthesis.boundary import buffered
@@ -156,7 +156,7 @@ def test_heavy_signals_between_modules_are_buffered() -> None:
 
 
 def test_the_goal_of_the_benchmark() -> None:
-    def row(um2: float, ns: float | None) -> area.Row:
+    def row(um2: float, ns: float | None) -> common.Row:
         return {"array": "output_stationary", "um2 per PE": um2, "ns": ns,
                 "worst path ends at": "no timer"}  # fmt: skip
 

@@ -582,9 +582,9 @@ def test_place_and_route(
     started: list[str] = []
     run = process.run
 
-    def follow(found: Installation, *rest: Any) -> str:
-        started.append(found.name)
-        return run(found, *rest)
+    def follow(tool: Installation, *rest: Any) -> str:
+        started.append(tool.name)
+        return run(tool, *rest)
 
     monkeypatch.setattr("flows.tools.process.run", follow)
     assert main([*arguments, "--seeds", "3", "--check"]) in (0, 1)
