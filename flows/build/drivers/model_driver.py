@@ -74,7 +74,7 @@ def model_driver(config: ListEngine, document: Mapping[str, Any]) -> dict[str, s
     ----------
     config : ListEngine
     document : mapping
-        Of a compiled model; see `hwgen.models.compile.compiled.Compilation.document`.
+        Of a compiled model; see `hwgen.models.compile.compilation.Compilation.document`.
     """
     tokens = next(array for array in document["arrays"] if array["name"] == "tokens")
     memory = {
