@@ -252,7 +252,7 @@ class OperandBuffer(Block):
         width = self.rows[0].beat_bits
         if not self.rows[0].stored_bits:
             return word.word_select(beat, width) if len(beat) else word
-        lanes: dict[tuple[int | None, ...], Value] = {}
+        lanes: dict[tuple[int | None, ...] | None, Value] = {}
         for rows in self.rows:
             if rows.order not in lanes:
                 assert rows.order is not None

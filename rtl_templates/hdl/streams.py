@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from amaranth.hdl import (
     Cat,
@@ -53,7 +54,7 @@ class Stream:
     ready: ValueLike = 1
 
 
-AnyStream = stream.Interface | Stream
+AnyStream: TypeAlias = stream.Interface | Stream
 
 
 class Fields(ValueCastable):
@@ -212,7 +213,7 @@ def _part(value: object, part: str, name: str) -> object:
 
 
 def _of_width(name: str, value: object, width: int) -> Value:
-    result = Value.cast(value)  # type: ignore[arg-type]
+    result = Value.cast(value)
     if len(result) != width:
         raise ValueError(f"port {name!r} is {width} bits wide, not {len(result)}")
     return result

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
@@ -156,7 +156,7 @@ class StreamLoader(Block):
 
     def _walk(
         self, m: Module, i: int, name: str, walk: RowWalk, begin: Value, region: Region,
-        **pages: object,
+        **pages: Any,
     ) -> Fields:  # fmt: skip
         offer = new_stream(name, walk.payload("o")).payload
         burst = Stream(offer, self.alive[i], self.grants[i])

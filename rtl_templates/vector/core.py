@@ -335,7 +335,9 @@ class VectorCore(wiring.Component):
             data = Mux(online, weights, data)
         values = _beats(
             named(m, "value", data),
-            *(named(m, f"v_{key}", value[key]) for key in ("end", "last", "valid")),
+            named(m, "v_end", value["end"]),
+            named(m, "v_last", value["last"]),
+            named(m, "v_valid", value["valid"]),
             self.apply_ready,
         )
         if not config.has_second:
