@@ -90,7 +90,15 @@ class Encoders(Block):
 
 
 class EncodingPe(Block):
-    """A PE with encoders of its own: what a row has in common is done in each of its columns."""
+    """PE with its encoders: the encoders of a row are repeated in each of its columns.
+
+    Members
+    -------
+    x, weight, fill, open, finished : In, Out
+        As of `Encoders`.
+    w, hold, shift, total : In, Out
+        As of `SerialPe`.
+    """
 
     resettable = True
 
