@@ -46,7 +46,7 @@ def timed(
             continue
         if name in operands:
             a, w = operands[name]
-            job = core.gemm(*a.shape, w.shape[1])
+            job = core.gemm(a.shape[0], a.shape[1], w.shape[1])
             result[name] = core.cycles([job], [gemm_operands(a, w)])
         else:
             result[name] = core.cycles([core.gemm(*size) for size in sizes])

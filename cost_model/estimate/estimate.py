@@ -51,7 +51,7 @@ def estimate(
     jobs: Mapping[str, Job] | None = None,
     analysis: Analysis | None = None,
     made_of: memories.Form = "macros",
-    behind: OffChip | None = None,
+    off_chip: OffChip | None = None,
     fpga_energies: bool = False,
 ) -> dict[str, Any]:
     """Estimate costs and speed of a configuration.
@@ -73,7 +73,7 @@ def estimate(
         structures, costs are those of the closed forms of its family, if it has any.
     made_of : {"macros", "registers"}
         What memories are made of; see `cost_model.memories.memories`.
-    behind : OffChip, optional
+    off_chip : OffChip, optional
         The memory behind the ports, instead of ``config.target.memory``.
     fpga_energies : bool, optional
         Whether FPGAs have power, by energies of another fabric; see
@@ -102,9 +102,9 @@ def estimate(
     """
     technology = technology or config.target.technology
     clock = float(clock_mhz or config.target.clock_mhz)
-    behind = config.target.memory if behind is None else behind
+    off_chip = config.target.memory if off_chip is None else off_chip
     networks = {name: network_of(sizes) for name, sizes in (workloads or {}).items()}
-    # A memory limits what is known in the end: see `_behind_memory`.
+    # A memory limits what is known in the end: see `_with_memory`.
     fixed = roofline.without_memory(flattened(config.resolved()))
     fixed |= {"target.technology": technology, "target.clock_mhz": clock}
     device = _device(config, technology)
@@ -115,9 +115,9 @@ def estimate(
     cycles = timed(config, networks, operands or {}, metrics)
     cycles |= _jobs(config, jobs or {}, metrics, clock)
     paces = {name: _count(metrics, name, cycles[name]) for name in operands or {}}
-    memory = _memory(config, networks, metrics, clock, costs.made, behind)
-    limits = _behind_memory(config.family, fixed, behind, networks, metrics, clock, paces)
-    if limits is not None and (reason := _without_energy(networks, behind)):
+    memory = _memory(config, networks, metrics, clock, costs.made, off_chip)
+    limits = _with_memory(config.family, fixed, off_chip, networks, metrics, clock, paces)
+    if limits is not None and (reason := _without_energy(networks, off_chip)):
         notes.append(reason)
     uncertainty = _uncertainty(tech, costs)
     if fpga_energies and isinstance(installed()[technology], Fpga):
@@ -208,19 +208,19 @@ def _count(metrics: dict[str, Any], name: str, cycles: Cycles) -> float:
     return ratio
 
 
-def _behind_memory(
+def _with_memory(
     name: str,
     fixed: Mapping[str, Any],
-    behind: OffChip,
+    off_chip: OffChip,
     networks: Mapping[str, Network],
     metrics: dict[str, Any],
     clock_mhz: float,
     paces: Mapping[str, float],
 ) -> dict[str, Any] | None:
     """Limit the metrics of workloads by a memory, and return how, None without one."""
-    if not behind.limits:
+    if not off_chip.limits:
         return None
-    memory = flattened({"target": {"memory": behind.model_dump(mode="json")}})
+    memory = flattened({"target": {"memory": off_chip.model_dump(mode="json")}})
     view = Space(name, {**fixed, **memory}).view({})
     clock = min(clock_mhz, metrics["fmax_mhz"] or clock_mhz)
     numbers = {key: math.nan if value is None else value for key, value in metrics.items()}
@@ -230,11 +230,11 @@ def _behind_memory(
         return report(view, networks, metrics, clock, paces)
 
 
-def _without_energy(networks: Mapping[str, Network], behind: OffChip) -> str:
+def _without_energy(networks: Mapping[str, Network], off_chip: OffChip) -> str:
     """Return why there is no energy of a token, if it is the memory's that is missing."""
-    if behind.energy_pj_per_bit is not None or not any(n.tokens for n in networks.values()):
+    if off_chip.energy_pj_per_bit is not None or not any(n.tokens for n in networks.values()):
         return ""
-    return f"no energy of a token, without that of the memory: {behind.energy_source}"
+    return f"no energy of a token, without that of the memory: {off_chip.energy_source}"
 
 
 def empty_estimate(
@@ -275,7 +275,7 @@ def _memory(
     metrics: dict[str, Any],
     clock_mhz: float,
     made: Sequence[memories.Made],
-    behind: OffChip,
+    off_chip: OffChip,
 ) -> dict[str, Any] | None:
     """Return the costs of an engine's memories, and add ``memory_energy_mj(W)`` to the metrics.
 
@@ -285,7 +285,7 @@ def _memory(
     if not isinstance(core, BufferedCore):
         return None
     buffers = memories.buffers_of(made, buffers_of(config))
-    per_bit = math.nan if behind.energy_pj_per_bit is None else behind.energy_pj_per_bit
+    per_bit = math.nan if off_chip.energy_pj_per_bit is None else off_chip.energy_pj_per_bit
     clock = min(clock_mhz, metrics["fmax_mhz"] or clock_mhz)
     result: dict[str, Any] = {}
     for name, sizes in workloads.items():
@@ -308,9 +308,9 @@ def _memory(
             for buffer in core.buffers()
         ],
         "area_mm2": plain(sum(each.area_um2 for each in buffers) * 1e-6) if buffers else None,
-        "off_chip": behind.kind,
-        "off_chip_pj_per_bit": behind.energy_pj_per_bit,
-        "off_chip_source": behind.energy_source,
+        "off_chip": off_chip.kind,
+        "off_chip_pj_per_bit": off_chip.energy_pj_per_bit,
+        "off_chip_source": off_chip.energy_source,
         "workloads": result,
     }  # fmt: skip
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from cost_model.netlist.fabric.components import fabric_components
 from cost_model.netlist.fabric.fabric import Fabric
 from cost_model.netlist.few_inputs import few_input_counts, function_of
-from cost_model.netlist.module_components import Counts, bill_of
+from cost_model.netlist.module_components import Counts, count_components
 from cost_model.netlist.netlist import Netlist
 
 __all__ = ["COMPONENTS", "Counts", "components", "totals"]
@@ -80,7 +80,7 @@ def components(
     loads: dict[str, Mapping[str, list[int]]] = {}
     result: dict[str, Counts] = {}
     for name in reversed(design.counts):  # what is inside comes first
-        result[name], loads[name] = bill_of(
+        result[name], loads[name] = count_components(
             context.modules[name],
             context.live[name],
             context.is_output,

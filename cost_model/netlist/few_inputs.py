@@ -127,8 +127,8 @@ def _arithmetic(
         inverted = cell.operator in ("sub", "neg")
         return _added(gates, x, [bit ^ inverted for bit in y], TRUE if inverted else FALSE)
     total = [FALSE] * width
-    for place, bit in enumerate(y):
-        row = [FALSE] * place + [gates.both(bit, other) for other in x[: width - place]]
+    for index, bit in enumerate(y):
+        row = [FALSE] * index + [gates.both(bit, other) for other in x[: width - index]]
         total = _added(gates, total, row, FALSE)
     return total
 
@@ -176,8 +176,8 @@ def _least(count: int, tables: tuple[int, ...]) -> tuple[tuple[str, float], ...]
         before = least
         for variable in range(count):
             others = [each for each in order if each != variable]
-            for place in range(count):
-                trial = [*others[:place], variable, *others[place:]]
+            for index in range(count):
+                trial = [*others[:index], variable, *others[index:]]
                 result = _diagram(count, tables, trial)
                 if _weight(result) < least:
                     order, best, least = trial, result, _weight(result)

@@ -105,14 +105,14 @@ class Liveness:
                 self._waiting.append(net)
 
     def _visit(self, net: int) -> None:
-        place = self._driver.get(net)
-        if place is None:
+        position = self._driver.get(net)
+        if position is None:
             number = self._made_by.get(net, -1)
             if number >= 0 and number not in self.instances:
                 self.instances.add(number)
                 self._mark(self._needs[number])
             return
-        number, index = place
+        number, index = position
         cell, pins = self.cells[number], self.cells[number].pins
         first = not self.used[number]
         self.used[number].add(index)

@@ -24,7 +24,7 @@ def decoder(depth: int) -> int:
     return 0 if depth < 2 else depth + decoder(math.isqrt(depth - 1) + 1) if depth > 2 else 1
 
 
-def bill_of(
+def count_components(
     module: Module,
     live: Liveness,
     is_output: Callable[[str, str], bool],
@@ -46,11 +46,11 @@ def bill_of(
     macros : bool
         Whether its memories are macros, which are not counted.
     """
-    return _Bill(module, live, is_output, inside).result(macros=macros)
+    return _Counter(module, live, is_output, inside).result(macros=macros)
 
 
-class _Bill:
-    """Counts the components of a module; see `bill_of`."""
+class _Counter:
+    """Counts the components of a module; see `count_components`."""
 
     def __init__(
         self,

@@ -57,8 +57,8 @@ def _popped(stack: list[int], node: int) -> list[int]:
 def in_order(group: list[int], inputs: Sequence[Sequence[int]], cut: set[int]) -> list[int]:
     """Return a group that depends on itself through some of it only, these last."""
     inside = set(group)
-    place = {number: n for n, number in enumerate(n for n in group if n not in cut)}
-    between = [[place[n] for n in inputs[number] if n in inside and n not in cut]
-               for number in place]  # fmt: skip
-    order = list(place)
+    index = {number: n for n, number in enumerate(n for n in group if n not in cut)}
+    between = [[index[n] for n in inputs[number] if n in inside and n not in cut]
+               for number in index]  # fmt: skip
+    order = list(index)
     return [order[n] for part in strongly_connected(between) for n in part] + sorted(cut)

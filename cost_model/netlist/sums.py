@@ -208,8 +208,8 @@ class _Sums:
         total.inverted |= cell.operator != "add"
         taken = {row: other for other, row in inner[number]}
         signed = all(cell.signed) if "b" in cell.pins else cell.signed[0]
-        for place, row in enumerate(operands):
-            turned = minus ^ (cell.operator == "neg" or (cell.operator == "sub" and place == 1))
+        for index, row in enumerate(operands):
+            turned = minus ^ (cell.operator == "neg" or (cell.operator == "sub" and index == 1))
             if row in taken:
                 self._collect(taken.pop(row), total, inner, minus=turned)
             else:

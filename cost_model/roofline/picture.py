@@ -153,9 +153,9 @@ def _dots(x: _Scale, y: _Scale, dots: Sequence[Dot]) -> Iterator[str]:
             f'<circle cx="{at}" cy="{up}" r="4" fill="{colour}" fill-opacity="0.75">'
             f"<title>{escape(words)}</title></circle>"
         )
-    for place, group in enumerate(groups):
-        line = HEIGHT - BOTTOM - 12 - 15 * place
-        colour = COLOURS[place % len(COLOURS)]
+    for index, group in enumerate(groups):
+        line = HEIGHT - BOTTOM - 12 - 15 * index
+        colour = COLOURS[index % len(COLOURS)]
         yield f'<circle cx="{WIDTH - RIGHT - 10}" cy="{line - 4}" r="4" fill="{colour}"/>'
         yield f'<text x="{WIDTH - RIGHT - 20}" y="{line}" text-anchor="end">{escape(group)}</text>'
 

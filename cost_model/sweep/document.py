@@ -279,9 +279,9 @@ class _Sweep:
         objectives: list[Objective] = []
         for key in ("minimize", "maximize"):
             path = ("objectives", key)
-            for place, item in enumerate(self.reader.expressions(path, entries.get(key, []))):
+            for index, item in enumerate(self.reader.expressions(path, entries.get(key, []))):
                 if item.text in map(str, objectives):
-                    self.reader.complain((*path, place), f"{item} is already an objective")
+                    self.reader.complain((*path, index), f"{item} is already an objective")
                 objectives.append(Objective(item, key == "maximize"))
         if not objectives and not self.reader.problems:
             self.reader.complain(("objectives",), f"none is given; add {expected}")

@@ -160,16 +160,16 @@ def _nothing_left(file: SweepFile, outcome: Outcome) -> Exception:
     total = outcome.evaluated
     legal = total - int(counts[1 : tally.illegal + 1].sum())
     if legal:
-        for place, spec in enumerate(plan.specs):
-            failed = int(outcome.failed[place])
+        for index, spec in enumerate(plan.specs):
+            failed = int(outcome.failed[index])
             if not failed:
                 continue
-            low, high = outcome.lowest[place], outcome.highest[place]
+            low, high = outcome.lowest[index], outcome.highest[index]
             reached = "" if np.isnan(low) else f"; {spec.subject} is {low:.6g}..{high:.6g}"
             alone = isinstance(file.document.data["specs"], str)
             many = "none" if failed == legal else f"{legal - failed:,}"
             reader.complain(
-                ("specs",) if alone else ("specs", place),
+                ("specs",) if alone else ("specs", index),
                 f"{many} of {legal:,} legal points meet {spec.text!r}{reached}; relax it, or widen"
                 " the parameters",
             )

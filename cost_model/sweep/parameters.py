@@ -153,10 +153,10 @@ class SubspaceReader:
             self.reader.complain(path, "an empty list has no value to try; give at least one")
             return
         seen: list[Any] = []
-        for place, value in enumerate(values):
+        for index, value in enumerate(values):
             if any(value == other and type(value) is type(other) for other in seen):
-                self.reader.complain((*path, place), f"{shown(value)} is listed twice")
-            elif not self._legal((*path, place), parameter, value):
+                self.reader.complain((*path, index), f"{shown(value)} is listed twice")
+            elif not self._legal((*path, index), parameter, value):
                 return
             seen.append(value)
         self._axis(parameter, tuple(values))
@@ -231,7 +231,7 @@ class SubspaceReader:
         conditions = self.reader.expressions(path, value)
         single = isinstance(value, str)
         self.constraints += [
-            (path if single else (*path, place), item) for place, item in enumerate(conditions)
+            (path if single else (*path, index), item) for index, item in enumerate(conditions)
         ]
 
     def subspace(self) -> Subspace | None:

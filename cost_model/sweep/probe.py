@@ -102,8 +102,8 @@ def _first_points(subspace: Subspace) -> Iterator[Values]:
 def _expressions(file: SweepFile) -> Iterator[tuple[Path, Expression, str]]:
     plan, data = file.plan, file.document.data
     single = isinstance(data.get("specs"), str)
-    for place, spec in enumerate(plan.specs):
-        yield ("specs",) if single else ("specs", place), spec, "b"
+    for index, spec in enumerate(plan.specs):
+        yield ("specs",) if single else ("specs", index), spec, "b"
     seen = {"minimize": 0, "maximize": 0}
     for objective in plan.objectives:
         key = "maximize" if objective.maximise else "minimize"

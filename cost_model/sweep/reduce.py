@@ -45,8 +45,8 @@ class Tally:
         """Return the counters of a plan."""
         return cls(
             tuple(
-                (place, reason)
-                for place, subspace in enumerate(plan.space.subspaces)
+                (index, reason)
+                for index, subspace in enumerate(plan.space.subspaces)
                 for reason, _ in subspace.refusals()
             ),
             plan.specs,
@@ -181,17 +181,17 @@ class Reducer:
         counts = self.counts
         left = legal = int(np.count_nonzero(good))
         counts[self.tally.illegal] += len(good) - left
-        for place, spec in enumerate(self.plan.specs):
+        for index, spec in enumerate(self.plan.specs):
             met = np.broadcast_to(spec(values), good.shape)
             for name in spec.names:
                 value = values[name]
                 if isinstance(value, np.ndarray) and value.dtype.kind == "f":
                     met = met & ~np.isnan(value)  # what is not known does not meet a spec
-            self.failed[place] += legal - np.count_nonzero(met & valid)
-            self._reach(place, values, valid)
+            self.failed[index] += legal - np.count_nonzero(met & valid)
+            self._reach(index, values, valid)
             good &= met
             remaining = int(np.count_nonzero(good))
-            counts[self.tally.illegal + 1 + place] += left - remaining
+            counts[self.tally.illegal + 1 + index] += left - remaining
             left = remaining
         return good
 
@@ -221,9 +221,9 @@ class Reducer:
             "front_values": values,
             "front_indices": indices,
         }
-        for place, best in enumerate(self.best):
-            arrays[f"top{place}_values"] = best.values
-            arrays[f"top{place}_indices"] = best.indices
+        for index, best in enumerate(self.best):
+            arrays[f"top{index}_values"] = best.values
+            arrays[f"top{index}_indices"] = best.indices
         if self.plan.keep == "all":
             arrays["rows"] = np.concatenate([np.empty(0, np.int64), *self.rows])
         return arrays
@@ -235,8 +235,8 @@ class Reducer:
         self.lowest = np.fmin(self.lowest, arrays["lowest"])
         self.highest = np.fmax(self.highest, arrays["highest"])
         self.front.add(arrays["front_values"], arrays["front_indices"])
-        for place, best in enumerate(self.best):
-            best.add(arrays[f"top{place}_values"], arrays[f"top{place}_indices"])
+        for index, best in enumerate(self.best):
+            best.add(arrays[f"top{index}_values"], arrays[f"top{index}_indices"])
 
 
 def reduce_range(
@@ -300,7 +300,7 @@ def _listed(value: NDArray[Any], inside: NDArray[np.bool_]) -> NDArray[Any]:
 
 def _cut(value: NDArray[Any], used: list[NDArray[np.intp]]) -> NDArray[Any]:
     """Select entries along each axis along which an array varies."""
-    for axis, places in enumerate(used):
-        if value.shape[axis] > 1 and len(places) < value.shape[axis]:
-            value = value.take(places, axis)
+    for axis, indices in enumerate(used):
+        if value.shape[axis] > 1 and len(indices) < value.shape[axis]:
+            value = value.take(indices, axis)
     return value

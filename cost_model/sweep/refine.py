@@ -157,8 +157,8 @@ def candidates(
             best.add(need[:, 0], numbers)
     first = [top[:1] for top in outcome.tops]
     ranked = np.concatenate([*first, best.indices])
-    unique, places = np.unique(ranked, return_index=True)
-    return np.sort(unique[np.argsort(places)][:count])
+    unique, indices = np.unique(ranked, return_index=True)
+    return np.sort(unique[np.argsort(indices)][:count])
 
 
 def ask(

@@ -47,12 +47,12 @@ def search(plan: Plan, evaluate: Evaluate, progress: Callable[[int, int], None])
     assert sample is not None
     searched = Search(Reducer(plan, evaluate), [])
     subspaces = plan.space.subspaces
-    shares = [sample.points * (place + 1) // len(subspaces) for place in range(len(subspaces))]
-    for place, (subspace, share) in enumerate(zip(subspaces, shares, strict=True)):
+    shares = [sample.points * (index + 1) // len(subspaces) for index in range(len(subspaces))]
+    for index, (subspace, share) in enumerate(zip(subspaces, shares, strict=True)):
         if subspace.axes:
-            _search(searched, place, subspace, share, sample, progress)
+            _search(searched, index, subspace, share, sample, progress)
         else:
-            _evaluate(searched, place, np.empty((1, 0), np.int64))
+            _evaluate(searched, index, np.empty((1, 0), np.int64))
     return searched
 
 

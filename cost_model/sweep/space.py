@@ -210,8 +210,8 @@ class Subspace:
             if stride * axis.count < total:
                 digits = digits % axis.count
             columns[axis.name] = axis.at(digits).reshape(-1, *[1] * own)
-        for place, axis in enumerate(fast, 1):
-            shape = [1] * place + [axis.count] + [1] * (own - place)
+        for index, axis in enumerate(fast, 1):
+            shape = [1] * index + [axis.count] + [1] * (own - index)
             columns[axis.name] = axis.at(np.arange(axis.count)).reshape(shape)
         return columns
 
@@ -339,17 +339,17 @@ class Space:
 
     def locate(self, index: int) -> tuple[int, int]:
         """Return the place of a point's family and the point's number in it."""
-        for place, subspace in enumerate(self.subspaces):
+        for position, subspace in enumerate(self.subspaces):
             if index < subspace.size:
-                return place, index
+                return position, index
             index -= subspace.size
         raise IndexError(index)
 
     def runs(self, start: int, stop: int, longest: int) -> Iterator[Run]:
         """Yield the points from `start` to before `stop` in runs of at most `longest`."""
         while start < stop:
-            place, local = self.locate(start)
-            subspace = self.subspaces[place]
+            index, local = self.locate(start)
+            subspace = self.subspaces[index]
             segment, inside = divmod(local, subspace.segment)
             end = min(subspace.segment, inside + longest, inside + stop - start)
             numeric, round_ = subspace.own(longest)
@@ -359,7 +359,7 @@ class Space:
             else:
                 end -= (end - inside) % round_
             categories = subspace.digits(segment * subspace.segment)[: subspace.categories]
-            yield Run(place, tuple(categories), inside, end, start, numeric)
+            yield Run(index, tuple(categories), inside, end, start, numeric)
             start += end - inside
 
     def values(self, run: Run) -> Values:

@@ -152,9 +152,9 @@ def questions(plan: Plan, points: Points) -> Iterator[tuple[int, Question]]:
     for group in points.groups:
         values = parameters_of(plan, group)
         family = plan.space.subspaces[group.place].family
-        for place, where in enumerate(group.where):
+        for index, where in enumerate(group.where):
             local = {
-                name: value[place] if isinstance(value, np.ndarray) and value.ndim else value
+                name: value[index] if isinstance(value, np.ndarray) and value.ndim else value
                 for name, value in values.items()
             }
             technology = str(local.get(TECHNOLOGY, ""))

@@ -54,7 +54,7 @@ def enumerated_points(plan: Plan, numbers: Indices) -> Points:
     """Return the points of an enumerated space, `numbers` ascending."""
     groups = []
     offset = 0
-    for place, subspace in enumerate(plan.space.subspaces):
+    for index, subspace in enumerate(plan.space.subspaces):
         first, last = np.searchsorted(numbers, [offset, offset + subspace.size])
         local = numbers[first:last] - offset
         offset += subspace.size
@@ -69,7 +69,7 @@ def enumerated_points(plan: Plan, numbers: Indices) -> Points:
                 )
             categories = subspace.digits(int(segment) * subspace.segment)[: subspace.categories]
             rows = np.arange(first + start, first + stop)
-            groups.append(Group(place, tuple(categories), digits, rows))
+            groups.append(Group(index, tuple(categories), digits, rows))
     return Points(numbers, tuple(groups))
 
 
@@ -77,19 +77,19 @@ def sampled_points(plan: Plan, archive: Sequence[tuple[int, Digits]], numbers: I
     """Return points that a search met: each number is a place in its `archive`."""
     groups: dict[tuple[int, tuple[int, ...]], list[int]] = {}
     for row, number in enumerate(numbers):
-        place, digits = archive[int(number)]
-        count = plan.space.subspaces[place].categories
-        groups.setdefault((place, tuple(map(int, digits[:count]))), []).append(row)
+        index, digits = archive[int(number)]
+        count = plan.space.subspaces[index].categories
+        groups.setdefault((index, tuple(map(int, digits[:count]))), []).append(row)
     return Points(
         numbers,
         tuple(
             Group(
-                place,
+                index,
                 categories,
                 np.array([archive[int(numbers[w])][1][len(categories) :] for w in rows]),
                 np.array(rows),
             )
-            for (place, categories), rows in groups.items()
+            for (index, categories), rows in groups.items()
         ),
     )
 

@@ -239,8 +239,8 @@ class Sum:
             levels = np.take_along_axis(np.stack([word[2] for word in first]), latest, 0)[0] + 1
             stable = times.max(0) + self._compress
             carry = np.concatenate(([-inf], stable[:-1]))
-            places = np.concatenate(([0], np.arange(len(stable) - 1)))
-            waiting[:3] = [(stable, sources, levels), (carry, sources[places], levels[places])]
+            indices = np.concatenate(([0], np.arange(len(stable) - 1)))
+            waiting[:3] = [(stable, sources, levels), (carry, sources[indices], levels[indices])]
         return tuple(np.concatenate(parts) for parts in zip(*waiting, strict=True))  # type: ignore[return-value]
 
     def arrivals(self, at: Times) -> Times:
@@ -250,8 +250,8 @@ class Sum:
     def cause(self, at: Times, index: int) -> tuple[int, Steps]:
         """See `Arcs`."""
         times, sources, levels = self._two(at)
-        place, steps = self._last.cause(times, index)
-        return int(sources[place]), {**steps, "compress": float(levels[place])}
+        position, steps = self._last.cause(times, index)
+        return int(sources[position]), {**steps, "compress": float(levels[position])}
 
 
 def carry_propagate(out: Nets, ins: Nets, costs: Costs, simple: Places | None = None) -> Dense:

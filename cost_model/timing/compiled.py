@@ -256,8 +256,8 @@ class Compiled:
         if module.is_full_adder:
             self._full_adder(instance)
             return
-        for places, needs in child.groups:
-            used = places[out[places] != self.constant]
+        for indices, needs in child.groups:
+            used = indices[out[indices] != self.constant]
             self.nodes.append(Inside(instance, ins, out[used], used, ins[needs]))
         self.instances.append(Inside(instance, ins, out, np.arange(len(out)), ins))
 
@@ -316,12 +316,12 @@ class Compiled:
         """
         masks = [0] * (self.constant + 1)
         names = [port for port in self.module.ports if not port.output]
-        place, bits_of_port = 0, []
+        position, bits_of_port = 0, []
         for index, port in enumerate(names):
-            for net in self.inputs[place : place + port.width].tolist():
+            for net in self.inputs[position : position + port.width].tolist():
                 masks[net] |= 1 << index
-            bits_of_port.append(range(place, place + port.width))
-            place += port.width
+            bits_of_port.append(range(position, position + port.width))
+            position += port.width
         masks[self.constant] = 0
         for _ in range(2 if self.passes > 1 else 1):
             for index in self.order:
@@ -358,14 +358,14 @@ class Compiled:
                 np.add.at(count, self.number(bits), 1)
         for instance in self.module.instances:
             child = self.below[instance.module]
-            place = 0
+            index = 0
             for port in child.module.ports:
                 if port.output:
                     continue
                 nets = self.number(instance.connections.get(port.name, ()))
-                inside = child.loads[child.inputs[place : place + len(nets)]]
+                inside = child.loads[child.inputs[index : index + len(nets)]]
                 np.add.at(count, nets, inside)
-                place += port.width
+                index += port.width
         count[self.constant] = 0
         doublings = np.log2(np.maximum(count / LIGHT, 1.0))
         slower = self.costs.ns.get("fanout", 0.0) * doublings

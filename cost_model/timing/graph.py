@@ -133,15 +133,15 @@ class Timer:
         top = self._compiled[TOP]
         arrivals = np.full(len(top.inputs), outside_ns)
         timed = self._time(TOP, arrivals)
-        worst, place = timed.worst, -1
+        worst, index = timed.worst, -1
         if len(timed.outputs) and timed.outputs.max() + outside_ns > worst:
-            place = int(timed.outputs.argmax())
-            worst = float(timed.outputs[place] + outside_ns)
+            index = int(timed.outputs.argmax())
+            worst = float(timed.outputs[index] + outside_ns)
         if not worst > -np.inf:
             return None
-        if place >= 0:
-            end = _port_of(top, place, output=True)
-            stages = list(self._back(TOP, arrivals, int(top.outputs[place]), ()))
+        if index >= 0:
+            end = _port_of(top, index, output=True)
+            stages = list(self._back(TOP, arrivals, int(top.outputs[index]), ()))
         else:
             end, stages = self._worst(TOP, arrivals, ())
         start = next(each.start for each in stages if each.start)
@@ -150,7 +150,7 @@ class Timer:
         )
         # A register may have the name of the output that it drives.
         inputs = {port.name for port in top.module.ports if not port.output}
-        outside = (place >= 0) + (start in inputs)
+        outside = (index >= 0) + (start in inputs)
         return Path(float(worst), start, end, result, outside)
 
     def _time(self, name: str, arrivals: Times) -> _Timed:
@@ -178,12 +178,12 @@ class Timer:
             times = at[end.ins] + self.costs.of(end.steps)
             if len(times) and times.max() > worst:
                 worst, where = float(times.max()), (index, int(times.argmax()))
-        place: tuple[int, int] | Inside | None = where
+        position: tuple[int, int] | Inside | None = where
         for inside in module.instances:
             inner = self._time(inside.instance.module, at[inside.ins]).worst
             if inner > worst:
-                worst, place = inner, inside
-        timed = _Timed(at, at[module.outputs], worst, place)
+                worst, position = inner, inside
+        timed = _Timed(at, at[module.outputs], worst, position)
         self._timed[key] = timed
         return timed
 
@@ -202,17 +202,19 @@ class Timer:
             return end, stages
         assert timed.where is not None
         index, bit = timed.where
-        place: End = module.ends[index]
-        net = int(place.ins[bit])
-        return _joined(path, place.name), [
-            _Back(path, place.steps), *self._back(name, arrivals, net, path),
+        position: End = module.ends[index]
+        net = int(position.ins[bit])
+        return _joined(path, position.name), [
+            _Back(path, position.steps), *self._back(name, arrivals, net, path),
         ]  # fmt: skip
 
     def _back(self, name: str, arrivals: Times, net: int, path: tuple[str, ...]) -> Iterator[_Back]:
         """Yield the way back from a net of a module."""
         timed, module = self._time(name, arrivals), self._compiled[name]
         at = timed.at
-        inputs = {int(n): place for place, n in enumerate(module.inputs) if n != module.constant}
+        inputs = {
+            int(n): position for position, n in enumerate(module.inputs) if n != module.constant
+        }
         while True:
             if net in inputs and net not in module.driver and net not in module.start_of:
                 if name == TOP:
@@ -232,14 +234,14 @@ class Timer:
             if node is None:  # nothing drives it
                 yield _Back(path, {}, _joined(path, "constant"))
                 return
-            place = int(np.flatnonzero(node.out == net)[0])
+            position = int(np.flatnonzero(node.out == net)[0])
             if isinstance(node, Inside):
                 if slower:
                     yield _Back(path, slower)
                 child = node.instance.module
                 below = self._compiled[child]
                 inner = list(self._back(
-                    child, at[node.ins], int(below.outputs[node.places[place]]),
+                    child, at[node.ins], int(below.outputs[node.places[position]]),
                     (*path, node.instance.name),
                 ))  # fmt: skip
                 if inner[-1].start:
@@ -248,15 +250,15 @@ class Timer:
                 yield from inner[:-1]
                 net = int(node.ins[inner[-1].entered])
                 continue
-            net, steps = node.cause(at, place)
+            net, steps = node.cause(at, position)
             total = steps.get("fanout", 0.0) + slower.get("fanout", 0.0)
             yield _Back(path, {**steps, "fanout": total} if total else steps)
 
     def _decides(self, node: object, at: Times, net: int, module: Compiled) -> bool:
         """Return whether a net that is driven by a memory waits for the address, not the words."""
         assert not isinstance(node, Inside)
-        place = int(np.flatnonzero(node.out == net)[0])  # type: ignore[attr-defined]
-        result = node.arrivals(at)[place] + module.fanout[net]  # type: ignore[attr-defined]
+        index = int(np.flatnonzero(node.out == net)[0])  # type: ignore[attr-defined]
+        result = node.arrivals(at)[index] + module.fanout[net]  # type: ignore[attr-defined]
         return bool(result > module.initial[net])
 
 

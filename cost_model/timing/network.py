@@ -170,8 +170,8 @@ class _Unit:
         if block.type == "compare":
             bits = len(block.needs[0])
             return [
-                (source, {**_CHAIN, "chain_bit": (bits - place) / 2})
-                for place, literal in enumerate(block.needs[0])
+                (source, {**_CHAIN, "chain_bit": (bits - position) / 2})
+                for position, literal in enumerate(block.needs[0])
                 for source in self._nodes([literal])
             ]
         steps = _DSP if block.type == "dsp" else _DIRECT

@@ -34,9 +34,9 @@ def product(out: Nets, a: Nets, b: Nets, costs: Costs) -> Dense:
     """
     width, short = len(out), min(len(a), len(b))
     digits = short if short < 4 else max(len(a), len(b)) // 2 + 1
-    place = np.concatenate([np.arange(len(a)), np.arange(len(b))])
+    index = np.concatenate([np.arange(len(a)), np.arange(len(b))])
     column = np.arange(width)[:, None]
-    reaches = column >= place[None]
+    reaches = column >= index[None]
     # Fewer words meet in the columns at the right end; the left one waits for their carries.
     words = np.minimum(column[:, 0] // (1 if short < 4 else 2) + 1, digits)
     levels = np.array([[sum_levels(count)] for count in words.tolist()], np.float64)
@@ -67,8 +67,8 @@ def words_of(cell: Cell, pins: Mapping[str, Nets], constant: int) -> list[Nets]:
     """Return operands ``a`` and ``b`` of a cell, as wide as its result."""
     width = len(pins["y"])
     return [
-        _extended(pins[pin], width, constant, signed=cell.signed[place])
-        for place, pin in enumerate("ab")
+        _extended(pins[pin], width, constant, signed=cell.signed[index])
+        for index, pin in enumerate("ab")
         if pin in pins
     ]
 

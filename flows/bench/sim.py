@@ -110,7 +110,7 @@ def stream_timing(config: Any, work: Path) -> Timing:
     """Time ``hwgen run`` of a stream core."""
     a, w = drawn_operands(config, "fast")
     core, operands = core_of(config), gemm_operands(a, w)
-    job = core.gemm(*a.shape, w.shape[1])
+    job = core.gemm(a.shape[0], a.shape[1], w.shape[1])
     plan = core.schedule(job)
     assert isinstance(plan, StreamPlan)
     expected = core.cycles([job], [operands]).number

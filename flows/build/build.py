@@ -73,7 +73,7 @@ class Build:
                 jobs=jobs,
                 analysis=analysis,
                 made_of=made_of,
-                behind=target.memory,
+                off_chip=target.memory,
                 fpga_energies=fpga_energies,
             )
         except Exception as error:

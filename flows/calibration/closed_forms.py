@@ -231,8 +231,8 @@ def costs_of(sample: Sample, tech: Technology) -> Costs:
         for instance in modules[name].instances:
             for part, costs in inside[instance.module].items():
                 # What has no part of its own belongs to that of the module it is in.
-                place = owners[name] if part is None else part
-                result[place] = result.get(place, 0.0) + costs
+                index = owners[name] if part is None else part
+                result[index] = result.get(index, 0.0) + costs
         inside[name] = result
         if component := operator_kind(name):
             operators[component] = np.sum(list(result.values()), axis=0)
@@ -280,10 +280,10 @@ def _delays(
 def fitted(found: Sequence[tuple[Sample, Costs]], tech: Technology) -> Technology:
     """Return a technology with the costs and delays of closed forms that fit designs."""
     prices: dict[Any, dict[str, float]] = {}
-    for place, quantity in enumerate(QUANTITIES):
+    for index, quantity in enumerate(QUANTITIES):
         equations, weights = [], []
         for sample, costs in found:
-            of_sample, weighed = _equations(sample, costs, place)
+            of_sample, weighed = _equations(sample, costs, index)
             equations += of_sample
             weights += weighed
         prices[quantity] = fit_robust(equations, weights)
@@ -320,7 +320,7 @@ def table(tech: Technology, designs: Sequence[Sample]) -> Technology:
     result = [(sample, costs_of(sample, tech)) for sample in designs]
     errors: dict[str, list[float]] = {metric: [] for metric in METRICS}
     for first in range(FOLDS):
-        others = [each for place, each in enumerate(result) if place % FOLDS != first]
+        others = [each for index, each in enumerate(result) if index % FOLDS != first]
         model = fitted(others, tech)
         for sample, costs in result[first::FOLDS]:
             for metric, error in errors_of(sample, costs, model).items():

@@ -158,23 +158,23 @@ def choose_compression(measured: Sequence[Timed]) -> dict[str, float] | None:
     ns, _, rows = _fit(measured, USUAL, None)
     usual = np.array([USUAL[step] for step in ns])
     usual = usual * float(np.median(target / np.array([each[0, :-1] @ usual for each in rows])))
-    start, places = np.array(list(ns.values())), range(len(measured))
+    start, indices = np.array(list(ns.values())), range(len(measured))
     best, least = None, np.inf
     for exponent in EXPONENTS:
         compression = None if exponent == 1 else {"ns": float(f"{np.median(target):.4g}"),
                                            "exponent": exponent}  # fmt: skip
         wrong = 0.0
         for first in range(FOLDS):
-            others = [place for place in places if place % FOLDS != first]
+            others = [index for index in indices if index % FOLDS != first]
             times = _fitted(
-                [rows[place] for place in others], target[others], start, usual, compression
+                [rows[index] for index in others], target[others], start, usual, compression
             )
             wrong += sum(
                 abs(
-                    float(_delays(rows[place], times, _timing(compression)).max()) / target[place]
+                    float(_delays(rows[index], times, _timing(compression)).max()) / target[index]
                     - 1
                 )
-                for place in places[first::FOLDS]
+                for index in indices[first::FOLDS]
             )
         if wrong < least:
             best, least = compression, wrong
@@ -201,7 +201,7 @@ def table(technology: str, designs: Sequence[structural.Measured]) -> dict[str, 
     compression = choose_compression(measured)
     left_out: list[float] = []
     for first in range(FOLDS):
-        others = [each for place, each in enumerate(measured) if place % FOLDS != first]
+        others = [each for index, each in enumerate(measured) if index % FOLDS != first]
         ns, _ = fit_steps(others, compression=compression)
         left_out += [error(each, ns, compression) for each in measured[first::FOLDS]]
     ns, _ = fit_steps(measured, compression=compression)

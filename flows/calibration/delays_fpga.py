@@ -105,8 +105,8 @@ def table(target: str, measured: Sequence[Timed], spreads: Sequence[float]) -> d
         for m in measured
     ]
     left_out = []
-    for place, each in enumerate(mapped):
-        result, _ = fit_steps([*mapped[:place], *mapped[place + 1 :]], usual)
+    for index, each in enumerate(mapped):
+        result, _ = fit_steps([*mapped[:index], *mapped[index + 1 :]], usual)
         left_out.append(error(each, result))
     wrong = np.abs(left_out)
     chosen = placer(target)

@@ -95,10 +95,10 @@ def drawn(name: str, draw: Draw) -> FamilyConfig:
         values = {"name": NAME, "family": name, **_core(name, draw)}
         for parameter, choices in draw.given.items():
             *path, last = parameter.split(".")
-            place = values
+            index = values
             for key in path:
-                place = place.setdefault(key, {})
-            place[last] = draw.random.choice(choices)
+                index = index.setdefault(key, {})
+            index[last] = draw.random.choice(choices)
         for _ in range(_MENDED if draw.mend else 1):
             try:
                 return _checked(values)
@@ -115,12 +115,12 @@ def drawn(name: str, draw: Draw) -> FamilyConfig:
 def _removed(values: dict[str, Any], name: str) -> bool:
     """Leave a parameter to its default; return whether it was there."""
     *path, last = name.split(".")
-    place: Any = values
+    index: Any = values
     for key in path:
-        place = place.get(key) if isinstance(place, dict) else None
-    if not isinstance(place, dict) or last not in place or last in _FIXED:
+        index = index.get(key) if isinstance(index, dict) else None
+    if not isinstance(index, dict) or last not in index or last in _FIXED:
         return False
-    del place[last]
+    del index[last]
     return True
 
 
@@ -155,8 +155,8 @@ def _core_fields(name: str) -> tuple[str, ...]:
     """Return the parameters that are cores: those that a core in their place is found in."""
     result = family(name).params_class.cores_in
     cores = [{"family": other} for other in families()]
-    return tuple(place for place in _schema(name)["properties"]
-                 if any(result({place: core}) for core in cores))  # fmt: skip
+    return tuple(index for index in _schema(name)["properties"]
+                 if any(result({index: core}) for core in cores))  # fmt: skip
 
 
 def _holds_cores(name: str) -> bool:

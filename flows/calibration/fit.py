@@ -176,9 +176,9 @@ class _Paths:
         delays = self.rows @ solution + self.known
         most = np.maximum.reduceat(delays, self.first)
         owner = np.repeat(np.arange(len(self.first)), np.diff([*self.first.tolist(), len(delays)]))
-        places = np.flatnonzero(delays == most[owner])
-        _, chosen = np.unique(owner[places], return_index=True)
-        return most, places[chosen]
+        indices = np.flatnonzero(delays == most[owner])
+        _, chosen = np.unique(owner[indices], return_index=True)
+        return most, indices[chosen]
 
     def allowed(self, index: int, solution: Array) -> float:
         """Return the largest delay of a step that nine of ten cores allow."""
@@ -191,7 +191,7 @@ class _Paths:
         """Return the delays to which a fit comes from others, and their mean relative error."""
         solution, best, least, idle = start, start, np.inf, 0
         for _ in range(ROUNDS):
-            delays, places = self.longest(solution)
+            delays, indices = self.longest(solution)
             errors = np.abs(delays / self.target - 1)
             if float(errors.mean()) < least - 1e-6:
                 best, least, idle = solution, float(errors.mean()), 0
@@ -199,6 +199,6 @@ class _Paths:
                 break
             weight = 1 / np.sqrt(np.clip(errors, SMALL, 1.0)) / self.target
             solution = non_negative(
-                self.rows[places] * weight[:, None], (self.target - self.known[places]) * weight
+                self.rows[indices] * weight[:, None], (self.target - self.known[indices]) * weight
             )
         return best, least

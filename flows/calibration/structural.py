@@ -224,8 +224,8 @@ def interval(ratios: Sequence[float]) -> float:
     The quantile of conformal prediction: of n ratios that with the number ``(n + 1) COVERED``,
     rounded up.
     """
-    place = min(len(ratios), math.ceil((len(ratios) + 1) * COVERED))
-    return float(np.sort(np.abs(ratios))[place - 1])
+    index = min(len(ratios), math.ceil((len(ratios) + 1) * COVERED))
+    return float(np.sort(np.abs(ratios))[index - 1])
 
 
 def _of_logic(found: Sequence[Case]) -> dict[str, list[float]]:

@@ -103,8 +103,8 @@ def table(target: str, measured: Sequence[Measured]) -> dict[str, Any]:
         sum(prices.get(each_name, 0.0) * n for each_name, n in equation.counts.items())
         / equation.measured
         - 1
-        for place, equation in enumerate(equations)
-        for prices in [fitted(equations[:place] + equations[place + 1 :])]
+        for index, equation in enumerate(equations)
+        for prices in [fitted(equations[:index] + equations[index + 1 :])]
     ]
     errors = {"luts": luts}
     for each_name, resource in EXACT.items():

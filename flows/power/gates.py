@@ -89,11 +89,11 @@ class Gates:
             for direction, group in (("input", self.inputs), ("output", self.outputs))
             for name, nets in group.items()
         ]
-        sources = {net: place for place, net in _places(self.inputs)}
+        sources = {net: index for index, net in _places(self.inputs)}
         lines = [f"module {self.top}({', '.join(ports)});"]
         lines += [f"  wire {net};" for net in outputs]
         lines += [
-            f"  assign {place} = {sources.get(net, net)};" for place, net in _places(self.outputs)
+            f"  assign {index} = {sources.get(net, net)};" for index, net in _places(self.outputs)
         ]
         pins = [f".{net}({sources[net]})" for net in inputs]
         pins += [f".{net}({net})" for net in outputs]

@@ -167,14 +167,14 @@ def _result(made: Composition, memories: Memories) -> list[str]:
     word = names[-1]
     if len(names) > 1:
         chosen = (len(names) - 1).bit_length()
-        place = []
+        position = []
         if made.groups > 1:
-            place.append(f"r_group * {made.deep}" if made.deep > 1 else "r_group")
+            position.append(f"r_group * {made.deep}" if made.deep > 1 else "r_group")
         if made.deep > 1:
-            place.append("r_bank")
+            position.append("r_bank")
         lines += [
             f"  reg [{chosen - 1}:0] chosen;",
-            f"  always @(posedge clk) if (r_en) chosen <= {' + '.join(place)};",
+            f"  always @(posedge clk) if (r_en) chosen <= {' + '.join(position)};",
         ]
         for index in reversed(range(len(names) - 1)):
             word = f"(chosen == {index}) ? {names[index]} : {word}"

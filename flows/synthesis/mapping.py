@@ -150,7 +150,7 @@ def _cells(job: Job, method: Method, work: Path) -> SynthesisResult:
     path: Longest | None = None
     if mapped.timing is None:
         path = _gate_levels(job, work, library, mapped.macros)
-    place = mapped.timing or path
+    index = mapped.timing or path
     files = read_files(work, _CELL_FILES)
     return SynthesisResult(
         **_basics(job, method, files),
@@ -175,8 +175,8 @@ def _cells(job: Job, method: Method, work: Path) -> SynthesisResult:
         urams=None, bram_kbit=None,
         critical_path_ns=mapped.timing.path_ns if mapped.timing else None,
         logic_levels=path.levels if path else None,
-        path_start=place.start if place else None,
-        path_end=place.end if place else None,
+        path_start=index.start if index else None,
+        path_end=index.end if index else None,
         timing_source="opensta" if mapped.timing else "levels" if path else None,
         timing_note=(
             "wires without delay, ideal clock; a fifth of the period outside the ports"

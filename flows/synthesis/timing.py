@@ -97,7 +97,7 @@ exit
         reported = [line for line in text.splitlines() if line.strip()][:10]
         raise CheckFailed("\n".join(["opensta found no path:", *reported]))
     netlist = (work / "netlist.v").read_text(encoding="utf-8")
-    names = (_signal(netlist, place[1].replace("\\", "")) for place in (start, end))
+    names = (_signal(netlist, index[1].replace("\\", "")) for index in (start, end))
     return Timing(period_ns - float(slack[1]), *names), ""
 
 

@@ -139,7 +139,7 @@ def test_keys_and_values_take_time() -> None:
     network = load_workload("bitnet_2b4t_decode")[1]
     core = load_config(CONFIGS / "lut_core.yaml")
     behind = OffChip(kind="lpddr4x", gb_s=17, efficiency=0.85)
-    result = one(core, network, behind=behind)
+    result = one(core, network, off_chip=behind)
     moved = network.weights * 2 / 8 + network.kv_moved  # two bits a weight, int8 activations
     assert result["latency_ms"] == pytest.approx(moved / 14.45e6, rel=0.001)
     assert result["floor_share"] == pytest.approx(1, rel=0.001)
@@ -147,9 +147,9 @@ def test_keys_and_values_take_time() -> None:
     off_chip = moved * 8 * 7.4e-12
     assert result["j_per_token"] == pytest.approx(result["energy_mj"] * 1e-3 + off_chip)
     held = behind.model_copy(update={"ports": Ports(kv_cache="on_chip")})
-    without = one(core, network, behind=held)
+    without = one(core, network, off_chip=held)
     assert without["gb_s_used"] * without["latency_ms"] == pytest.approx(network.weights / 4e6)
-    twice = one(core, network.with_context(1025), behind=behind)
+    twice = one(core, network.with_context(1025), off_chip=behind)
     cached = (twice["latency_ms"] - result["latency_ms"]) * 14.45e6
     assert cached == pytest.approx(network.kv_moved)
 
@@ -248,7 +248,7 @@ def test_a_family_without_closed_forms_of_its_traffic(monkeypatch: pytest.Monkey
 def test_engines_are_limited_by_their_port() -> None:
     config: Any = load_config(CONFIGS / "gemm_stream.yaml")
     network = network_of([(1, 512, 512), (256, 256, 256)])
-    entry = estimate(config, workloads={"w": network}, behind=OffChip(gb_s=4.0))
+    entry = estimate(config, workloads={"w": network}, off_chip=OffChip(gb_s=4.0))
     first, second = entry["roofline"]["workloads"]["w"]["layers"]
     assert first["limit"] == "memory: memory port"
     assert second["limit"] == "compute"
@@ -287,11 +287,11 @@ def test_the_energy_of_ddr4_follows_from_its_currents() -> None:
 def test_an_unknown_energy_is_said() -> None:
     core = load_config(CONFIGS / "lut_core.yaml")
     network = {"w": load_workload("bitnet_2b4t_decode")[1]}
-    entry = estimate(core, workloads=network, behind=OffChip(kind="lpddr5"))
+    entry = estimate(core, workloads=network, off_chip=OffChip(kind="lpddr5"))
     assert entry["metrics"]["j_per_token(w)"] is None
     assert entry["metrics"]["tokens_per_s(w)"] > 0
     assert any("no public figure" in note and "pj_per_bit" in note for note in entry["notes"])
-    known = estimate(core, workloads=network, behind=OffChip(kind="lpddr5", pj_per_bit=6))
+    known = estimate(core, workloads=network, off_chip=OffChip(kind="lpddr5", pj_per_bit=6))
     assert known["metrics"]["j_per_token(w)"] > 0
     assert known["notes"] == []
 

@@ -350,8 +350,8 @@ class Blocks(Stores):
             while row[-1] in before and before[row[-1]] not in row:
                 row.append(before[row[-1]])
             shifts, registers = shift_registers(len(row))
-            for place in row:
-                self.add(self.gates.owners[place], "flip_flop", -1)
+            for index in row:
+                self.add(self.gates.owners[index], "flip_flop", -1)
             owner = self.gates.owners[node]
             self.add(owner, "flip_flop", registers)
             self.add(owner, "lutram", shifts)

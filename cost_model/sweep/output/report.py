@@ -150,7 +150,7 @@ def write_pictures(directory: Path, outcome: Outcome, chosen: Chosen) -> list[st
     plan, table = outcome.plan, chosen.table
     across = str(plan.objectives[0])
     written = []
-    for place, objective in enumerate(plan.objectives[1:], 2):
+    for index, objective in enumerate(plan.objectives[1:], 2):
         figure = Figure(figsize=(5.0, 3.6), dpi=200, layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.add_subplot()
@@ -167,7 +167,7 @@ def write_pictures(directory: Path, outcome: Outcome, chosen: Chosen) -> list[st
         axes.grid(visible=True, alpha=0.3)
         if len(set(table[FAMILY])) > 1:
             axes.legend()
-        name = f"pareto_{place}.png"
+        name = f"pareto_{index}.png"
         # Without the version of the drawing library: the same points give the same bytes.
         figure.savefig(directory / name, metadata={"Software": None})
         written.append(name)

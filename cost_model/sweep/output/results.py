@@ -65,8 +65,8 @@ class Chosen:
 
     def rows_of(self, names: Sequence[str]) -> list[int]:
         """Return the rows of configurations."""
-        places = {name: row for row, name in enumerate(self.table[CONFIG]) if name is not None}
-        return [places[name] for name in names]
+        indices = {name: row for row, name in enumerate(self.table[CONFIG]) if name is not None}
+        return [indices[name] for name in names]
 
 
 def choose(outcome: Outcome, evaluate: Evaluate, metrics: Sequence[str]) -> Chosen:

@@ -17,11 +17,11 @@ def summary_of(outcome: Outcome, chosen: Chosen, fingerprint: str) -> dict[str, 
     tally = Tally.of(plan)
     refused = [
         {
-            "family": plan.space.subspaces[place].family,
+            "family": plan.space.subspaces[index].family,
             "condition": reason,
             "points": int(count),
         }
-        for (place, reason), count in zip(tally.refusals, counts[1:], strict=False)
+        for (index, reason), count in zip(tally.refusals, counts[1:], strict=False)
     ]
     first_spec = tally.illegal + 1
     return {
@@ -36,10 +36,10 @@ def summary_of(outcome: Outcome, chosen: Chosen, fingerprint: str) -> dict[str, 
             "specs": [
                 {
                     "spec": str(spec),
-                    "points": int(counts[first_spec + place]),
-                    "points_alone": int(outcome.failed[place]),
+                    "points": int(counts[first_spec + index]),
+                    "points_alone": int(outcome.failed[index]),
                 }
-                for place, spec in enumerate(plan.specs)
+                for index, spec in enumerate(plan.specs)
             ],
             "unknown": int(counts[-2]),
         },
@@ -50,7 +50,7 @@ def summary_of(outcome: Outcome, chosen: Chosen, fingerprint: str) -> dict[str, 
         "refused_configs": chosen.refused,
         "assumed_clock": _assumed(chosen),
         "refine": _refined(outcome),
-        "best": [_best(outcome, chosen, place) for place in range(len(plan.objectives))],
+        "best": [_best(outcome, chosen, index) for index in range(len(plan.objectives))],
     }
 
 

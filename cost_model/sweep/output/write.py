@@ -47,8 +47,8 @@ class Verification:
         every = list(chosen.loaded)
         if kind == "top" or int(count) >= len(every):
             return every[: int(count)]
-        places = np.linspace(0, len(every) - 1, int(count)).round().astype(int)
-        return [every[place] for place in places]
+        indices = np.linspace(0, len(every) - 1, int(count)).round().astype(int)
+        return [every[index] for index in indices]
 
 
 def write_output(
