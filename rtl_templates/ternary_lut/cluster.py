@@ -85,7 +85,7 @@ class Cluster(Block):
         if config.planes > 1:
             sums = Cat(table[: config.entry.width] for table in tables)
             shared["correction"] = place(
-                m, "correction", Correction(config), run=self.run, sums=sums, last=self.last
+                m, "plane_correction", Correction(config), run=self.run, sums=sums, last=self.last
             ).correction
         for p in range(self.column_count):
             ports = dict(shared)

@@ -30,14 +30,16 @@ def write_files(config: FamilyConfig, directory: Path) -> Path:
 def assert_lint_clean(config: FamilyConfig, directory: Path) -> str:
     """Write the files of a core, lint them with Verilator and return the Verilog."""
     source = write_files(config, directory)
-    assert lint([source.with_suffix(".vlt"), source], config.name) == []
+    warnings = lint([source.with_suffix(".vlt"), source], config.name)
+    assert not warnings, warnings
     return source.read_text(encoding="utf-8")
 
 
 def assert_clean(config: FamilyConfig, directory: Path) -> None:
     """Check that Verilator has no warning and no path leads from an input to an output."""
     verilog = assert_lint_clean(config, directory)
-    assert combinational_paths(netlist(verilog, config.name, directory)) == []
+    paths = combinational_paths(netlist(verilog, config.name, directory))
+    assert not paths, paths
 
 
 def assert_reproducible(config: FamilyConfig, directory: Path) -> None:
