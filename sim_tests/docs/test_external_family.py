@@ -11,12 +11,14 @@ import subprocess
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from flows.simulation.verilator.verilator import lint
 from hwgen.core import registry as families
+from hwgen.core.core import CONTRACT, Core
 from hwgen.errors import InputError
 from sim_tests.docs.installed_page import Installed, listings
 
@@ -31,6 +33,12 @@ def hwgen(tmp_path_factory: pytest.TempPathFactory) -> Hwgen:
     return Installed.of(PAGE, tmp_path_factory.mktemp("family")).run
 
 
+class Unfinished(Core[Any]):
+    """A family that lacks everything but its version."""
+
+    contract = CONTRACT
+
+
 def configuration(tmp_path: Path, **values: object) -> Path:
     path = tmp_path / "core.yaml"
     path.write_text(json.dumps({"name": "core", "family": "dot", **values}))  # JSON is YAML
@@ -40,7 +48,7 @@ def configuration(tmp_path: Path, **values: object) -> Path:
 def test_the_page_lists_every_part_of_a_family() -> None:
     assert set(listings(PAGE)) == {
         "pyproject.toml",
-        *(f"dot_family/{part}.py" for part in ("config", "schedule", "golden", "rtl", "cost")),
+        *(f"dot_family/{part}.py" for part in ("params", "schedule", "core", "rtl")),
     }
 
 
@@ -73,15 +81,20 @@ def test_the_template_builds(hwgen: Hwgen, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("no_such_package:FAMILY", r"'bad' \(no_such_package:FAMILY\) cannot be loaded: Module"),
+        ("no_such_package:Core", r"'bad' \(no_such_package:Core\) cannot be loaded: Module"),
         (
             "hwgen.core.registry:ENTRY_POINTS",
-            r"must be a hwgen\.families\.Family of that name, not 'hwgen",
+            r"must be a subclass of hwgen\.core\.core\.Core, not 'hwgen",
         ),
         (
-            "hwgen.families.systolic.params:FAMILY",
-            r"must be a hwgen\.families\.Family of that name",
+            "hwgen.families.systolic.core:SystolicCore",
+            r"must have parameters of family 'bad', not 'systolic'",
         ),
+        (
+            "hwgen.core.gemm_core:GemmCore",
+            r"written for version 0 .* not for 2; update its package",
+        ),
+        ("sim_tests.docs.test_external_family:Unfinished", r"lacks cycles, golden, schedule, see"),
     ],
 )
 def test_a_broken_package_is_named(

@@ -104,7 +104,6 @@ def attended(
     seen : ndarray of bool, shape (rows, keys)
         Which keys a row looks at.
     """
-    from hwgen.families.attention.golden import levels_of, shifted_sums
 
     q, k, v = (
         vectors(config, fmt, values)
@@ -143,7 +142,6 @@ def quotients(
     bad : ndarray of bool, shape (rows,)
         Which rows are NaN.
     """
-    from hwgen.families.attention.golden import normalised
 
     zeros, mantissa = normalised(config, weights)
     reciprocal = config.reciprocals.evaluate(mantissa)

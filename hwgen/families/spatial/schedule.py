@@ -140,8 +140,6 @@ def schedule(config: SpatialConfig, m: int, k: int, n: int, *post: Any) -> Sched
     """
     if config.block_product is None:
         return Schedule(config, m, k, n, *post)
-    from hwgen.families.spatial.schedule import BlockSchedule
-
     return BlockSchedule(config, m, k, n, *post)
 
 

@@ -256,8 +256,6 @@ def schedule(config: SystolicConfig, m: int, k: int, n: int, *post: Any) -> Sche
     """
     if config.block_product is None:
         return Schedule(config, m, k, n, *post)
-    from hwgen.families.systolic.schedule import BlockSchedule
-
     return BlockSchedule(config, m, k, n, *post)
 
 
