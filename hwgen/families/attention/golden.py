@@ -104,7 +104,6 @@ def attended(
     seen : ndarray of bool, shape (rows, keys)
         Which keys a row looks at.
     """
-
     q, k, v = (
         vectors(config, fmt, values)
         for fmt, values in ((config.query, query), (config.key, key), (config.value, value))
@@ -142,7 +141,6 @@ def quotients(
     bad : ndarray of bool, shape (rows,)
         Which rows are NaN.
     """
-
     zeros, mantissa = normalised(config, weights)
     reciprocal = config.reciprocals.evaluate(mantissa)
     product = np.where(weights[:, None] == 0, 0, values * reciprocal[:, None])
