@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The clock limit of designs, from the paths that estimates use, cached.
 
-`hwgen.core.clock_limit` queries it while ``auto`` is resolved.
+`hwgen.core.resolve` queries it while ``auto`` is resolved.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ elements costs N x N elaborations and as much text.  A `Block` is elaborated and
 An instance may have a *role*, e.g. ``reduce``: tools identify parts of a design by roles, not by
 the names of instances.  `place`, `in_role` and `Block.role` assign roles; they are attributes
 ``role`` of the instances in the RTLIL.  `roles_of` reads them there,
-`cost_model.netlist.netlist.Netlist.roles` in a netlist, and `hwgen.core.clock_limit.Limit.roles`
+`cost_model.netlist.netlist.Netlist.roles` in a netlist, and `hwgen.core.resolve.Limit.roles`
 are those on the path that limits the clock.
 """
 
