@@ -17,8 +17,9 @@ Size = tuple[int, int, int]
 class ClosedForms(Protocol):
     """A module of closed forms."""
 
-    RULES: tuple[str, ...]
-    """Numeric parameters that rules between fields look at."""
+    @property
+    def RULES(self) -> tuple[str, ...]:  # noqa: N802 (a constant of a module)
+        """Numeric parameters that rules between fields look at."""
 
     def parts(self, config: Any) -> tuple[Part, ...]:
         """Return the parts of a core; none of a core that closed forms do not cover."""

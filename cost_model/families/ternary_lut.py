@@ -53,10 +53,6 @@ def cycles_at(v: View, sizes: Sequence[tuple[int, int, int]]) -> Number:
     return found + post.latency(v)
 
 
-RULES: tuple[str, ...] = ()
-"""Numeric parameters that rules between fields look at."""
-
-
 # -- bill of components ----------------------------------------------------------------------------
 
 

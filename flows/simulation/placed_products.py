@@ -136,7 +136,9 @@ def place_product(
         And the first address behind it.
     """
     settings = settings or RAW_RESULTS
-    plan = plan_of(config, *a.shape, w.shape[1], settings, least_traffic=least_traffic)
+    plan = plan_of(
+        config, a.shape[0], a.shape[1], w.shape[1], settings, least_traffic=least_traffic
+    )
     plan.check_operands(a, w)
     sizes = {
         "a": (plan.m, plan.activation_row_bytes),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -31,20 +32,21 @@ def command(config: Path, m: int, k: int, n: int, least_traffic: bool, as_json: 
     from flows.build.load import load_config
     from hwgen.errors import InputError
     from hwgen.families.gemm_stream.cycles.job import job_cycles
+    from hwgen.families.gemm_stream.params import GemmStreamConfig
     from hwgen.families.gemm_stream.schedule import Plan
 
     core = load_config(config)
-    if not core.buses:
+    if not isinstance(core, GemmStreamConfig):
         raise InputError(
-            f"{config}: family: {core.family} has no memory port, so there is nothing to plan;"
-            " use the configuration of a memory engine"
+            f"{config}: family: {core.family} cuts no product into blocks, so there is nothing to"
+            " plan; use the configuration of a gemm_stream engine"
         )
     plan = Plan(core, m, k, n, least_traffic=least_traffic)
     cycles = job_cycles(plan)
     traffic = plan.traffic
     utilisation = plan.macs / (core.macs_per_cycle * cycles)
     names = ("m", "k", "n")
-    document = {
+    document: dict[str, Any] = {
         "m": m,
         "k": k,
         "n": n,

@@ -61,7 +61,7 @@ def cores_of_engines() -> dict[str, tuple[str, ...]]:
     return {
         name: tuple(core for core in known if _accepted(engine, {"compute": {"family": core}}))
         for name, engine in known.items()
-        if "compute" in engine.config.model_fields
+        if "compute" in engine.params_class.model_fields
     }
 
 

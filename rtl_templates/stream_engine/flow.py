@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -18,7 +18,7 @@ from rtl_templates.axi.scatter import Scatter
 from rtl_templates.axi.writer import BurstWriter
 from rtl_templates.hdl.core_block import Core
 from rtl_templates.hdl.hierarchy import place
-from rtl_templates.hdl.streams import AnyStream, Stream, create, fields, new_stream, transfers
+from rtl_templates.hdl.streams import Stream, create, fields, new_stream, transfers
 from rtl_templates.stream.stream import StreamFifo, buffered
 
 from .drain import StreamDrain
@@ -67,7 +67,7 @@ class StreamFlow(JobFlow):
         self.core = Core(core)
 
     def build(self, m: Module) -> None:
-        self.streams: dict[str, AnyStream] = {
+        self.streams: dict[str, Any] = {
             name: create(f"core_{name}", member) for name, member in self.core.members.items()
         }
         place(m, "compute", self.core, **self.streams)

@@ -72,6 +72,7 @@ async def jobs(dut: Any, index: int) -> None:
             ram.write(address, content)
             expected[address : address + len(content)] = content
         rows, size, stride, address = one.job.regions["C"]
+        assert one.expected is not None
         for row, values in enumerate(one.expected.reshape(rows, -1)):
             content = values.astype(values.dtype.newbyteorder("<")).tobytes()
             expected[address + row * stride : address + row * stride + size] = content

@@ -137,6 +137,7 @@ def check_jobs(host: JobHost, jobs: int, rng: np.random.Generator, most: int) ->
         for number, placed in zip(numbers, part, strict=True):
             assert host.wait(number, 3_000_000) == "done"
             plan, got = placed.job.plan, host.results(placed)
+            assert placed.expected is not None
             assert got.tobytes() == placed.expected.tobytes(), (plan.m, plan.k, plan.n)
 
 

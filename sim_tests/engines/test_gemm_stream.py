@@ -275,6 +275,7 @@ def random_jobs(
             assert state == "done", f"{plan.m}x{plan.k}x{plan.n} ended as {state}"
         for placed in batch:
             got, plan = host.results(placed), placed.job.plan
+            assert placed.expected is not None
             where = np.argwhere(got.view(np.uint8) != placed.expected.view(np.uint8))
             assert not len(where), f"{plan.m}x{plan.k}x{plan.n}, {placed.job.settings}"
         run += len(batch)
@@ -501,6 +502,7 @@ def test_a_job_reads_what_the_one_before_wrote(shipped: JobHost) -> None:
     a, w = draw_matrices(config, (40, 100, 60), "random", rng)
     (first,), end = place(config, [(a, w)], settings=post)
     _, w2 = draw_matrices(config, (40, 60, 30), "random", rng)
+    assert first.expected is not None
     (second,), _ = place(config, [(first.expected, w2)], base=end)
     chained = Job(
         second.job.plan,

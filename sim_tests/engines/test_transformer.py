@@ -267,6 +267,7 @@ def test_jobs_wait_for_what_they_read(small: tuple[World, Path]) -> None:
     settings = PostSettings("int8", shift=3)
     first, second = config.units.values()
     (one,), at = place(first, [(a, w)], settings=settings, base=0x1000)
+    assert one.expected is not None
     (two,), _ = place(second, [(one.expected, w)], settings=settings, base=-(-at // 64) * 64)
     job = replace(
         two.job, a_address=one.job.c_address, a_stride=one.job.regions["C"][2], settings=settings

@@ -21,6 +21,7 @@ from hwgen.core.lists.commands import BYTES
 from hwgen.core.lists.golden import Interpreter
 from hwgen.core.lists.units import units_of
 from hwgen.errors import InputError
+from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.families.gemm_stream.schedule import plan_of
 from hwgen.families.transformer.params import TransformerConfig
 from hwgen.models.compile.list_builder import ListBuilder, Number, Rows
@@ -79,8 +80,9 @@ class Attention:
         self.config, self.ternary = engine(ternary=ternary), ternary
         rng = np.random.default_rng(1)
         unit, compute = self.config.job_unit, self.config.units["heads"].compute
-        high = unit.weight.max
-        self.weights = rng.integers(unit.weight.min, high, (WIDTH, JOINED), endpoint=True)
+        assert isinstance(unit, GemmStreamConfig)
+        low, high = int(unit.weight.min), int(unit.weight.max)
+        self.weights = rng.integers(low, high, (WIDTH, JOINED), endpoint=True)
         angle = np.arange(T)[:, None] / 100.0 ** (np.arange(0, ELEMENTS, 2) / ELEMENTS)
         factor = 2**compute.softmax.fraction_bits * np.log2(math.e) / np.sqrt(ELEMENTS) * STEP**2
         shift = 15 - int(np.floor(np.log2(factor)))

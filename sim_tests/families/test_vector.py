@@ -352,7 +352,7 @@ def test_commands_that_cannot_be_carried_out_are_answered() -> None:
     operation, operands, _ = bench.job.operation, bench.operands, bench.job.scalars
     good = prepare(config, operation, operands, {})
     add, softmax = CODES["add"], CODES["softmax"]
-    bad = Refused(good, ((add, 0, 5), (softmax, 2, 0), (softmax, 2, 10), (15, 1, 1),
+    bad: Any = Refused(good, ((add, 0, 5), (softmax, 2, 0), (softmax, 2, 10), (15, 1, 1),
                          (CODES["rope"], 1, 4), (add, 1, 1 << 31)))  # fmt: skip
     with scratch("vector-") as work:
         program = compile_stream(design_of(config), cycles=100)
@@ -370,7 +370,7 @@ def test_rows_that_are_no_whole_blocks_are_answered() -> None:
     bench = draw_job(core_of(config), spec, np.random.default_rng(1))
     operation, operands, _ = bench.job.operation, bench.operands, bench.job.scalars
     good, code = prepare(config, operation, operands, {}), CODES["hadamard_quantise"]
-    bad = Refused(good, ((code, 1, 6), (code, 2, 1), (code, 1, 13)))
+    bad: Any = Refused(good, ((code, 1, 6), (code, 2, 1), (code, 1, 13)))
     with scratch("vector-") as work:
         program = compile_stream(design_of(config), cycles=100)
         image, _ = run_stream(config, program, bad, bad.pack(operands), 500, work, timeout=60)

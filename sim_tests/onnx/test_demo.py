@@ -338,6 +338,7 @@ class GoldenHost:
         return self.state
 
     def results(self, placed: Placed) -> Integers:
+        assert placed.expected is not None
         result = placed.expected.copy()
         result[1, 2] += self.error
         return result

@@ -207,7 +207,7 @@ def test_results_are_compared_with_the_published_datapath() -> None:
     table = list(rows(results))
     assert [cells[7] for cells in table] == ["0.50", "", "0.60"]
     assert table[0][:4] == (DESIGNS["lut"][0], "2", "16 x 32", "nf + FA")
-    reached = {title: (value, met) for title, value, _, met in goals(results)}
+    reached: dict[str, Any] = {title: (value, met) for title, value, _, met in goals(results)}
     assert reached["INT8 nangate45 32x32 µ=2: (a) / (b)"] == (pytest.approx(0.5), True)
     assert reached["INT8 nangate45: best (a) of µ ≥ 2 / best (d)"] == (pytest.approx(5 / 6), False)
     assert reached["INT8 nangate45: best (a), µm² per MAC/cycle"] == (50, True)

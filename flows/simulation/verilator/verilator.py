@@ -391,8 +391,8 @@ def _compile(
     makefile = ["-f", "Vtop.mk", *variables]
     plan = run(make, ["-n", *makefile], build_dir, "compile.plan", TIMEOUT_S, environment)
     identity = f"{compiler_id()}, {verilator.where}"
-    programs = Directories("verilator")
-    cached = Runtime(programs, identity, compiler, build_dir, plan, count)
+    cache = Directories("verilator")
+    cached = Runtime(cache, identity, compiler, build_dir, plan, count)
     if (arguments_at_once := cached.directly(main, name)) is not None:
         run(compiler, arguments_at_once, build_dir, "compile.log", TIMEOUT_S, environment)
         return build_dir / name

@@ -59,7 +59,7 @@ def given_operands(
         w, _ = load_operand(weights, core.weight, weights=True)
     else:
         w = np.broadcast_to(np.ones(1, core.weight.dtype), (a.shape[1], n or 1))
-    plan = core_of(core).schedule(core_of(core).gemm(*a.shape, w.shape[1]))
+    plan = core_of(core).schedule(core_of(core).gemm(a.shape[0], a.shape[1], w.shape[1]))
     assert isinstance(plan, Product)
     plan.check_operands(a, w)
     return {activations.stem: (a, w)}

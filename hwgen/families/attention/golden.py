@@ -12,8 +12,7 @@ Of a row of queries and the keys that it may look at, one after the other:
   `softmax.weight_bits`, and rounded again times the value's scale, it is what values are
   multiplied by.
 
-In the end the sum of weighted values is divided by the sum of weights; see `divided`. What is
-different in floating point is in `hwgen.families.attention.golden`.
+In the end the sum of weighted values is divided by the sum of weights; see `divided`.
 """
 
 from __future__ import annotations
@@ -28,8 +27,11 @@ from hwgen.families.attention.params import FIRST_MOVES, LAST_MOVES
 from hwgen.families.attention.schedule import Mask, words_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
+    from hwgen.core.operation import Operation
     from hwgen.families.attention.params import AttentionConfig
 
     Integers = NDArray[np.int64]
@@ -152,16 +154,6 @@ def quotients(
     numbers = np.ldexp(odd.astype(np.float64), scale[:, None].astype(np.int32))
     return np.asarray(config.output.round(np.where(bad[:, None], np.nan, numbers)))
 
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from hwgen.core.operation import Operation
-    from hwgen.families.attention.params import AttentionConfig
-
-    Integers = NDArray[np.int64]
 
 _NOTHING = -(1 << 61)  # below every score, and far enough from the limits of int64
 _EXACT_BITS = 53  # every integer of as many bits is a float64

@@ -42,8 +42,13 @@ Pattern = tuple[int, ...]
 class TableParams(Protocol):
     """Parameters of a core with tables."""
 
-    activation: Any
-    array: Any
+    @property
+    def activation(self) -> Any:
+        """Format of the activations."""
+
+    @property
+    def array(self) -> Any:
+        """Fields of the array."""
 
     @property
     def digit(self) -> IntegerFormat:

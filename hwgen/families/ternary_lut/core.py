@@ -15,7 +15,6 @@ from hwgen.core.cycles.figures import Cycles
 from hwgen.core.gemm_core import GemmCore
 from hwgen.core.golden.post import processed
 from hwgen.core.operation import Array, Arrays, Job
-from hwgen.core.schedule.stream import StreamProduct
 from hwgen.families.ternary_lut.golden import accumulated_sums
 from hwgen.families.ternary_lut.params import TernaryLutConfig
 from hwgen.families.ternary_lut.schedule import Schedule, schedule
@@ -140,7 +139,7 @@ class TernaryLutCore(GemmCore[TernaryLutConfig]):
     summary = "ternary and low-bit weights by look-up tables of activation sums, any group size"
     params_class = TernaryLutConfig
 
-    def schedule(self, job: Job) -> StreamProduct:
+    def schedule(self, job: Job) -> Schedule:
         """Return the beats of a product."""
         return schedule(self.params, *job.gemm_size, job.post)
 

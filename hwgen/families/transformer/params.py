@@ -243,7 +243,7 @@ class TransformerConfig(OnMemory, FamilyConfig):
         return self.job_unit.natural_sizes
 
     @property
-    def post_features(self) -> PostFeatures:
+    def post_features(self) -> PostFeatures | None:
         """What post-processing hardware offers."""
         return self.job_unit.post_features
 
