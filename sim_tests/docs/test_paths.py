@@ -31,7 +31,7 @@ WRITTEN = {"sweep.md": {"configs/lut_0001.yaml"}}
 
 _PATH = re.compile(rf"(?<![\w./-])(?:{PACKAGES}|configs|docs)/[\w./*{{}},-]*[\w*}}]")
 _DOTTED = re.compile(rf"(?<![\w./-])(?:{PACKAGES})(?:\.\w+)+")
-_IMPORT = re.compile(rf"^ *from ((?:{PACKAGES})(?:\.\w+)*) import (?:\(([^)]*)\)|(.*))$", re.M)
+_IMPORT = re.compile(rf"\bfrom ((?:{PACKAGES})(?:\.\w+)*) import (?:\(([^)]*)\)|([\w, ]*))")
 _MEMBERS = re.compile(r"^::: (\S+)\n +options: \{[^}]*members: \[([^\]]*)\]", re.M)
 """Members of a module that a page of the Python interface shows."""
 
