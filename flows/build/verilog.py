@@ -81,9 +81,9 @@ def rtlil_to_netlist(modules: Iterable[str]) -> tuple[str, dict[str, Any]]:
     rtlil = _undotted(modules)
     verilog, brace, netlist = _converted(rtlil, f"{_SCRIPT}write_json\n").partition("\n{\n")
     cells = json.loads(brace + netlist)["modules"]
-    cached = set(_KEPT_MODULE.findall(rtlil))
+    separate = set(_KEPT_MODULE.findall(rtlil))
     return f"{verilog}\n", {
-        name: {**module, "kept": name in cached} for name, module in cells.items()
+        name: {**module, "kept": name in separate} for name, module in cells.items()
     }
 
 

@@ -99,6 +99,13 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["init", "systolic", "--name", "a b"], "the name of the core must be a letter"),
         (["init", "systolic", "--output", "/nowhere/x.yaml"], "/nowhere does not exist"),
         (["init", "systolic", "--output", "/"], "/ is a directory"),
+        *(
+            (
+                ["map", "--config", f"configs/{name}.yaml", "--m", "8", "--k", "8", "--n", "8"],
+                f"family: {name} cuts no product into blocks",
+            )
+            for name in ("transformer", "stream_engine", "attention")
+        ),
     ],
 )
 def test_bad_input(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -133,7 +133,7 @@ class Pair(Block):
     a: Any
     y: Any
 
-    kept = True
+    keep_hierarchy = True
 
     def __init__(self, width: int) -> None:
         super().__init__(f"pair_{width}", {"a": In(width), "y": Out(width)})

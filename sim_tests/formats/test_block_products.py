@@ -59,7 +59,7 @@ def sample(fmt, length, blocks, lines, rng, distribution):
         lowest = None
         if minima is not None and fmt.minimum is not None:
             lowest = fmt.minimum.to_float64(minima)
-        tables = [element.values for element in factor.format.elements]
+        tables = [element.values for element in fmt.elements]
         values, exponents = fmt.scale.decode(scales), exponents_of(fmt, scales)
         numbers = [
             [
