@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 
 from cost_model.estimate.estimate import estimate
-from cost_model.families import spatial_serial
 from flows.build.load import parse_config
 from flows.simulation.run import run_product
 from hwgen.arithmetic.digits import statistics, uniform
 from hwgen.arithmetic.sparse_digits import GROUP_TERMS, expected_group, group_cycles, window_cycles
+from hwgen.core.cycles.figures import Cycles
 from hwgen.core.params.processing_elements import QUEUES
 from hwgen.core.params.spatial import SERIAL, SpatialConfig
 from hwgen.errors import CheckFailed
+from hwgen.families.spatial.core import SpatialCore
 from hwgen.families.spatial.cycles import gemm_cycles
 from hwgen.families.spatial.params import CubeConfig
 from hwgen.families.spatial.serial_cycles import Law, tile_cycles
@@ -252,7 +253,7 @@ def test_a_run_holds_cycles_against_the_model(engine: Any, monkeypatch: pytest.M
     config, rng = small(queue=2), np.random.default_rng(1)
     a, w = rng.integers(-128, 128, (4, 20)), rng.integers(-128, 128, (20, 3))
     taken = run_product(design_of(config), a, w, engine=engine).cycles
-    monkeypatch.setattr(spatial_serial, "counted", lambda config, operands: taken + 1)
+    monkeypatch.setattr(SpatialCore, "cycles", lambda core, jobs, operands=None: Cycles(taken + 1))
     message = f"4 x 20 x 3: the RTL took {taken} cycles, the cycle model says {taken + 1}"
     with pytest.raises(CheckFailed, match=message):
         run_product(design_of(config), a, w, engine=engine)

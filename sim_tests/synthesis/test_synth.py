@@ -544,7 +544,7 @@ def test_an_interrupted_run_leaves_nothing(config: Path, tmp_path: Path) -> None
     assert not (tmp_path / "o").exists()
     kept = {path.parent.name for path in cache.rglob("*") if path.is_file()}
     # Which Verilog it was, of which sources, is known by then.
-    assert kept <= {"netlist-of", "sources-of"}
+    assert kept <= {"sources", "verilog"}
 
 
 # -- place and route -----------------------------------------------------------------------------
