@@ -93,3 +93,20 @@ def label(noun: str, point: EntryPoint) -> str:
     """Return what messages call what an entry point announces: its name, value and package."""
     package = f", package {point.dist.name}" if point.dist else ""
     return f"the {noun} {point.name!r} ({point.value}{package})"
+
+
+def load_object(noun: str, point: EntryPoint) -> object:
+    """Return the object that an entry point names; any package may have written it.
+
+    Raises
+    ------
+    InputError
+        If importing it fails.
+    """
+    try:
+        return point.load()
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise InputError(
+            f"{label(noun, point)} cannot be loaded: {reason}; repair or uninstall its package"
+        ) from error

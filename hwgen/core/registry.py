@@ -15,7 +15,7 @@ from typing import Any
 from hwgen.core.core import CONTRACT, Core
 from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import InputError
-from hwgen.plugins import Registry, label
+from hwgen.plugins import Registry, label, load_object
 
 ENTRY_POINTS = "hwgen.families"
 
@@ -53,13 +53,7 @@ def core_of(params: FamilyConfig) -> Core[Any]:
 def _load(point: EntryPoint) -> type[Core[Any]]:
     """Return the family that an entry point announces; any package may have written it."""
     named = label("family", point)
-    try:
-        loaded = point.load()
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise InputError(
-            f"{named} cannot be loaded: {reason}; repair or uninstall its package"
-        ) from error
+    loaded = load_object("family", point)
     if not isinstance(loaded, type) or not issubclass(loaded, Core):
         raise InputError(f"{named} must be a subclass of hwgen.core.core.Core, not {loaded!r}")
     if loaded.contract != CONTRACT:
