@@ -66,6 +66,10 @@ class InnerCore:
         target = info.data.get("target", Target())
         return model.model_validate({**value, "name": "core", "target": target})
 
+    def resolved(self, core: FamilyConfig) -> dict[str, Any]:
+        """Return every parameter of a core but those of the engine, as plain JSON values."""
+        return {key: value for key, value in core.resolved().items() if key not in self.outer}
+
     def given(self, core: FamilyConfig) -> dict[str, Any]:
         """Return what a configuration file says of a core."""
         values = core.model_dump(mode="json", exclude_defaults=True, exclude=set(self.outer))

@@ -29,7 +29,6 @@ from hwgen.core.register_map import FORMAT, JobInterface, Register, register_map
 from hwgen.families.gemm_stream.fields import (
     CORE,
     DEFAULT_COMPUTE,
-    OUTER,
     Array,
     Buffers,
     Compute,
@@ -116,8 +115,7 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
     def resolved(self) -> dict[str, Any]:
         """Return every parameter, defaults included, as plain JSON values."""
         values = super().resolved()
-        core = self.compute.resolved()
-        values["compute"] = {key: value for key, value in core.items() if key not in OUTER}
+        values["compute"] = CORE.resolved(self.compute)
         return values
 
     # -- formats ---------------------------------------------------------------------------

@@ -141,8 +141,7 @@ class StreamEngineConfig(OnMemory, FamilyConfig):
     def resolved(self) -> dict[str, Any]:
         """Return every parameter, defaults included, as plain JSON values."""
         values = super().resolved()
-        core = self.compute.resolved()
-        values["compute"] = {key: value for key, value in core.items() if key not in OUTER}
+        values["compute"] = CORE.resolved(self.compute)
         return values
 
     # -- the core --------------------------------------------------------------------------
