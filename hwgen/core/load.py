@@ -15,7 +15,6 @@ from hwgen.config.validate import (
     describe_error,
     error_path,
     in_order,
-    place_rule,
     problem_at,
     shown,
     translate_errors,
@@ -57,7 +56,7 @@ def _validate(document: Document) -> Draft:
     known = families()
     problems = list(document.problems)
     name = document.data.get("family")
-    config: FamilyConfig | None = None
+    draft: Draft | None = None
     if document.is_spoilt(("family",)):
         pass
     elif not isinstance(name, str) or name not in known:
@@ -66,18 +65,17 @@ def _validate(document: Document) -> Draft:
         model = known[name].params_class
         directory = FORMAT_DIRECTORY.set(Path(document.file).parent)
         try:
-            config = model.model_validate(document.data)
+            draft = Draft(model.model_validate(document.data), document)
         except ValidationError as error:
-            fields = inner_parameters(model, document.data)
-            problems += translate_errors(error, document, fields)
+            problems += translate_errors(error, document, inner_parameters(model, document.data))
         else:
-            fields = inner_parameters(model, document.data)
-            problems += [place_rule(line, (), document, fields) for line in config.too_wide()]
+            if too_wide := draft.params.too_wide():
+                problems += draft.problems(too_wide)
         finally:
             FORMAT_DIRECTORY.reset(directory)
-    if config is None or problems:
+    if draft is None or problems:
         raise ConfigError(in_order(problems))
-    return Draft(config, document)
+    return draft
 
 
 def _family_problem(document: Document, known: Sequence[str]) -> Problem:

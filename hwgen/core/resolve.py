@@ -16,7 +16,7 @@ from hwgen.config.document import Document
 from hwgen.config.parameters import inner_parameters
 from hwgen.config.validate import place_rule
 from hwgen.core.params.base import FamilyConfig
-from hwgen.errors import ConfigError
+from hwgen.errors import ConfigError, Problem
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,10 @@ class Draft:
     params: FamilyConfig
     document: Document = field(repr=False)
 
-    def error(self, lines: list[str]) -> ConfigError:
-        """Return the error of messages that begin with their fields."""
+    def problems(self, lines: list[str]) -> list[Problem]:
+        """Return messages that begin with their fields, with the positions of these."""
         fields = inner_parameters(type(self.params), self.document.data)
-        return ConfigError([place_rule(line, (), self.document, fields) for line in lines])
+        return [place_rule(line, (), self.document, fields) for line in lines]
 
     def complete(self) -> FamilyConfig:
         """Return the parameters of a draft without ``auto``.
@@ -109,7 +109,7 @@ class Draft:
         """
         if self.params.automatic:
             text = "must be a number here, not auto; build the core to see what is chosen"
-            raise self.error([f"{name}: {text}" for name in self.params.automatic])
+            raise ConfigError(self.problems([f"{name}: {text}" for name in self.params.automatic]))
         return self.params
 
 
@@ -123,7 +123,7 @@ def resolve(draft: Draft, timing: Timing) -> FamilyConfig:
     """
     params, errors = choose_registers(draft.params, timing)
     if errors:
-        raise draft.error(errors)
+        raise ConfigError(draft.problems(errors))
     return params
 
 
