@@ -29,9 +29,6 @@ MAX_NODES = 10_000
 MAX_DIGITS = 64
 MAX_PROBLEMS = 50
 
-Location = tuple[str | int, ...]
-"""Keys and list indices that lead from the root to a value."""
-
 _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _CONSTANTS: dict[str, Any] = {

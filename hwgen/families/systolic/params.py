@@ -373,11 +373,6 @@ class SystolicConfig(BlockProductConfig):
         return int(self.geometry.groups)
 
     @property
-    def bus_segments(self) -> int:
-        """Runs of rows whose results reach the output through one OR."""
-        return int(self.geometry.segments)
-
-    @property
     def bus_latency(self) -> int:
         """Cycles from the slot at a row's edge to its accumulators at the foot of the array."""
         return int(self.geometry.bus_latency)

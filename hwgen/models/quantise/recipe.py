@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     Reals = NDArray[np.float32]
 
 Weights = Literal["int8", "int4", "ternary", "original"]
-WEIGHT_FORMATS = ("int8", "int4", "ternary", "original")
 GROUPS = (32, 64, 128)
 """Groups of weights along K that are offered."""
 

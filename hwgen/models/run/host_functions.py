@@ -114,8 +114,6 @@ def wide_of(x: Bits) -> Wide:
     return np.asarray(x).astype(np.float64)
 
 
-CONVERSIONS = (polynomial, bits_of, double_of, whole_of, wide_of)
-
 # -- functions, which are translated ---------------------------------------------------------------
 
 
