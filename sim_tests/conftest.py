@@ -16,8 +16,12 @@ from cost_model.netlist.fabric.fabric import fabric
 from flows.simulation.runner import use_host
 from flows.tools.wasm import prepare_all
 from hwgen.technologies import fpga_family, technologies
-from sim_tests.support import warm_simulations
-from sim_tests.support.selection import (
+
+# What these modules assert is shown as in a test.
+pytest.register_assert_rewrite("sim_tests.support")
+
+from sim_tests.support import warm_simulations  # noqa: E402
+from sim_tests.support.selection import (  # noqa: E402
     OVER,
     changed_files,
     commit_seed,
@@ -25,9 +29,6 @@ from sim_tests.support.selection import (
     ordered,
     rotated,
 )
-
-REMEMBERED = 24
-"""Designs that are not emitted again: tests of a module share some, and break copies of them."""
 
 ROTATED = pytest.StashKey[tuple[int, int]]()
 """Numbers of cases that other commits run, and that only ``make long`` runs."""

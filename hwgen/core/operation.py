@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from numpy.typing import NDArray
-
 from hwgen.core.port import Beats
 from hwgen.errors import InputError, did_you_mean
 from hwgen.formats import NumberFormat
+from hwgen.lazy import NDArray
 
 if TYPE_CHECKING:
     from hwgen.core.post import Columns, PostSettings
@@ -277,7 +276,7 @@ class Job:
     def title(self) -> str:
         """The job in words."""
         if self.operation.name == GEMM:
-            return "x".join(map(str, self.gemm_size))
+            return " x ".join(map(str, self.gemm_size))
         return f"{self.operation.name} of {sizes_text(self.sizes)}"
 
 

@@ -33,38 +33,52 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
     ),
     "gemm_stream": (
         # Networks and decoders are compiled to its jobs, with its tiling and its cycles.
-        "hwgen/cli/",
+        "hwgen/cli/map.py",
+        "hwgen/cli/model/compile.py",
         "hwgen/models/compile/",
-        # Its drivers, and the harness that puts memory around it.
-        "flows/build/",
-        "flows/demonstration/",
-        "flows/simulation/",
+        # Its registers and drivers, and the harness that puts memory around it.
+        "flows/build/drivers/decoder_driver.py",
+        "flows/build/drivers/engine_drivers.py",
+        "flows/build/drivers/network_driver.py",
+        "flows/build/register_files.py",
+        "flows/demonstration/demo.py",
+        "flows/demonstration/on_engine.py",
+        "flows/simulation/bus/job_host.py",
+        "flows/simulation/cases.py",
+        "flows/simulation/placed_products.py",
         "hwgen/families/transformer/params.py",  # the unit of an engine that names none
     ),
     "stream_engine": (
-        # Command lists submit its jobs.
-        "hwgen/models/compile/",
-        # Its drivers, and the harness that puts memory around it.
-        "flows/build/",
-        "flows/simulation/",
+        "hwgen/models/compile/list_builder.py",  # command lists submit its jobs
+        # Its driver, and the harness that puts memory around it.
+        "flows/build/drivers/engine_drivers.py",
+        "flows/simulation/placed_operations.py",
+        "flows/simulation/placement.py",
     ),
     "systolic": (
         CLOSED_FORMS,
         "flows/calibration/points.py",  # the cores that FPGA families are calibrated on
-        "hwgen/families/gemm_stream/",  # the core of an engine that names none
+        "hwgen/families/gemm_stream/fields.py",  # the core of an engine that names none
     ),
     "ternary_lut": (CLOSED_FORMS, "flows/calibration/points.py"),
     "transformer": (
-        # Compiled command lists, their drivers, and the harness that puts memory around it.
-        "hwgen/models/compile/",
-        "flows/build/",
-        "flows/simulation/",
+        # Compiled command lists and their time.
+        "hwgen/models/compile/list_builder.py",
+        "hwgen/models/compile/timing.py",
+        # Its registers and driver, and the harness that puts memory around it.
+        "flows/build/drivers/engine_drivers.py",
+        "flows/build/register_files.py",
+        "flows/simulation/bus/list_bench.py",
+        "flows/simulation/bus/list_host.py",
     ),
     "vector": (
         # Vectors of C++, of IP-XACT, and of Verilog.
-        "flows/simulation/",
-        "flows/build/",
-        "rtl_templates/attention/",
+        "flows/build/files.py",
+        "flows/build/ipxact.py",
+        "flows/simulation/stream_program.py",
+        "flows/simulation/verilator/runtime.py",
+        "rtl_templates/attention/back.py",
+        "rtl_templates/attention/front.py",
         "hwgen/models/compile/list_builder.py",  # codes of commands
         "hwgen/families/stream_engine/params.py",  # the core of an engine that names none
     ),

@@ -254,7 +254,7 @@ def test_a_run_holds_cycles_against_the_model(engine: Any, monkeypatch: pytest.M
     a, w = rng.integers(-128, 128, (4, 20)), rng.integers(-128, 128, (20, 3))
     taken = run_product(design_of(config), a, w, engine=engine).cycles
     monkeypatch.setattr(SpatialCore, "cycles", lambda core, jobs, operands=None: Cycles(taken + 1))
-    message = f"4 ?x ?20 ?x ?3: the RTL took {taken} cycles, the cycle model says {taken + 1}"
+    message = f"4 x 20 x 3: the RTL took {taken} cycles, the cycle model says {taken + 1}"
     with pytest.raises(CheckFailed, match=message):
         run_product(design_of(config), a, w, engine=engine)
 

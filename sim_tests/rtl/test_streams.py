@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Iterator
 
 import pytest
 from amaranth.hdl import Module, Signal
@@ -21,13 +20,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 """Amaranth warns of modules that were refused before they were used."""
 
 WORD = data.StructLayout({"data": 6, "last": 1})
-
-
-@pytest.fixture
-def collected() -> Iterator[None]:
-    """Collect modules that a refused wiring left unused, lest a later test be blamed for them."""
-    yield
-    gc.collect()
 
 
 class Pair(Block):
@@ -75,7 +67,6 @@ def test_streams_are_ports_by_field() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
-@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [
@@ -88,13 +79,14 @@ def test_streams_are_ports_by_field() -> None:
 def test_wrong_connections_are_refused(wrong: str, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=f"^{re.escape(message)}"):
         list(emit_block(Pair(wrong), "x"))
+    gc.collect()
 
 
 @pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
-@pytest.mark.usefixtures("collected")
 def test_streams_of_other_widths_are_not_connected() -> None:
     with pytest.raises(ValueError, match=r"^a stream of 3 bits cannot drive one of 4$"):
         connect(Module(), new_stream("a", 3), new_stream("b", 4))
+    gc.collect()
 
 
 def test_a_payload_names_its_fields() -> None:
