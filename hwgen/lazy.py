@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import ml_dtypes
     import numpy as np
+    from numpy.typing import NDArray
 else:
 
     class _LazyModule(ModuleType):
@@ -24,7 +25,13 @@ else:
             self.__dict__.update(public)
             return getattr(module, name)
 
+    class NDArray:
+        """Stand-in for `numpy.typing.NDArray`, which only annotations name."""
+
+        def __class_getitem__(cls, dtype: object) -> type:
+            return cls
+
     np = _LazyModule("numpy")
     ml_dtypes = _LazyModule("ml_dtypes")
 
-__all__ = ["ml_dtypes", "np"]
+__all__ = ["NDArray", "ml_dtypes", "np"]

@@ -11,18 +11,13 @@ from cost_model.closed_forms.closed_forms import Workloads
 from cost_model.estimate.certainty import Operands
 from cost_model.estimate.estimate import empty_estimate, estimate
 from cost_model.memories.memories import Form
-from flows.build import files, ipxact, register_files
 from flows.build.design import Design
-from flows.build.drivers import engine_drivers
 from flows.build.timing import clock_limit
 from hwgen.core.operation import Job
 from hwgen.core.params.off_chip import OffChip
 from hwgen.core.params.target import Target
 from hwgen.core.resolve import Limit
 from hwgen.errors import HwgenError
-from hwgen.families.gemm_stream.params import is_engine
-from hwgen.families.stream_engine.params import StreamEngineConfig
-from hwgen.models.compile.list_builder import executes_lists
 
 
 class Build:
@@ -95,17 +90,15 @@ class Build:
 
         The text depends on the configuration and hwgen's version alone.
         """
+        # Start-up time: an estimate writes no file.
+        from flows.build import files, ipxact, register_files
+        from flows.build.drivers.engine_drivers import driver
+
         config, name = self.design.params, self.design.name
         netlist = self.design.netlist  # first: its conversion may write the Verilog as well
         pages = {}
         if config.registers:
             pages[f"{name}_registers.md"] = register_files.markdown(config)
-        if is_engine(config):
-            pages |= engine_drivers.gemm_driver(config)
-        elif executes_lists(config):
-            pages |= engine_drivers.list_driver(config)
-        elif isinstance(config, StreamEngineConfig):
-            pages |= engine_drivers.stream_driver(config)
         return {
             f"{name}.v": files.header(config, "//") + "\n" + self.design.verilog,
             f"{name}.json": files.manifest(config, netlist, self._estimate),
@@ -116,6 +109,7 @@ class Build:
             f"{name}_regs.h": files.c_header(config),
             ipxact.FILE: ipxact.component(config),
             **pages,
+            **driver(config),
         }
 
     @cached_property

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A core as hardware: RTLIL, Verilog and netlist, each computed once."""
+"""A core as hardware: RTLIL, Verilog and netlist, each computed once.
+
+What emits hardware is imported when something is emitted: most netlists are cached.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,9 @@ from cost_model.netlist.netlist import Netlist
 from flows.build.analysis import CachedAnalysis
 from flows.build.fingerprint import emission_digest, hardware_digest
 from flows.build.netlist_cache import convert, load_netlist
-from flows.build.verilog import core_rtlil, rtlil_to_verilog
 from flows.tools.cache import Document, digest, text_digest
 from hwgen.core.core import Core
 from hwgen.core.params.base import FamilyConfig
-from rtl_templates.hdl.generators import generate
 
 
 class Design:
@@ -48,12 +49,17 @@ class Design:
     @cached_property
     def rtlil(self) -> list[str]:
         """The modules in RTLIL, every distinct one once."""
+        from flows.build.verilog import core_rtlil
+        from rtl_templates.hdl.generators import generate
+
         _ = self._verilog_record, self._netlist_record  # of the sources as they are before
         return core_rtlil(generate(self.core), self.name)
 
     @cached_property
     def verilog(self) -> str:
         """The Verilog, without the header of the emitted file."""
+        from flows.build.verilog import rtlil_to_verilog
+
         return self._record_verilog(rtlil_to_verilog(self.rtlil))
 
     @property

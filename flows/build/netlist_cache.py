@@ -16,7 +16,6 @@ from cost_model.netlist import document, read
 from cost_model.netlist.model import Module
 from cost_model.netlist.netlist import Netlist
 from flows.build.fingerprint import converter_versions
-from flows.build.verilog import netlist_key, rtlil_to_netlist
 from flows.tools.cache import Document, digest
 
 _KIND = "modules"
@@ -52,7 +51,10 @@ def convert(units: Sequence[str], name: str) -> Converted:
     name : str
         Name of the top module and prefix of all others.
     """
-    keys = [_key(unit, name) for unit in units]
+    from flows.build.verilog import netlist_key, rtlil_to_netlist  # start-up: most are cached
+
+    converter = [netlist_key(), *converter_versions()]
+    keys = [_key(unit, name, converter) for unit in units]
     cached = [_load(key) for key in keys]
     modules = {module.name: module for unit in cached for module in unit or ()}
     verilog = None
@@ -92,7 +94,7 @@ def _module(label: str, netlist: Mapping[str, Any], prefix: str) -> Module:
     return read.module_of(short(label), netlist, short, kept=netlist["kept"])
 
 
-def _key(unit: str, name: str) -> str:
+def _key(unit: str, name: str, converter: Sequence[Any]) -> str:
     """Return a digest of what the netlist of a unit depends on, whatever the design is called."""
     lines = re.compile(rf"^(\s*(?:module|cell) \\){name}(?=[_. \n])", re.MULTILINE)
-    return digest([lines.sub(r"\1", unit), netlist_key(), *converter_versions()])[:32]
+    return digest([lines.sub(r"\1", unit), *converter])[:32]

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+from hwgen.lazy import NDArray, np
 
 if TYPE_CHECKING:
     from hwgen.formats import FloatFormat

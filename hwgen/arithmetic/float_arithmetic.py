@@ -17,10 +17,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy.typing import NDArray
-
 from hwgen.formats.floating import FloatFormat
-from hwgen.lazy import np
+from hwgen.lazy import NDArray, np
 
 _FLOAT64_PRECISION = 11  # the largest for which sums pass through float64
 _EXACT_BITS = 53  # every integer of as many bits is a float64

@@ -8,14 +8,12 @@ RTL skin, packers, testbench, manifest and documentation all read that descripti
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, Literal, TypeAlias
 
 from hwgen.formats import NumberFormat
+from hwgen.lazy import NDArray, np
 
-Beats = NDArray[np.uint8]
+Beats: TypeAlias = "NDArray[np.uint8]"
 """Beats as bytes, shape (..., bytes per beat), element 0 in the least significant bits."""
 
 

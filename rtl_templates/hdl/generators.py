@@ -9,19 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import EntryPoint
-from typing import Any
-
-from amaranth.lib.wiring import Component
+from typing import TYPE_CHECKING, Any
 
 from hwgen.core.core import Core
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import core_of
 from hwgen.errors import InputError
-from hwgen.plugins import Registry, label
+from hwgen.plugins import Registry, label, load_object
+
+if TYPE_CHECKING:  # start-up time: digests of sources need the names only
+    from amaranth.lib.wiring import Component
 
 ENTRY_POINTS = "hwgen.generators"
 
-Generator = Callable[[Core[Any]], Component]
+Generator = Callable[[Core[Any]], "Component"]
 
 
 @cache
@@ -54,13 +55,7 @@ def generate_child(params: FamilyConfig) -> Component:
 
 def _load(point: EntryPoint) -> Generator:
     named = label("generator", point)
-    try:
-        loaded = point.load()
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise InputError(
-            f"{named} cannot be loaded: {reason}; repair or uninstall its package"
-        ) from error
+    loaded = load_object("generator", point)
     if not callable(loaded):
         raise InputError(f"{named} must be a function that takes a core, not {loaded!r}")
     generator: Generator = loaded

@@ -297,7 +297,7 @@ def test_imports_are_lazy() -> None:
     assert not imported("--help") & heavy
     assert not imported("--version") & heavy
     used = imported("init", "systolic")
-    assert not used & {"amaranth", "rich", "cocotb"}
+    assert not used & {"numpy", "amaranth", "rich", "cocotb"}
     assert "hwgen.cli.schema" not in used
 
 

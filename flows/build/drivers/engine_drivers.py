@@ -17,14 +17,17 @@ from hwgen.core.register_map import LAYOUT, job_window
 from hwgen.core.schedule.memory import SIZE_BITS
 from hwgen.families.gemm_stream import blocks
 from hwgen.families.gemm_stream.blocks import limits_of
+from hwgen.families.gemm_stream.params import is_engine
+from hwgen.families.stream_engine.params import StreamEngineConfig
 from hwgen.families.stream_engine.registers import ENTRY_BYTES, MOST_PAGES
 from hwgen.families.transformer import registers as list_registers
+from hwgen.models.compile.list_builder import executes_lists
 
 if TYPE_CHECKING:
+    from hwgen.core.params.base import FamilyConfig
     from hwgen.core.post import Field
     from hwgen.core.register_map import Register
     from hwgen.families.gemm_stream.params import GemmStreamConfig
-    from hwgen.families.stream_engine.params import StreamEngineConfig
     from hwgen.models.compile.list_builder import ListEngine
 
 _ENDS = {"READ_ERROR": "READ", "WRITE_ERROR": "WRITE", "ABORTED": "ABORTED"}
@@ -46,6 +49,17 @@ _LIST_ERRORS = {
 }
 _LIST_ENDS = {"alignment": "MISALIGNED", "window": "REFUSED"}
 """Names of errors that differ from the state: that of alignment is another's too."""
+
+
+def driver(config: FamilyConfig) -> dict[str, str]:
+    """Return the files of the driver of an accelerator, name to text; none of a stream core."""
+    if is_engine(config):
+        return gemm_driver(config)
+    if executes_lists(config):
+        return list_driver(config)
+    if isinstance(config, StreamEngineConfig):
+        return stream_driver(config)
+    return {}
 
 
 def _queue_errors(job_errors: Mapping[str, str]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
+from hwgen.lazy import np
 
 Number = Any
 """An array, or a scalar where nothing varies."""

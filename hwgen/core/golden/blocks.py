@@ -9,14 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hwgen.arithmetic.float_arithmetic import add
 from hwgen.formats.block.factors import Factor, ScaleNumber
 from hwgen.formats.block.products import BlockProduct, MinimumSum
 from hwgen.formats.floating import FloatFormat
 from hwgen.formats.format import Format
+from hwgen.lazy import NDArray, np
 
 _FLOAT64_BITS = 53  # every integer of as many bits is a float64
 _INT64_BITS = 62  # with one to spare for the sum of two

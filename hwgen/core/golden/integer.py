@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hwgen.formats import IntegerFormat, dot_format
+from hwgen.lazy import NDArray, np
 
 if TYPE_CHECKING:
     from hwgen.core.params.product import IntegerProductConfig

@@ -12,13 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hwgen.arithmetic.float_arithmetic import add, convert, from_integers, multiply
 from hwgen.core.post import RAW, SINGLE, PostSettings, output_format
 from hwgen.errors import InputError
 from hwgen.formats import FloatFormat
+from hwgen.lazy import NDArray, np
 
 if TYPE_CHECKING:
     from hwgen.core.post import Columns

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-import numpy as np
-
 from hwgen.core.operation import StreamPlan, lengths_of
 from hwgen.errors import InputError
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

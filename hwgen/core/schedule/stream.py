@@ -15,14 +15,13 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
 from hwgen.core.operation import RECORDS
 from hwgen.core.port import POST
 from hwgen.core.post import RAW, RECORD_BYTES, Columns, PostSettings, output_format
 from hwgen.core.post.beats import HEAD_BITS, MAX_BEATS, WORD_BITS
 from hwgen.core.schedule.product import Product
 from hwgen.errors import InputError
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,8 +7,6 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from hwgen.core.core import CONTRACT, Core
 from hwgen.core.cycles.figures import Cycles
 from hwgen.core.operation import Array, Arrays, Job, Operation, Sizes
@@ -16,6 +14,7 @@ from hwgen.core.port import Beats
 from hwgen.families.attention import golden
 from hwgen.families.attention.params import AttentionConfig
 from hwgen.families.attention.schedule import Mask, Plan, blocks_of, draw_operands
+from hwgen.lazy import np
 
 
 class AttentionCore(Core[AttentionConfig]):

@@ -19,12 +19,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from hwgen.arithmetic.alignment import aligned, exponents
 from hwgen.families.attention.formats import SCALE, SUM_GUARD
 from hwgen.families.attention.params import FIRST_MOVES, LAST_MOVES
 from hwgen.families.attention.schedule import Mask, words_of
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,10 +11,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from hwgen.errors import InputError
 from hwgen.families.attention.formats import SCALE
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from hwgen.core.operation import lengths_of
 from hwgen.core.schedule.memory import SIZE_BITS, Access, CoreJob
 from hwgen.families.attention.formats import SCALE
 from hwgen.families.attention.params import COMMAND, FIRST_MOVES, LAST_MOVES
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from hwgen.core.core import CONTRACT, Core
 from hwgen.core.cycles.figures import Cycles
 from hwgen.core.cycles.unit_job import UnitJob
@@ -25,6 +23,7 @@ from hwgen.families.gemm_stream.cycles.job import job_cycles
 from hwgen.families.gemm_stream.cycles.registers import register_cycles
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.families.gemm_stream.schedule import Block, Plan, plan_of
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,9 +14,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hwgen.core.post import PostSettings, element_bytes
 from hwgen.core.post.records import RECORD_BYTES
 from hwgen.core.register_map import FORMAT, job_window
@@ -27,6 +24,7 @@ from hwgen.core.schedule.stream import RAW_RESULTS
 from hwgen.errors import InputError
 from hwgen.families.gemm_stream.blocks import Blocks, Extent, choose, limits_of, reads
 from hwgen.formats import Format
+from hwgen.lazy import NDArray, np
 
 if TYPE_CHECKING:
     from hwgen.core.loop_nest import Loops
@@ -411,9 +409,6 @@ if TYPE_CHECKING:
     """Configuration of an engine whose jobs are products."""
 
 __all__ = ["Job", "Plan", "plan_of", "weight_stride"]
-
-_ADDRESSES = ("a_address", "w_address", "c_address", "p_address")
-_STRIDES = ("a_stride", "w_stride", "c_stride")
 
 
 @dataclass(frozen=True)

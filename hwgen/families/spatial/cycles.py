@@ -12,13 +12,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from hwgen.core.cycles.core_flow import CoreFlow, Queue, Slices
 from hwgen.core.cycles.counting import Number, ceil_div
 from hwgen.core.cycles.figures import Cycles
 from hwgen.families.spatial import serial_cycles
 from hwgen.families.spatial.schedule import Schedule, schedule
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

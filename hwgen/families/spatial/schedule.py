@@ -11,12 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hwgen.core.schedule.block_beats import packed_lanes, unpacked_lanes
 from hwgen.core.schedule.checks import check_operand, weight_beats
 from hwgen.core.schedule.stream import StreamProduct
+from hwgen.lazy import NDArray, np
 
 if TYPE_CHECKING:
     from hwgen.core.params.spatial import SpatialConfig

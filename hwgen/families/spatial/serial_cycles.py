@@ -13,8 +13,6 @@ from functools import lru_cache
 from math import comb
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from hwgen.arithmetic.digits import Encoding, digit_count, normal, statistics, uniform
 from hwgen.arithmetic.sparse_digits import (
     GROUP_TERMS,
@@ -27,6 +25,7 @@ from hwgen.core.cycles.counting import Number, ceil_div
 from hwgen.core.params.spatial_timing import serial_lead
 from hwgen.families.spatial.schedule import Schedule
 from hwgen.formats import IntegerFormat
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from math import ceil, gcd
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from hwgen.core.cycles.figures import Cycles
 from hwgen.core.cycles.unit_job import UnitJob
 from hwgen.core.protocols import CommandCore
 from hwgen.core.registry import core_of
 from hwgen.families.stream_engine.registers import ENTRY_BYTES
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from hwgen.core.protocols import CommandCore
 from hwgen.core.registry import core_of
 from hwgen.families.stream_engine.jobs import TAIL, Place, leaves_bytes
 from hwgen.families.stream_engine.registers import ENTRY_BYTES, MOST_PAGES
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

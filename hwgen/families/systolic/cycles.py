@@ -11,11 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from hwgen.core.cycles.core_flow import CoreFlow, Queue, Slices
 from hwgen.core.cycles.counting import Number, ceil_div
 from hwgen.families.systolic.schedule import schedule
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from hwgen.families.systolic.params import SystolicConfig

@@ -18,12 +18,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hwgen.core.schedule.block_beats import packed_lanes, unpacked_lanes
 from hwgen.core.schedule.checks import check_operand, weight_beats
 from hwgen.core.schedule.stream import StreamProduct
+from hwgen.lazy import NDArray, np
 
 if TYPE_CHECKING:
     from hwgen.core.port import Beats
@@ -117,11 +115,6 @@ class Schedule(StreamProduct):
                 beats = min(self.x_block, self._xy[0] - x * self.x_block)
                 for k in range(ks):
                     yield Pass(x, k, y, beats, beats if k == ks - 1 else 0)
-
-    @property
-    def outputs_per_column(self) -> int:
-        """Results that leave a column of the array for each column of Z, padding left out."""
-        return self._xy[0]
 
     @property
     def output_beats(self) -> int:

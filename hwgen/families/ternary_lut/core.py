@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
 from hwgen.core.core import CONTRACT
 from hwgen.core.cycles.core_flow import CoreFlow
 from hwgen.core.cycles.counting import Number, ceil_div
@@ -18,6 +16,7 @@ from hwgen.core.operation import Array, Arrays, Job
 from hwgen.families.ternary_lut.golden import accumulated_sums
 from hwgen.families.ternary_lut.params import TernaryLutConfig
 from hwgen.families.ternary_lut.schedule import Schedule, schedule
+from hwgen.lazy import np
 
 
 def gemm_cycles(config: TernaryLutConfig, sizes: Iterable[tuple[int, int, int]]) -> int:

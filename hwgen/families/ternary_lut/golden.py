@@ -18,12 +18,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hwgen.arithmetic.alignment import aligned, exponents, largest_exponent
 from hwgen.arithmetic.float_arithmetic import add, convert, multiply
 from hwgen.formats import entries, index_width, parent_pattern, stored_patterns
+from hwgen.lazy import NDArray, np
 
 if TYPE_CHECKING:
     from hwgen.families.ternary_lut.schedule import Schedule

@@ -14,13 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hwgen.core.schedule.checks import check_operand, weight_beats
 from hwgen.core.schedule.stream import StreamProduct
 from hwgen.errors import InputError
 from hwgen.formats import TERNARY, bit_planes, ternary
+from hwgen.lazy import NDArray, np
 
 if TYPE_CHECKING:
     from hwgen.core.port import Beats, StreamPort

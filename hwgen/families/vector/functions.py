@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from hwgen.arithmetic.functions.exponential import Scaling
 from hwgen.formats.fixed import FixedFormat
 from hwgen.formats.floating import FloatFormat, floating
 from hwgen.formats.integer import IntegerFormat
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -24,8 +24,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from hwgen.arithmetic.float_arithmetic import add, multiply
 from hwgen.arithmetic.hadamard import in_stages
 from hwgen.families.vector.functions import rescaled
@@ -33,6 +31,7 @@ from hwgen.families.vector.operations import CODES
 from hwgen.families.vector.schedule import beats_of_row, constants
 from hwgen.formats import NumberFormat
 from hwgen.formats.floating import FLOATS
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,11 +43,10 @@ if TYPE_CHECKING:
     Bits = NDArray[np.uint32]
 
 REAL = FLOATS["fp32"]
-ONE = np.uint32(0x3F800000)
-NOTHING = np.uint32(0x80000000)
+NOTHING = 0x80000000
 """Minus zero, which leaves every number as it is when it is added."""
 
-LEAST = np.uint32(0xFF800000)
+LEAST = 0xFF800000
 """Minus infinity."""
 
 

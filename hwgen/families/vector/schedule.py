@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from hwgen.core.schedule.memory import Access, CoreJob, image, numbers
 from hwgen.families.vector.operations import CODES, Way
 from hwgen.formats.integer import IntegerFormat
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
