@@ -81,9 +81,11 @@ def test_formats_follow_one_another_on_the_same_hardware(tmp_path: Path) -> None
     jobs: Any = Jobs(tuple(plans))
     own = configs["mxfp4"]
     acts, weights = zip(*packed, strict=True)
-    blocks: Any = {"act": acts, "wgt": weights}
+    blocks = {"act": acts, "wgt": weights}
+    inputs = (port for port in own.ports if port.direction == "in")
+    chunks = {port.name: jobs.stream(port, blocks[port.name]) for port in inputs}
     program = compile_stream(design_of(own))
-    image, _ = run_stream(own, program, jobs, blocks, 100_000, tmp_path, timeout=300)
+    image, _ = run_stream(own, program, jobs, chunks, 100_000, tmp_path, timeout=300)
     at = 0
     for plan, wanted in zip(plans, expected, strict=True):
         result = plan.unpack_outputs(image[at : at + plan.output_beats])
