@@ -25,7 +25,6 @@ from flows.simulation.stream_program import (
     run_stream,
 )
 from flows.tools.guard import scratch
-from hwgen.core.core import Core
 from hwgen.core.cycles.figures import Cycles
 from hwgen.core.lists.commands import Program
 from hwgen.core.operation import Array, Arrays, Job, StreamPlan, gemm_operands
@@ -114,7 +113,7 @@ def run_job(
                 f"cocotb runs cores with stream ports, but {core.name!r} works on memory;"
                 " use --engine fast"
             )
-        return _run_in_memory(design, core, job, operands, pages, on_progress, timeout)
+        return _run_in_memory(design, job, operands, pages, on_progress, timeout)
     plan = core.schedule(job)
     assert isinstance(plan, StreamPlan)
     packed = plan.pack(operands)  # refuses operands that do not fit, before anything is compiled
@@ -178,7 +177,6 @@ def check_results(title: str, results: Arrays, expected: Arrays) -> None:
 
 def _run_in_memory(
     design: Design,
-    core: Core[Any],
     job: Job,
     operands: Arrays,
     pages: int,
@@ -186,7 +184,8 @@ def _run_in_memory(
     timeout: float,
 ) -> JobRun:
     """Compute a job from memory to memory, which answers in the next cycle."""
-    config: Any = core.params
+    core = design.core
+    config: Any = design.params
     lists = isinstance(core, ListCore)
     engine = core_of(config.job_unit) if lists else core
     bench = BenchJob(source_core(engine), job, operands, {})
