@@ -186,7 +186,7 @@ def _space(family: str, fixed: tuple[tuple[str, Any], ...], made_of: Form) -> Sp
 
 
 def shares(device: str | None, metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what share of a device is used, and whether a core fits; nothing without a device.
+    """Return the used shares of a device's resources and whether a core fits; {} if no device.
 
     Parameters
     ----------

@@ -143,7 +143,7 @@ def common(features: PostFeatures, lanes: Number, records: Number) -> Counts:
 
 
 def path(features: PostFeatures) -> list[Counts]:
-    """Return what the longest paths between registers lead through."""
+    """Return the longest paths between registers, as counts of delay elements."""
     width = features.total.width
     summed = {"adder_bit": float(width), "adder_level": log2(width)}
     floats = [{"float_convert": log2(width)}, {"float_scale": 1.0}] if features.floats else []

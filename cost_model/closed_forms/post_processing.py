@@ -73,7 +73,7 @@ def features_of(config: ProductConfig) -> PostFeatures:
 
 
 def paths(v: View) -> list[Counts]:
-    """Return what the longest paths of post-processing lead through."""
+    """Return the longest paths of post-processing, as counts of delay elements."""
     features = v.config.post_features
     if features is None:
         return []

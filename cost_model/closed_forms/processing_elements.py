@@ -69,7 +69,7 @@ class Heap:
 
     @cached_property
     def plan(self) -> Plan:
-        """Which adder adds which bits."""
+        """Assignment of bits to adders."""
         return plan(self.arrivals, 0, self.saved)
 
     @property
@@ -147,7 +147,7 @@ def sums(what: DigitAccumulation, registers: int) -> tuple[Heap, ...]:
 
 
 def _accumulated(part: Accumulator, groups: Sequence[list[Operand]]) -> list[Operand]:
-    """Return what an accumulator adds: sums, the correction, and what it holds."""
+    """Return the addends of an accumulator: sums, the correction and the stored total."""
     correction = (
         _correction_operands(part.sum) if part.sum.plain else [Operand(part.sum.plus_ones_width)]
     )
@@ -201,7 +201,7 @@ def lines(fmt: IntegerFormat) -> int:
 
 
 def idle_lines(fmt: IntegerFormat) -> int:
-    """Return how many of them are always zero: the top digit of an unsigned number is positive."""
+    """Return the number of select lines that are always zero: an unsigned top digit is positive."""
     return 0 if fmt.signed else 1 + (fmt.width % 2 == 0)
 
 
@@ -232,7 +232,7 @@ def _correction_heaps(what: DigitAccumulation) -> list[Heap]:
 
 
 def resolution_of(config: FamilyConfig) -> FinalAddition:
-    """Return how the results of a core are put together whose PEs accumulate by digits."""
+    """Return the final addition of a core whose PEs accumulate by digits."""
     how = config.final_addition  # type: ignore[attr-defined]
     assert isinstance(how, FinalAddition)
     return how
@@ -240,7 +240,7 @@ def resolution_of(config: FamilyConfig) -> FinalAddition:
 
 @lru_cache(maxsize=1 << 12)
 def _resolved(how: FinalAddition) -> tuple[Heap, ...]:
-    """Return what each step adds up to two numbers."""
+    """Return the heap of addends that each step reduces to two numbers."""
     heaps = []
     for step in range(how.steps):
         columns = how.columns(step)
@@ -256,7 +256,7 @@ def _resolved(how: FinalAddition) -> tuple[Heap, ...]:
 
 
 def digits_of(config: FamilyConfig) -> DigitAccumulation:
-    """Return how the PEs of a configuration accumulate, which do so by digits."""
+    """Return the digit accumulation of a configuration whose PEs accumulate by digits."""
     digits = config.digits  # type: ignore[attr-defined]
     assert isinstance(digits, DigitAccumulation)
     return digits

@@ -13,7 +13,7 @@ PRODUCT_KINDS = ("product", "product_extension", "booth_bit", "booth_extension")
 
 
 def made_bits(rows: int, bits: int, width: int) -> int:
-    """Return how many bits of the rows of a product are made if only `width` bits of it are used.
+    """Return the number of partial-product bits of a product of which only `width` bits are used.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ def macs_at(v: View, shape: Shape) -> Number:
 
 
 def _by_law(v: View, of: Callable[..., Number], *figures: Number) -> Number:
-    """Return what `of` makes of a law and figures; NaN where there is no such law."""
+    """Return `of` applied to a law and figures; NaN where there is no such law."""
     config = v.config
     sigma = v["target.activation_sigma"]
     queues, sigmas, *arrays = np.broadcast_arrays(

@@ -78,7 +78,7 @@ def _sum_sizes(config: SpatialConfig) -> tuple[float, float, float]:
 
 
 def serial_sum(config: SpatialConfig) -> SerialSum:
-    """Return what the PEs of a configuration accumulate, which are serial."""
+    """Return the serial sum of a configuration with serial PEs."""
     assert config.serial is not None
     return config.serial
 

@@ -130,7 +130,7 @@ def total_path(config: TernaryLutConfig) -> dict[str, float]:
 
 
 def _column_stages(config: TernaryLutConfig) -> list[dict[str, float]]:
-    """Return what lies between the registers of a column, the last in front of its accumulator."""
+    """Return the logic between the registers of a column, the last in front of its accumulator."""
     core, result, cuts = config.integer_core, config.result, config.column_cuts
     width = core.result.width
     summed: Counts

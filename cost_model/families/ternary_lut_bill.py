@@ -134,14 +134,14 @@ def column(config: TernaryLutConfig) -> dict[str, float]:
 
 
 def counted_bits(config: TernaryLutConfig) -> int:
-    """Return how many bits of a single total need no enable because they count or do not."""
+    """Return the number of bits of a single total that need no enable, as they count or stay."""
     if config.array.reduction != "compressors" or config.saturates or config.planes > 1:
         return 0
     return max(0, config.total_width - added_bits(config))
 
 
 def added_bits(config: TernaryLutConfig) -> int:
-    """Return how many bits of the total are added by compressors; those above are counted."""
+    """Return the number of bits of the total that compressors add; those above are counted."""
     return int(config.addend.width - 1)
 
 
@@ -153,7 +153,7 @@ def value_width(config: TernaryLutConfig) -> int:
 
 
 def _made(config: TernaryLutConfig, width: int) -> int:
-    """Return how many bits of an operand of the totals synthesis for standard cells leaves."""
+    """Return the width of an operand of the totals that synthesis for standard cells leaves."""
     if fabric_of(config) or config.saturates:
         return int(width)
     return int(min(width, config.total_width))
