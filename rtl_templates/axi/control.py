@@ -190,7 +190,7 @@ class Control(Block):
     def _values(
         self, m: Module, state: dict[str, Any], count: Value, window: dict[str, Signal]
     ) -> tuple[dict[str, Value], Value]:
-        """Return what registers read as, and whether a submission is refused."""
+        """Return the values that registers read as, and whether a submission is refused."""
         config = self.config
         free = Signal(8, name="queue_free")
         m.d.comb += free.eq(config.queue - count)

@@ -170,7 +170,7 @@ class Gather(Block):
         return word, rest, previous
 
     def _bits(self, byte: int) -> int:
-        """Return how many bits of a byte of the word belong to its element."""
+        """Return the number of bits of a byte of the word that belong to its element."""
         return max(0, min(8, self.element_width - 8 * (byte % self.element_bytes)))
 
     def _every(self, mask: Value) -> Value:

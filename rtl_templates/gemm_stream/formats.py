@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What depends on the format of a job, in engines around cores that take several."""
+"""Logic that depends on the format of a job, in engines around cores that take several."""
 
 from __future__ import annotations
 

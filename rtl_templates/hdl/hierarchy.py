@@ -341,7 +341,7 @@ def _emitting(prefix: str) -> Iterator[_Emission]:
 
 
 def _rtlil(top: Any, name: str, ports: dict[str, tuple[Any, PortDirection]]) -> str:
-    """Return what Amaranth makes of one module.
+    """Return the RTLIL that Amaranth generates for one module.
 
     The garbage collector pauses: it would look at all that a module consists of again and again,
     which took a quarter of the time, for little that nobody refers to.

@@ -72,7 +72,7 @@ def _check(netlist: Any) -> None:
 
 
 def _inputs(netlist: Any) -> list[set[int]] | None:
-    """Return which cells each cell depends on at once, None if that is not known."""
+    """Return the cells that each cell depends on combinationally, None if that is not known."""
     connections, driver = netlist.connections, {}
     for late in connections:
         net, steps = late, 0

@@ -35,7 +35,7 @@ def count_of(config: SpatialConfig) -> IntegerFormat:
 
 
 def packing_of(config: SpatialConfig) -> PackedProducts:
-    """Return how products are packed."""
+    """Return the packing of products."""
     assert config.packing is not None
     return config.packing
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Slots(Block):
-    """Which slots of the queue take beats, which are open, and where passes and tiles begin.
+    """Slots of the queue: those that take beats, those that are open, starts of passes and tiles.
 
     Members
     -------
@@ -139,7 +139,7 @@ class Slots(Block):
     def _fill(
         self, m: Module, name: str, beats: AnyStream, fill: Signal, done: Value
     ) -> tuple[Value, Value]:
-        """Return which slots have a beat of an input port, in this cycle and after it."""
+        """Return the slots that have a beat of an input port, in this cycle and after it."""
         full, after = (Signal(self.queue, name=f"{name}_{x}") for x in ("full", "after"))
         next_slot = Signal(self.queue, name=f"{name}_next_slot", init=1)
         m.d.comb += [

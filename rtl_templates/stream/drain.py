@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How results of many rows reach one output."""
+"""Drain of the results of many rows to one output."""
 
 from __future__ import annotations
 

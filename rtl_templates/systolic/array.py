@@ -62,7 +62,7 @@ class OutputStationaryArray(Block):
         self.config = config
 
     def tokens(self, config: SystolicConfig) -> dict[str, Member]:
-        """Return what is said of a slot beside `clear` and `drain`."""
+        """Return the flags of a slot beside `clear` and `drain`."""
         return {"on": In(1)} if config.digits else {}
 
     def pe(self) -> PE:
@@ -70,11 +70,11 @@ class OutputStationaryArray(Block):
         return OUTPUT_STATIONARY_PES[self.config.array.pe](self.config)
 
     def columns(self, m: Module) -> Value:
-        """Return what enters the columns."""
+        """Return the operands that enter the columns."""
         return self.y
 
     def edges(self, m: Module) -> dict[str, Value]:
-        """Return what enters the rows.
+        """Return the operands and flags that enter the rows.
 
         Row r's operands and flags are r steps of the wave behind row 0's.  They start from
         registers that are zero in the cycle after a frozen one: the accumulators then keep
@@ -200,7 +200,7 @@ class StationaryArray(Block):
         return STATIONARY_PES[self.config.array.pe](self.config, self.config.partial_sum(terms))
 
     def moving(self, m: Module) -> Value:
-        """Return what enters the rows.
+        """Return the operands that enter the rows.
 
         The tile must be active one cycle before the first operand that meets it, so operands
         are one register further behind than the flag.
@@ -208,7 +208,7 @@ class StationaryArray(Block):
         return row_skew(m, self.config, self.x, 2, self.run)
 
     def standing(self, m: Module) -> Value:
-        """Return what enters the columns."""
+        """Return the operands that enter the columns."""
         return self.y
 
     def build(self, m: Module) -> None:

@@ -41,7 +41,7 @@ class BlockOutputStationaryArray(OutputStationaryArray):
         return BlockOutputStationaryPE(self.config)
 
     def columns(self, m: Module) -> Value:
-        """Return what enters the columns, decoded."""
+        """Return the operands that enter the columns, decoded."""
         config = self.config
         edge = BlockEdge(config, config.column_lanes, "y", registered=False)
         tokens = {name: getattr(self, name) for name in edge.members if name not in ("i", "o")}
@@ -53,7 +53,7 @@ class BlockOutputStationaryArray(OutputStationaryArray):
         return decoded
 
     def edges(self, m: Module) -> dict[str, Value]:
-        """Return what enters the rows, decoded, and the flags beside it."""
+        """Return the operands that enter the rows, decoded, and the flags beside them."""
         config, rows = self.config, self.config.array.rows
         lanes = row_skew(m, config, self.x, 0, self.run)
         waves = {name: self.wave(m, name) for name in ("on", "first", "ends", "clear", "drain")}

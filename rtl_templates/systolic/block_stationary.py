@@ -141,7 +141,7 @@ class BlockStationaryArray(StationaryArray):
         return BlockStationaryPE(self.config, terms)
 
     def moving(self, m: Module) -> Value:
-        """Return what enters the rows: decoded behind the skew, in front of the last register."""
+        """Return the operands of the rows: decoded behind the skew, before the last register."""
         config, product = self.config, self.config.block_product
         assert product is not None
         codes = row_skew(m, config, self.x, 1, self.run)
@@ -157,7 +157,7 @@ class BlockStationaryArray(StationaryArray):
         return edge
 
     def standing(self, m: Module) -> Value:
-        """Return what enters the columns."""
+        """Return the operands that enter the columns."""
         config, product = self.config, self.config.block_product
         assert product is not None
         width = len(self.y) // config.array.cols
@@ -369,7 +369,7 @@ class BlockStationaryCore(StationaryCore):
         return terms
 
     def accumulators(self) -> Accumulators:
-        """Return what accumulates terms."""
+        """Return the accumulators of terms."""
         config = self.config
         return BlockAccumulators(
             config, config.partial_sum(config.array.rows), config.array.cols,

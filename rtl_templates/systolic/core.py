@@ -248,7 +248,7 @@ class StationaryCore(StreamCore):
                      y=y).out  # fmt: skip
 
     def accumulators(self) -> Accumulators:
-        """Return what accumulates partial sums."""
+        """Return the accumulators of partial sums."""
         config, rows = self.config, self.config.array.rows
         return Accumulators(
             config,

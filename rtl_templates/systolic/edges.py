@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What surrounds the tiles: skewing registers, delays between tiles, the collector."""
+"""Logic around the tiles: skewing registers, delays between tiles, the collector."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Collector(Block):
 
 
 def collect(m: Module, feet: Sequence[Value], index: int) -> Value:
-    """Return what a column of tiles drains, collected if it has several bands."""
+    """Return the results that a column of tiles drains, collected if it has several bands."""
     if len(feet) == 1:
         return feet[0]
     out = Signal(len(feet[0]), name=f"collected_{index}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sum of the last bit plane is corrected by, the same for all columns."""
+"""Correction of the sum of the last bit plane, the same for all columns."""
 
 from __future__ import annotations
 

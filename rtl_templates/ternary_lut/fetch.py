@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a weight meets its activation: one read of a table, a selection, or a product."""
+"""Application of a weight to its activation: one read of a table, a selection, or a product."""
 
 from __future__ import annotations
 

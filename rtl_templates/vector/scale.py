@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a vector unit computes once a row: the scale from what was reduced."""
+"""Computation of a vector unit once a row: the scale from what was reduced."""
 
 from __future__ import annotations
 
