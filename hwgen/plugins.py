@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What installed packages announce by entry points of one group, by name.
+"""Objects that installed packages announce by entry points of one group, by name.
 
 Families and technologies are found in this way.  Names are known without a look at what they
 stand for, which is loaded when something asks for it: that takes a while, and what one package
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Registry(Mapping[str, T]):
-    """What the entry points of a group announce, by name and in alphabetical order.
+    """Objects that the entry points of a group announce, by name and in alphabetical order.
 
     Looking one up loads it, once, and raises what `load` raises.
 
@@ -74,7 +74,7 @@ class Registry(Mapping[str, T]):
         return self._points[name]
 
     def named(self, name: str) -> T:
-        """Return what is called `name`.
+        """Return the object that is called `name`.
 
         Raises
         ------
@@ -90,7 +90,7 @@ class Registry(Mapping[str, T]):
 
 
 def label(noun: str, point: EntryPoint) -> str:
-    """Return what messages call what an entry point announces: its name, value and package."""
+    """Return the label of an entry point in messages: noun, name, value and package."""
     package = f", package {point.dist.name}" if point.dist else ""
     return f"the {noun} {point.name!r} ({point.value}{package})"
 

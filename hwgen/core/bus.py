@@ -62,7 +62,7 @@ class BusPort:
 
     @property
     def direction(self) -> Literal["manager", "subordinate", "out"]:
-        """What the core is on the bus."""
+        """Role of the core on the bus."""
         if self.kind == "output":
             return "out"
         return "manager" if self.kind == "axi4" else "subordinate"

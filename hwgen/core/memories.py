@@ -124,7 +124,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Use:
-    """What a workload does with the memories of an engine.
+    """Memory traffic of a workload on an engine.
 
     Parameters
     ----------

@@ -111,7 +111,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Operation:
-    """What an accelerator can be asked for.
+    """Operation that can be requested of an accelerator.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ class Operation:
 
     @property
     def block(self) -> int:
-        """What the length of rows must be a multiple of."""
+        """Number that the length of rows must be a multiple of."""
         return next((size.multiple for size in self.sizes if size.name == "length"), 1)
 
     def bytes_of(self, sizes: Sizes) -> dict[str, int]:
@@ -281,7 +281,7 @@ class Job:
 
 
 class Plan(Protocol):
-    """How a job goes through a core."""
+    """Schedule of a job on a core."""
 
     @property
     def sizes(self) -> Sizes:

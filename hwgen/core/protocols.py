@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What only some cores can do; test with `isinstance`.
+"""Protocols of optional capabilities of cores; test with `isinstance`.
 
 An engine finds out by these protocols what the cores inside it offer.
 """

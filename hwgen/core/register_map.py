@@ -91,7 +91,7 @@ class Register:
 
 @dataclass(frozen=True)
 class JobInterface:
-    """What tells the registers of one kind of engine from those of another.
+    """Part of the register map that is specific to one type of engine.
 
     Parameters
     ----------

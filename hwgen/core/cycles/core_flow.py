@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the flow through a core consists of: its ports, cycle by cycle, without data.
+"""Flow through a core: its ports, cycle by cycle, without data.
 
 A family whose cores work inside an engine offers ``core_flow(config)`` among its costs.  It
 returns a `CoreFlow`, which does what the core's sequencer does.
@@ -110,7 +110,7 @@ class Slices:
         return bool(room)
 
     def state(self) -> tuple[int, ...]:
-        """Return what is where."""
+        """Return the occupancy of the pipeline."""
         return (self.full, *self._places)
 
     def restore(self, state: tuple[int, ...]) -> None:

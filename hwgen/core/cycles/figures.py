@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a figure is worth: counted, expected or modelled."""
+"""Basis of a figure: counted, expected or modelled."""
 
 from __future__ import annotations
 
@@ -55,6 +55,6 @@ class Cycles:
         return ", ".join([f"{self.number} {self.basis}", *words])
 
     def document(self) -> dict[str, Any]:
-        """Return what the figure is, for programs."""
+        """Return the basis and the bounds of the figure, for programs."""
         bounds = {"least": self.least, "most": self.most}
         return {"basis": self.basis, **{name: n for name, n in bounds.items() if n is not None}}

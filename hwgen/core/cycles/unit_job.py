@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of a job of a unit before it runs: by what its window holds."""
+"""Cycles and beats of a job of a unit, predicted from the contents of its window."""
 
 from __future__ import annotations
 

@@ -316,7 +316,7 @@ def _matmul(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float6
 def _infinities(
     x: NDArray[np.float64], y: NDArray[np.float64]
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return where sums of products have NaNs by infinities, +inf and -inf among their products."""
+    """Return masks of the sums with NaNs from infinities, +inf and -inf among their products."""
 
     def any_of(*pairs: tuple[Any, Any]) -> NDArray[Any]:
         sums = sum(_matmul(p.astype(np.float64), q.astype(np.float64)) for p, q in pairs)

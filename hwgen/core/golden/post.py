@@ -35,7 +35,7 @@ def apply(
     acc: NDArray[Any],
     columns: Columns | None = None,
 ) -> NDArray[Any]:
-    """Return what post-processing hardware makes of accumulators, bit for bit.
+    """Return the post-processed accumulators, bit for bit as the hardware computes them.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def apply(
 
 
 def _of_singles(settings: PostSettings, acc: NDArray[Any], columns: Columns | None) -> NDArray[Any]:
-    """Return what becomes of accumulators in single precision."""
+    """Post-process accumulators in single precision."""
     total = SINGLE.encode(acc)
     if columns is not None:
         total = add(SINGLE, total, columns.bias.view(np.uint32))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def multiply(plan: StreamProduct, a: NDArray[Any], w: NDArray[np.integer]) -> NDArray[Any]:
-    """Return what the RTL computes for ``post(A . W)``, bit for bit.
+    """Return ``post(A . W)`` as the RTL computes it, bit for bit.
 
     Of integers the result is the integer product; a saturating accumulator clamps after each
     addition, of as many terms as the plan's ``exact_terms``.  Of blocks the sums of each are

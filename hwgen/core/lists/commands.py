@@ -58,7 +58,7 @@ CONDITIONS = ("always", "equal", "different", "below", "not_below")
 
 @dataclass(frozen=True)
 class Operation:
-    """What a descriptor does.
+    """Operation of a descriptor.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a command list does: the golden interpreter."""
+"""Golden interpreter of command lists."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Unit(Protocol):
 
 @dataclass
 class Outcome:
-    """How a list ended.
+    """Outcome of the execution of a list.
 
     Parameters
     ----------

@@ -165,7 +165,7 @@ Accumulator = Annotated[
 
 
 def or_auto(unit: str) -> Callable[[dict[str, Any]], None]:
-    """Return what makes the schema of a bounded integer in `unit` allow ``auto``, too.
+    """Return a function that lets the schema of a bounded integer in `unit` allow ``auto``, too.
 
     The model that has the field replaces the word by a number before it validates.
     """
@@ -179,7 +179,7 @@ def or_auto(unit: str) -> Callable[[dict[str, Any]], None]:
 
 
 class FamilyConfig(Configuration):
-    """What the configuration of every family has.
+    """Fields and properties that the configurations of all families share.
 
     A family's model adds its formats, its ``array`` and its ``pipeline``, and sets ``family`` to
     a literal of its own name.
@@ -203,7 +203,7 @@ class FamilyConfig(Configuration):
     )
 
     def too_wide(self) -> list[str]:
-        """Return what makes a module wider than can be emitted, each ``dotted.field: text``.
+        """Return an error for each exceeded limit on module widths, as ``dotted.field: text``.
 
         No rule of the configuration: sweeps estimate such cores as well.
         """
@@ -237,7 +237,7 @@ class FamilyConfig(Configuration):
 
     @property
     def operations(self) -> tuple[Operation, ...]:
-        """What it computes: the product of matrices, unless the family says something else."""
+        """Operations that it computes: the product of matrices, unless a family has others."""
         return (
             gemm_operation(
                 self.natural_sizes, self.max_k, self.activation, self.weight, self.result
@@ -251,12 +251,12 @@ class FamilyConfig(Configuration):
 
     @property
     def proven(self) -> dict[str, Any]:
-        """What is proven of the error of its results, for the manifest: nothing, where exact."""
+        """Proven error bounds of its results, for the manifest: none, where exact."""
         return {}
 
     @property
     def parts(self) -> dict[str, Any]:
-        """What works at the same time, for the manifest: nothing, but for engines of units."""
+        """Parts that work at the same time, for the manifest: none, but for engines of units."""
         return {}
 
     @property
@@ -266,7 +266,7 @@ class FamilyConfig(Configuration):
 
     @property
     def post_features(self) -> PostFeatures | None:
-        """What post-processing hardware offers: none, unless the family has some."""
+        """Features of the post-processing hardware: None, unless the family has some."""
         return None
 
     if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from hwgen.core.registry import families
 
 @dataclass(frozen=True)
 class InnerCore:
-    """Which cores an engine takes, and what of them the engine has.
+    """Cores that an engine accepts, and those of their fields that are the engine's.
 
     Parameters
     ----------
@@ -71,6 +71,6 @@ class InnerCore:
         return {key: value for key, value in core.resolved().items() if key not in self.outer}
 
     def given(self, core: FamilyConfig) -> dict[str, Any]:
-        """Return what a configuration file says of a core."""
+        """Return the values of a core that a configuration file sets."""
         values = core.model_dump(mode="json", exclude_defaults=True, exclude=set(self.outer))
         return {"family": core.family, **values}

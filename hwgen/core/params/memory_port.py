@@ -33,7 +33,7 @@ class Memory(Model):
 
 
 class OnMemory:
-    """What the configurations of engines have in common that work on memory; first of the bases."""
+    """Common properties of configurations of engines that work on memory; first of the bases."""
 
     if TYPE_CHECKING:
         memory: Memory

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How wide the modules of a core can be."""
+"""Width limits of the modules of a core."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class OffChip(Model):
 
     @property
     def energy_source(self) -> str:
-        """Where the energy is from, or why there is none."""
+        """Source of the energy, or the reason why there is none."""
         if self.pj_per_bit is not None:
             return "given"
         if self.about is None:
@@ -117,7 +117,7 @@ class OffChip(Model):
 
 
 def _from_name(value: Any) -> Any:
-    """Return what the name of a kind stands for."""
+    """Return a named kind of memory as a group of parameters."""
     if not isinstance(value, str):
         return value
     if value not in (kinds := memory_kinds()):

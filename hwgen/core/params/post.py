@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a configuration says about the post-processing of results."""
+"""Configuration of the post-processing of results."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class PostProcessing(Model):
         return hash((*self.outputs, *self.activations, *self.roundings, self.columns))
 
     def features(self, accumulator: IntegerFormat | FloatFormat) -> PostFeatures:
-        """Return what the hardware offers behind accumulators of a format.
+        """Return the features of the post-processing hardware for accumulators of a format.
 
         Raises
         ------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the configurations of all matrix products share: formats, accumulation, post-processing."""
+"""Configuration that all matrix products share: formats, accumulation, post-processing."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class ProductConfig(FamilyConfig):
 
     @property
     def packing(self) -> PackedProducts | None:
-        """How several products share a multiplier, None if each has its own."""
+        """Packing of several products into a multiplier, None if each has its own."""
         return None
 
     @property
@@ -178,7 +178,7 @@ class ProductConfig(FamilyConfig):
 
     @cached_property
     def post_features(self) -> PostFeatures | None:
-        """What the post-processing hardware offers, None if there is none."""
+        """Features of the post-processing hardware, None if there is none."""
         return self.post.features(self.result) if self.post.outputs else None
 
     @property

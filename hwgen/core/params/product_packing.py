@@ -97,7 +97,7 @@ def dsp_block(config: PackingParams) -> DspBlock | None:
 
 
 def packing_of(config: PackingParams) -> PackedProducts | None:
-    """Return how products are packed, None if they are not, or cannot be."""
+    """Return the packing of products, None if they are not packed, or cannot be."""
     kind, block = config.array.packing, dsp_block(config)
     plain = is_plain(config.activation, config.weight)
     if kind == "none" or block is None or not plain:
@@ -178,7 +178,7 @@ def _why_not(config: PackingParams, block: DspBlock) -> str:
 
 
 def _widest(config: PackingParams, block: DspBlock, kind: Kind) -> PackedProducts | None:
-    """Return how products of as many columns as can be are packed."""
+    """Return the packing of products of as many columns as possible."""
     return packed_products(config.activation, config.weight, 64, block.factors, kind)
 
 

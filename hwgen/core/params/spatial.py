@@ -208,7 +208,7 @@ class SpatialConfig(BlockProductConfig):
         return broken
 
     def too_wide(self) -> list[str]:
-        """Return what makes a module wider than can be emitted."""
+        """Return an error for each exceeded limit on module widths."""
         broken = []
         bits = input_bits(self.ports)
         if self.block_product is not None:
@@ -275,7 +275,7 @@ class SpatialConfig(BlockProductConfig):
 
     @cached_property
     def lanes(self) -> tuple[BlockLanes, BlockLanes]:
-        """How beats hold rows of A and columns of W, of products of blocks."""
+        """Layout of rows of A and columns of W in beats, of products of blocks."""
         if self.scalable is None:
             return super().lanes
         own = [
@@ -296,7 +296,7 @@ class SpatialConfig(BlockProductConfig):
 
     @cached_property
     def packing(self) -> PackedProducts | None:
-        """How products share DSP blocks, None if each has its own."""
+        """Packing of products into DSP blocks, None if each has its own."""
         return packing_of(self)
 
     @cached_property
@@ -341,7 +341,7 @@ class SpatialConfig(BlockProductConfig):
 
     @cached_property
     def serial(self) -> SerialSum | None:
-        """What the PEs accumulate one digit at a time, or None if they do not."""
+        """Sum that the PEs accumulate one digit at a time, or None if they do not."""
         if not self.array.serial:
             return None
         lanes = self.depth // GROUP_TERMS
@@ -349,7 +349,7 @@ class SpatialConfig(BlockProductConfig):
 
     @property
     def passes(self) -> int:
-        """How often the beats of a tile are streamed: once for each digit that PEs take."""
+        """Number of times that the beats of a tile are streamed: once a digit that PEs take."""
         return digit_count(self.activation) if self.array.serial else 1
 
     @property

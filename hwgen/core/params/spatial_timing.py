@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long beats and results take through a core of the spatial families.
+"""Latencies of beats and results in the spatial families.
 
 All numbers may be integers, or NumPy arrays of them: of one core, or of many in a sweep.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a core is made for: technology, device, clock, and what its memories are made of."""
+"""Target of a core: technology, device, clock, and implementation of its memories."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What post-processing hardware offers."""
+"""Features of post-processing hardware."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def element_bytes(output: str, accumulator: IntegerFormat | FloatFormat) -> int:
 
 @dataclass(frozen=True)
 class PostFeatures:
-    """What post-processing hardware offers; what it does not is not built.
+    """Features of post-processing hardware; all others are not built.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which settings the lanes of post-processing take, and when; it depends on the features."""
+"""Settings of the lanes of post-processing and the stages that take them, by the features."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _late(features: PostFeatures) -> bool:
 
 
 def _scale_fields(features: PostFeatures) -> tuple[str, ...]:
-    """Return what scales a sum, in settings and in records."""
+    """Return the fields that scale a sum, in settings and in records."""
     if not features.scales:
         return ()
     leaky = ("slope", "slope_shift") if "leaky" in features.activations else ("", "")
@@ -56,7 +56,7 @@ def _scale_fields(features: PostFeatures) -> tuple[str, ...]:
 
 
 def field_bits(features: PostFeatures) -> dict[str, int]:
-    """Return how many bits of each setting a lane takes."""
+    """Return the width of each setting in a lane, in bits."""
     bits = {field.name: field.bits for register in REGISTERS for field in register.fields}
     if features.integers:
         bits |= dict.fromkeys(("zero", "minimum", "maximum"), features.limit_bits)

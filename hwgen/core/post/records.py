@@ -34,7 +34,7 @@ RECORD = (
 
 @dataclass(frozen=True)
 class Columns:
-    """What post-processing needs to know about each column, as arrays of shape (n,).
+    """Post-processing parameters of each column, as arrays of shape (n,).
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a job asks of post-processing."""
+"""Post-processing settings of a job."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MULTIPLIER = IntegerFormat(MULTIPLIER_BITS, True)
 
 @dataclass(frozen=True)
 class PostSettings:
-    """What is done with the accumulators of a job; see the package's description.
+    """Post-processing of the accumulators of a job; see the package's description.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ _EACH = "A number, a list with one for each column of C, or the name of a .npy f
 
 
 class PostFile(Model):
-    """What a file of post-processing settings holds."""
+    """Contents of a file of post-processing settings."""
 
     output: Literal[OUTPUTS] = Field(description="Format of C.")  # type: ignore[valid-type]
     activation: Literal[ACTIVATIONS] = Field(  # type: ignore[valid-type]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the schedules of all families refuse, in the same words."""
+"""Checks and error messages that the schedules of all families share."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Access:
         return self.row_bytes * self.rows * self.blocks
 
     def addresses(self, base: int = 0) -> list[int]:
-        """Return where each row begins, in order; repeated rows more than once."""
+        """Return the address of each row, in order; repeated rows more than once."""
         start = base + self.offset
         return [
             start + block * self.step + row * self.stride
@@ -209,7 +209,7 @@ def _rows(port: StreamPort, chunks: Sequence[tuple[Beats, bool]]) -> tuple[int, 
 
 
 def memory_plan(job: Job, plan: Plan, ports: Sequence[StreamPort]) -> MemoryPlan:
-    """Return how a job goes from memory to memory, by its plan on a stream core."""
+    """Return the plan of a job from memory to memory, by its plan on a stream core."""
     if isinstance(plan, MemoryLayout):
         return plan.memory()
     assert isinstance(plan, StreamPlan)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the schedules of all products share."""
+"""Common parts of the schedules of all products."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the schedules of stream cores share: results, and the beats of port ``post``.
+"""Common parts of the schedules of stream cores: results, and the beats of port ``post``.
 
 A beat of port ``post`` says what is done with the next beats of results, and for how many; with
 column records it holds those of the columns of a beat of results.  The packer merges what is the
