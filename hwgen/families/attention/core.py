@@ -58,7 +58,7 @@ class AttentionCore(Core[AttentionConfig]):
 
 @dataclass
 class _Flow:
-    """Where the core is: cycles, the first input beat in cycle 0.
+    """Timing state of the core: cycles, the first input beat in cycle 0.
 
     Parameters
     ----------

@@ -159,7 +159,7 @@ def _unit(function: str, source: str, target: str) -> FunctionUnit:
 
 
 class AttentionFormats(FamilyConfig):
-    """What attention is given, and what follows from it without regard to time."""
+    """Formats and sizes of attention, and properties that do not depend on timing."""
 
     family: Literal["attention"] = Field("attention", description="Family of the accelerator.")
     query: OperandFormat = Field(integer("int8"), description="Format of Q.")
@@ -257,7 +257,7 @@ class AttentionFormats(FamilyConfig):
 
     @property
     def align_shift(self) -> int:
-        """What is added to the shift of a query's scale, less both biased exponents."""
+        """Constant added to the shift of a query's scale; both biased exponents are subtracted."""
         return int(2 * self.alignment_bits + self.query.bias + self.key.bias)
 
     @property
@@ -410,7 +410,7 @@ _UP = 1 + 2.0**-40  # for what is rounded in double precision here
 
 @dataclass(frozen=True)
 class AttentionBound:
-    """What is proven for rows of up to `keys` keys, of which no scaled score saturates.
+    """Proven error bounds for rows of up to `keys` keys, of which no scaled score saturates.
 
     Parameters
     ----------
@@ -493,7 +493,7 @@ def _floating(config: AttentionFormats, bound: AttentionBound) -> AttentionBound
 
 
 def _division(config: AttentionFormats, values: float) -> float:
-    """Return what the division adds, in units of V.
+    """Return the error that the division adds, in units of V.
 
     The argument of the reciprocal is cut off, and so is the shifted sum; their product is rounded.
     """

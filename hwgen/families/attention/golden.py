@@ -159,7 +159,7 @@ _EXACT_BITS = 53  # every integer of as many bits is a float64
 
 
 class Sums(NamedTuple):
-    """What is known of rows of queries when all keys have gone by.
+    """Softmax state of rows of queries after all keys.
 
     Parameters
     ----------

@@ -74,7 +74,7 @@ class AttentionConfig(AttentionFormats):
         return broken
 
     def _mixed(self) -> list[str]:
-        """Return which formats are of another kind than most."""
+        """Return an error for each format of another kind than most."""
         formats = {name: getattr(self, name) for name in ("query", "key", "value", "output")}
         floats = [name for name, fmt in formats.items() if fmt.is_float]
         if len(floats) in (0, len(formats)):
@@ -89,7 +89,7 @@ class AttentionConfig(AttentionFormats):
         ]
 
     def _broken_floats(self) -> list[str]:
-        """Return what is wrong with floating-point formats."""
+        """Return the errors of floating-point formats."""
         broken = []
         if self.scales != "none":
             broken.append(
@@ -111,7 +111,7 @@ class AttentionConfig(AttentionFormats):
         return broken
 
     def _broken_output(self) -> list[str]:
-        """Return what is wrong with an integer format of results."""
+        """Return the errors of an integer format of results."""
         broken = []
         if self.output.signed < self.value.signed:
             broken.append(f"output: must be signed as V is, {self.value}, not {self.output}")
@@ -190,7 +190,7 @@ class AttentionConfig(AttentionFormats):
 
     @cached_property
     def operations(self) -> tuple[Operation, ...]:
-        """What it computes: `attention`."""
+        """Operations that it computes: `attention`."""
         from hwgen.core.operation import Operation, Scalar, Size, Tensor
 
         keys = ("kv_heads", "keys", "elements")
@@ -236,7 +236,7 @@ class AttentionConfig(AttentionFormats):
 
     @cached_property
     def proven(self) -> dict[str, Any]:
-        """What is proven of weights and results, for rows of 512 keys and of as many as there are.
+        """Bounds proven of weights and results, for rows of 512 keys and of as many as there are.
 
         None where nothing is.
         """

@@ -120,7 +120,7 @@ _SPECIAL = 0.02  # vectors of random ones with an element that is no finite numb
 
 @dataclass(frozen=True)
 class Mask:
-    """Which keys a query looks at.
+    """Attention mask: the keys that a query looks at.
 
     Parameters
     ----------
@@ -293,7 +293,7 @@ class Plan:
         return {"output": found}
 
     def memory(self) -> AttentionMemory:
-        """Return how it goes from memory to memory."""
+        """Return its plan from memory to memory."""
         return AttentionMemory(self)
 
     def locate(self, name: str, index: tuple[int, ...]) -> int:

@@ -51,7 +51,7 @@ as they go on with one when more of its beats come."""
 
 @dataclass(frozen=True)
 class Port:
-    """How many beats a port of the cores takes for a block.
+    """Number of beats of a port of the cores for a block.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Port:
 
 @dataclass(frozen=True)
 class Limits:
-    """What the choice depends on, beside the product.
+    """Parameters of the choice of blocks, beside the product.
 
     Parameters
     ----------
@@ -336,7 +336,7 @@ def _on_bus(limits: Limits, size: int, stride: int) -> int:
 
 
 def reads(m_inner: bool, ms: int, ks: int, ns: int) -> tuple[int, int]:
-    """Return how often all of A and all of W are read, with so many blocks along the axes."""
+    """Return the number of times that all of A and all of W are read, by blocks along the axes."""
     if ks > 1:
         return ns, ms
     if m_inner:

@@ -134,7 +134,7 @@ def buffers(config: GemmStreamConfig) -> tuple[Buffer, ...]:
 
 
 def use(config: GemmStreamConfig, sizes: Iterable[Size]) -> Use:
-    """Return what products do with the memories of an engine, by their plans.
+    """Return the memory traffic of products on an engine, by their plans.
 
     They leave as accumulators: no parameters of columns are read.
     """

@@ -109,7 +109,7 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
         return broken_rules(self)
 
     def too_wide(self) -> list[str]:
-        """Return what makes a module wider than can be emitted."""
+        """Return an error for each exceeded limit on module widths."""
         return too_wide(self)
 
     def resolved(self) -> dict[str, Any]:
@@ -172,7 +172,7 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
 
     @property
     def packing(self) -> PackedProducts | None:
-        """How several products share a multiplier, None if each has its own."""
+        """Packing of several products into a multiplier, None if each has its own."""
         found: PackedProducts | None = self.compute.packing
         return found
 
@@ -264,7 +264,7 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
 
     @cached_property
     def job_interface(self) -> JobInterface:
-        """What its registers have of their own."""
+        """Part of its register map that is specific to this type of engine."""
         return gemm_interface(
             (self.m_lanes, self.k_lanes, self.n_lanes),
             [str(each.activation) for each in self.formats],
@@ -276,7 +276,7 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
 
     @cached_property
     def post_features(self) -> PostFeatures:
-        """What the post-processing hardware offers."""
+        """Features of the post-processing hardware."""
         return self.post.features(self.result)
 
     @cached_property
@@ -302,7 +302,7 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
 
     @cached_property
     def act_rows(self) -> OperandRows:
-        """How rows of A lie in memory and in the words of their buffer."""
+        """Layout of rows of A in memory and in the words of their buffer."""
         return rows_of(self, "a")
 
     @cached_property
@@ -428,7 +428,7 @@ def is_engine(config: FamilyConfig) -> TypeGuard[GemmStreamConfig]:
 
 
 def rows_of(config: GemmStreamConfig, operand: Literal["a", "w"]) -> OperandRows:
-    """Return how rows of an operand lie in memory and in the words of their buffer."""
+    """Return the layout of an operand's rows in memory and in the words of their buffer."""
     if config.in_blocks:
         return _rows_of_blocks(config, "aw".index(operand))
     if operand == "a":
@@ -492,7 +492,7 @@ def _broken_by_floats(config: GemmStreamConfig) -> list[str]:
 
 
 def too_wide(config: GemmStreamConfig) -> list[str]:
-    """Return what makes a module wider than can be emitted."""
+    """Return an error for each exceeded limit on module widths."""
     activations = config.act_banks * config.act_rows.beat_bits
     weights = config.wgt_banks * config.wgt_rows.beat_bits
     results = config.n_lanes * config.result.width

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How an engine cuts a product into blocks, and what it then reads, writes and takes.
+"""Division of a product into blocks, and the reads, writes and cycles that follow.
 
 A *block* of C, `mb` x `nb`, stays in the output buffer while its reduction goes over blocks of
 `kb` terms of A and W; then it is written.  One loop over blocks of C is inside the other; a block
@@ -156,7 +156,7 @@ class Plan(Product):
 
     @property
     def extent(self) -> Extent:
-        """What there is of the whole product."""
+        """Extent of the whole product."""
         return Extent(
             *self.tiles,
             rows=self.m,
@@ -534,7 +534,7 @@ class Job:
         }
 
     def writes(self) -> list[tuple[int, int]]:
-        """Return what is written to the job window: offset and contents of each register."""
+        """Return the writes to the job window: offset and contents of each register."""
         contents = self.registers()
         writes = []
         for register in job_window(self.plan.config):

@@ -97,7 +97,7 @@ def tile_cycles(config: SpatialConfig, a: NDArray[np.integer]) -> NDArray[np.int
 
 @dataclass(frozen=True)
 class Law:
-    """What the time of random activations follows from, but for sizes.
+    """Parameters of the time that random activations take, but for sizes.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ def _beats(config: StreamEngineConfig, access: Access) -> int:
 
 
 def register_cycles(config: StreamEngineConfig, held: Mapping[str, int]) -> UnitJob:
-    """Return what a job takes on a unit that shares its memory, by its job window.
+    """Return the cycles and beats of a job on a unit that shares its memory, by its job window.
 
     Modelled as `engine_cycles`, with rows where they lie.  Each burst takes a cycle more; bursts
     of a page are as many as it may need, since it may lie anywhere, and its table is read too.  At

@@ -71,7 +71,7 @@ class Place:
         )  # fmt: skip
 
     def spans(self) -> list[tuple[int, int]]:
-        """Return where each row begins and its bytes, in order; of pages what is read."""
+        """Return the address and bytes of each row, in order; of pages the part that is read."""
         if not self.table:
             return [(address, self.row_bytes) for address in self.addresses()]
         starts = [self.skip, *[0] * (self.blocks - 1)]
@@ -82,7 +82,7 @@ class Place:
         ]
 
     def addresses(self) -> list[int]:
-        """Return where each row begins, in order; pages are `spans`."""
+        """Return the address of each row, in order; pages are `spans`."""
         return [
             self.address + block * self.step + row * self.stride
             for block in range(self.blocks)
@@ -94,7 +94,7 @@ class Place:
         return b"".join((page // unit).to_bytes(ENTRY_BYTES, "little") for page in self.pages)
 
     def registers(self, name: str) -> dict[str, int]:
-        """Return what the registers of a port hold, pages aside."""
+        """Return the register contents of a port, pages aside."""
         return {
             f"{name}_ADDRESS": self.address,
             f"{name}_BYTES": self.row_bytes,
@@ -231,7 +231,7 @@ class StreamJob:
         return held
 
     def writes(self) -> list[tuple[int, int]]:
-        """Return what is written to the job window: offset and contents of each register."""
+        """Return the writes to the job window: offset and contents of each register."""
         held = self.registers()
         writes = []
         for register in self.config.job_interface.window:
@@ -249,7 +249,7 @@ class StreamJob:
         return {names[offset]: value for offset, value in self.writes()}
 
     def written(self) -> list[tuple[int, int]]:
-        """Return what the job writes: address and bytes of each row."""
+        """Return the rows that the job writes: address and bytes of each."""
         found = []
         for name in (self.config.results[0].name, TAIL):
             if name in self.places:

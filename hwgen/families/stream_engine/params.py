@@ -135,7 +135,7 @@ class StreamEngineConfig(OnMemory, FamilyConfig):
         return broken
 
     def too_wide(self) -> list[str]:
-        """Return what makes a module wider than can be emitted."""
+        """Return an error for each exceeded limit on module widths."""
         return [f"compute.{line}" for line in self.compute.too_wide()]
 
     def resolved(self) -> dict[str, Any]:
@@ -158,7 +158,7 @@ class StreamEngineConfig(OnMemory, FamilyConfig):
 
     @property
     def proven(self) -> dict[str, Any]:
-        """What is proven of the core's results."""
+        """Proven error bounds of the core's results."""
         return self.compute.proven  # type: ignore[no-any-return]
 
     @property
@@ -214,5 +214,5 @@ class StreamEngineConfig(OnMemory, FamilyConfig):
 
     @cached_property
     def job_interface(self) -> JobInterface:
-        """What its registers have of their own."""
+        """Part of its register map that is specific to this type of engine."""
         return stream_interface(self)

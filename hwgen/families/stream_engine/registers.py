@@ -88,7 +88,7 @@ class EnginePorts(Protocol):
 
 
 def stream_interface(config: EnginePorts) -> JobInterface:
-    """Return what the registers of an engine have of their own."""
+    """Return the part of the register map that is specific to an engine."""
     address = config.memory.address_width
     window: list[Register] = []
 

@@ -283,7 +283,7 @@ class SystolicConfig(BlockProductConfig):
 
     @property
     def dataflow(self) -> str:
-        """Which operand stays in the PEs."""
+        """Operand that stays in the PEs."""
         return self.array.dataflow
 
     @property
@@ -308,7 +308,7 @@ class SystolicConfig(BlockProductConfig):
 
     @cached_property
     def lanes(self) -> tuple[BlockLanes, BlockLanes]:
-        """How beats hold rows of A and columns of W, of products of blocks.
+        """Layout of rows of A and columns of W in beats, of products of blocks.
 
         The operand that stays in the PEs comes slice by slice, as both do if C stays there.
         """
@@ -360,7 +360,7 @@ class SystolicConfig(BlockProductConfig):
 
     @cached_property
     def geometry(self) -> ArrayGeometry:
-        """How the array is divided, and how long values take through it."""
+        """Division of the array, and the latency of values in it."""
         array, pipeline = self.array, self.pipeline
         return ArrayGeometry(
             array.rows, array.cols, array.broadcast, self.stages, pipeline.final_adder,
@@ -465,12 +465,12 @@ class SystolicConfig(BlockProductConfig):
 
     @property
     def row_lanes(self) -> BlockLanes:
-        """How beats hold the operand that moves along the rows, of products of blocks."""
+        """Layout in beats of the operand that moves along the rows, of products of blocks."""
         return self.lanes[self.input_stationary]
 
     @property
     def column_lanes(self) -> BlockLanes:
-        """How beats hold the operand that enters from the top, of products of blocks."""
+        """Layout in beats of the operand that enters from the top, of products of blocks."""
         return self.lanes[not self.input_stationary]
 
     @cached_property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the activations of a beat are aligned so that tables and columns add integers.
+"""Alignment of the activations of a beat, after which tables and columns add integers.
 
 An activation becomes the multiple of ``2**(e - fraction_bits)`` that is nearest to it, where `e` is
 the largest exponent of the beat; all sums of the beat are then exact.  Let `u` be the unit roundoff

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the generator chooses in a ternary-LUT core: its structure, and registers for a clock.
+"""Automatic choices for a ternary-LUT core: its structure, and registers for a clock.
 
 The structure is the one whose column was measured to be the smallest.  Registers are added one by
 one where the slowest path leads through logic that they divide, until it is fast enough by the
@@ -48,7 +48,7 @@ MOST = 4
 
 
 def sum_groups(tables: int, registers: int) -> tuple[int, ...]:
-    """Return how many addends each stage of a sum of compressors adds at most.
+    """Return the largest number of addends of each stage of a sum of compressors.
 
     The first register stands behind the reads, the others divide the sum, so that every stage has
     about as many addends for each sum; the last stage adds the old total, too.

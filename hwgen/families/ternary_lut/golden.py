@@ -73,7 +73,7 @@ def accumulated_sums(plan: Schedule, a: NDArray[Any], w: NDArray[np.integer]) ->
 def _rounded_beats(
     plan: Schedule, w: NDArray[np.integer]
 ) -> Callable[[int, NDArray[Any]], NDArray[Any]]:
-    """Return what adds up beats, shape (m, terms), each addition rounded."""
+    """Return a function that adds up beats, shape (m, terms), and rounds each addition."""
     config = plan.config
     fmt, array = config.activation, config.array
     keys = config.key.encode(plan.keys(w)).reshape(plan.k_tiles, -1, array.tables)[:, : plan.n]
@@ -100,7 +100,7 @@ def _table(fmt: FloatFormat, x: Bits) -> Bits:
 
 
 def _reads(fmt: FloatFormat, x: Bits, keys: Bits) -> Bits:
-    """Return what columns fetch, shape (m, n, tables), of x (m, tables, mu) by keys (n, tables)."""
+    """Return the fetched entries, (m, n, tables), of x (m, tables, mu) by keys (n, tables)."""
     mu = x.shape[-1]
     table = _table(fmt, x)
     index = keys.astype(np.int64) & ((1 << index_width(mu)) - 1)
@@ -126,7 +126,7 @@ def _tree(fmt: FloatFormat, values: Bits) -> Bits:
 def aligned_beats(
     plan: Schedule, w: NDArray[np.integer]
 ) -> Callable[[int, NDArray[Any]], NDArray[Any]]:
-    """Return what adds up beats, for `hwgen.families.ternary_lut.golden.accumulated_sums`.
+    """Return a function that adds up beats, for `accumulated_sums`.
 
     Parameters
     ----------

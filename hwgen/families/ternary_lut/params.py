@@ -255,7 +255,7 @@ class TernaryLutConfig(ProductConfig):
         return broken
 
     def too_wide(self) -> list[str]:
-        """Return what makes a module wider than can be emitted."""
+        """Return an error for each exceeded limit on module widths."""
         array = self.array
         # A cluster takes a beat of A, the keys of its columns, and totals out of their memory.
         totals = self.total_width if array.accumulator_depth > 1 else 0
@@ -375,7 +375,7 @@ class TernaryLutConfig(ProductConfig):
 
     @property
     def alignment_registers(self) -> int:
-        """How many of the registers that build tables lie behind the alignment of activations.
+        """Number of registers behind the alignment of activations, of those that build tables.
 
         One behind the aligned activations, and then one behind the largest exponent.
         """
@@ -389,7 +389,7 @@ class TernaryLutConfig(ProductConfig):
 
     @property
     def sum_registers(self) -> int:
-        """How many of them are in front of the conversion of a beat's sum."""
+        """Number of the column's registers in front of the conversion of a beat's sum."""
         return len({"read", "summed"} & set(self.column_cuts))
 
     @property

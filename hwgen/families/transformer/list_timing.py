@@ -55,7 +55,7 @@ _FIGURES: tuple[Literal["cycles", "least", "most"], ...] = ("cycles", "least", "
 
 @dataclass
 class Share:
-    """What the jobs of one descriptor take, all executions together.
+    """Cost of the jobs of one descriptor, all executions together.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class ListTiming:
 
 
 class _Port:
-    """What may want the memory's port at the same time."""
+    """Accesses that may want the memory's port at the same time."""
 
     def __init__(self, config: TransformerConfig) -> None:
         self.units = list(config.units.values())
@@ -136,7 +136,7 @@ class _Port:
 
 
 class _Engine:
-    """Where the sequencer and the units are.
+    """Timing state of the sequencer and the units.
 
     Parameters
     ----------

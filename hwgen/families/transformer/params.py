@@ -170,7 +170,7 @@ class TransformerConfig(OnMemory, FamilyConfig):
         return check_rules(self, broken)
 
     def too_wide(self) -> list[str]:
-        """Return what makes a module wider than can be emitted."""
+        """Return an error for each exceeded limit on module widths."""
         return [
             f"units.{name}.{line}" for name, unit in self.units.items() for line in unit.too_wide()
         ]
@@ -244,7 +244,7 @@ class TransformerConfig(OnMemory, FamilyConfig):
 
     @property
     def post_features(self) -> PostFeatures | None:
-        """What post-processing hardware offers."""
+        """Features of the post-processing hardware."""
         return self.job_unit.post_features
 
     @property

@@ -100,7 +100,7 @@ def start_writes(
     registers: Sequence[int] = (),
     limit: int = 0,
 ) -> list[tuple[int, int]]:
-    """Return what is written to start a list in memory: offset and contents of each register.
+    """Return the writes that start a list in memory: offset and contents of each register.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a command list executes, in order, without doing its jobs."""
+"""Trace of the events of a command list, in order, without doing its jobs."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class _Tracer(Interpreter):
 def trace(
     config: TransformerConfig, address: int, data: bytes, registers: Sequence[int]
 ) -> list[Event]:
-    """Return what a list executes; what it loads is what it has stored, or else 0.
+    """Return the events of a list; what it loads is what it has stored, or else 0.
 
     Parameters
     ----------

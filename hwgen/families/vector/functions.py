@@ -54,7 +54,7 @@ def unit_within(name: str, source: Any, target: FloatFormat, **error: float) -> 
 
 @dataclass(frozen=True)
 class Powers:
-    """How an element becomes ``2**f`` and ``k``.
+    """Conversion of an element to ``2**f`` and ``k``.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def rescaled(bits: NDArray[np.uint32], down: NDArray[Any]) -> NDArray[np.uint32]
 
 @dataclass(frozen=True)
 class SoftmaxBound:
-    """What is proven of rows of up to `length` elements, none of which saturates.
+    """Proven error bounds for rows of up to `length` elements, none of which saturates.
 
     Parameters
     ----------

@@ -112,7 +112,7 @@ class Way:
 
 
 def going(part: str, value: str) -> Callable[[Way], bool]:
-    """Return what says whether a part of a way is a certain one."""
+    """Return a predicate that tells whether a field of a `Way` has a value."""
     return lambda way: bool(getattr(way, part) == value)
 
 

@@ -172,7 +172,7 @@ class VectorConfig(FamilyConfig):
         return check_rules(self, broken)
 
     def _broken_turns(self) -> list[str]:
-        """Return what does not fit turns of blocks."""
+        """Return the errors of Hadamard transforms of blocks."""
         array, name = self.array, "hadamard_quantise"
         if name not in array.operations:
             if "hadamard" not in array.model_fields_set:
@@ -224,7 +224,7 @@ class VectorConfig(FamilyConfig):
 
     @cached_property
     def powers(self) -> Powers:
-        """How exponentials become powers of two in one pass."""
+        """Conversion of exponentials to powers of two in one pass."""
         return powers_of(self.input, self.array.function_bits)
 
     @property

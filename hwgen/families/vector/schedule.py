@@ -228,7 +228,7 @@ class Plan:
         return found
 
     def memory(self) -> VectorMemory:
-        """Return how it goes from memory to memory."""
+        """Return its plan from memory to memory."""
         return VectorMemory(self)
 
     def locate(self, name: str, index: tuple[int, ...]) -> int:

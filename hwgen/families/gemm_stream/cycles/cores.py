@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When the cores of an engine are done with the steps of a plan.
+"""Times at which the cores of an engine finish the steps of a plan.
 
 The walks over both operand buffers, the cores and the collection of results are followed cycle by
 cycle.  What repeats, such as tiles that are alike, is passed at once, and so is a step that begins
@@ -63,7 +63,7 @@ class Walk:
 
 
 class _Stretch(NamedTuple):
-    """What happens until the activations of a step have been read.
+    """Cycles and events until the activations of a step have been read.
 
     Parameters
     ----------

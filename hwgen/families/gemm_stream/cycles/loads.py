@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When the blocks of a plan are in the buffers of an engine.
+"""Times at which the blocks of a plan are in the buffers of an engine.
 
 Rows are requested one after the other, cut into bursts, and their beats come in order, so that
 the times of a burst follow from those of bursts before it.  They are kept here burst by burst, as
@@ -105,7 +105,7 @@ class Reader:
 
 
 class _Reading(NamedTuple):
-    """What the next rows depend on, times counted from the last row that was accepted.
+    """State that the next rows depend on, times counted from the last row that was accepted.
 
     What was earlier holds nothing up, and counts as then.
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def register_cycles(config: GemmStreamConfig, held: Mapping[str, int]) -> UnitJob:
-    """Return what a job takes on a unit that shares its memory, by its job window.
+    """Return the cycles and beats of a job on a unit that shares its memory, by its job window.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def _plan(config: GemmStreamConfig, held: Mapping[str, int]) -> Plan:
 
 
 def _region(config: GemmStreamConfig, held: Mapping[str, int], name: str) -> Region:
-    """Return where a matrix lies, but for what does not matter to bursts."""
+    """Return the region of a matrix, its address modulo the longest burst."""
     longest = config.longest_burst_bytes
     stride = held.get(f"{name}_STRIDE", 0)
     return Region(held[f"{name}_ADDRESS_LOW"] % longest, stride)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When blocks of C have left their buffer, and are in memory.
+"""Times at which blocks of C have left their buffer, and are in memory.
 
 Followed cycle by cycle, from the buffer through post-processing to the last response of the
 memory, as `rtl_templates.gemm_stream.drain`, `rtl_templates.post`, `rtl_templates.axi.scatter` and
@@ -54,7 +54,7 @@ class Lanes(NamedTuple):
 
 
 class Scatterer(NamedTuple):
-    """What makes beats of words.
+    """State of the scatterer, which makes beats of words.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Scatterer(NamedTuple):
 
 
 class Writer(NamedTuple):
-    """What writes bursts.
+    """State of the writer, which writes bursts.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an engine is given: the steps of a plan, and where its matrices lie."""
+"""Input of an engine: the steps of a plan, and the regions of its matrices."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Places:
-    """Where A, W or its image, C and the records of columns lie."""
+    """Regions of A, W or its image, C and the records of columns."""
 
     a: Region
     w: Region
