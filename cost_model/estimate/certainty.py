@@ -66,7 +66,6 @@ def certainty(
 
     Parameters
     ----------
-    config : FamilyConfig
     metrics : mapping
         By name, None if unknown.
     uncertainty : mapping

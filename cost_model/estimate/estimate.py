@@ -58,7 +58,6 @@ def estimate(
 
     Parameters
     ----------
-    config : FamilyConfig
     technology, clock_mhz : optional
         Instead of those of ``config.target``.
     workloads : mapping, optional

@@ -28,7 +28,6 @@ def reasons(
     ----------
     metrics : mapping
         Of `cost_model.estimate.estimate.estimate`.
-    technology : str
     streams : bool
         Whether the accelerator has stream ports.
     fpga_energies : bool, optional

@@ -43,7 +43,6 @@ class Made:
 
     Parameters
     ----------
-    use : MemoryUse
     composition : Composition or None
         The macros of one of them; None: registers.
     read_pj, write_pj : float
@@ -127,8 +126,6 @@ def macros_of(
 
     Parameters
     ----------
-    uses : sequence of MemoryUse
-    technology : str
     tech : Technology or None
         Its costs, if they are known.
     registers_below : int
@@ -208,10 +205,8 @@ def made_of(
 
     Parameters
     ----------
-    uses : sequence of MemoryUse
     macros : mapping
         As `macros_of` returns them.
-    technology : str
     prices : mapping
         Quantity: price of a component of each kind.
     parts : mapping

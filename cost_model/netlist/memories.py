@@ -18,7 +18,6 @@ class MemoryUse:
 
     Parameters
     ----------
-    module : str
     count : int
         How often it is there.
     holds : mapping

@@ -36,7 +36,6 @@ def count_components(
 
     Parameters
     ----------
-    module : Module
     live : Liveness
         Which of its bits are used.
     is_output : callable

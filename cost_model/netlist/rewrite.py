@@ -22,7 +22,6 @@ class Choices:
 
     Parameters
     ----------
-    module : Module
     used : sequence of collection of int
         Which bits of the results of its cells are used.
     """

@@ -72,7 +72,6 @@ class Memory:
 
     Parameters
     ----------
-    config : OffChip
     gb_s : number
         Bandwidth that is achieved, 10**9 bytes a second.
     pj_per_bit : number
@@ -203,7 +202,6 @@ class Work:
 
     Parameters
     ----------
-    layer : Layer
     compute_ms, memory_ms : number
         Of one time, by its cycles and by its bytes.
     moved : mapping
@@ -233,8 +231,6 @@ def works(v: View, network: Network, clock: Number, pace: float = 1.0) -> Iterat
 
     Parameters
     ----------
-    v : View
-    network : Network
     clock : number
         MHz.
     pace : float
@@ -282,7 +278,6 @@ def limited(
     ----------
     v : View
         Of configurations with a memory.
-    networks : mapping
     metrics : mapping
         Those of ports that are always served: ``latency_ms(W)``, ``energy_mj(W)`` and ``power_w``,
         NaN where unknown.

@@ -39,8 +39,6 @@ class SubspaceReader:
 
     Parameters
     ----------
-    reader : Reader
-    family : str
     model : type
         The family's configuration.
     """

@@ -16,12 +16,7 @@ Path = tuple[str | int, ...]
 
 
 class Reader:
-    """A document and the problems that have been found in it.
-
-    Parameters
-    ----------
-    document : Document
-    """
+    """A document and the problems that have been found in it."""
 
     def __init__(self, document: Document) -> None:
         self.document = document

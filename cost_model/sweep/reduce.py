@@ -34,7 +34,6 @@ class Tally:
     ----------
     refusals : tuple of (place, reason)
         Of each family (by its place) why a point is not in the sweep.
-    specs : tuple of Expression
     """
 
     refusals: tuple[tuple[int, str], ...]
@@ -72,8 +71,6 @@ class Reducer:
 
     Parameters
     ----------
-    plan : Plan
-    evaluate : Evaluate
     front : Collector, optional
         What keeps points; default those that no other beats.
     """
@@ -246,9 +243,6 @@ def reduce_range(
 
     Parameters
     ----------
-    plan : Plan
-    evaluate : Evaluate
-    start, stop : int
     reducer : Reducer, optional
         What takes the points; default a new one.
     """

@@ -193,11 +193,8 @@ def refine(
         By closed forms.
     evaluate : Evaluate
         The closed forms.
-    structural : Structural
-    executor : Executor
     count : int
         Most candidates.
-    progress : callable, optional
 
     Raises
     ------

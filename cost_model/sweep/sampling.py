@@ -32,7 +32,6 @@ class Search:
 
     Parameters
     ----------
-    reducer : Reducer
     points : list of (place, digits)
         Every point that was evaluated: the place of its family and its digits.
     """

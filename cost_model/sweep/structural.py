@@ -52,7 +52,6 @@ class Question:
 
     Parameters
     ----------
-    family, technology : str
     values : str
         Its dotted parameters, as JSON.
     """
@@ -68,7 +67,6 @@ class Structural:
 
     Parameters
     ----------
-    costs : Costs
     every : bool
         Whether to answer by structure for families with closed forms, too.
     closed : callable

@@ -22,7 +22,6 @@ class Inside:
 
     Parameters
     ----------
-    instance : Instance
     ins, out : array
         Nets of all its inputs, in the order of its ports, and of these outputs.
     places : array
@@ -78,10 +77,8 @@ class Compiled:
 
     Parameters
     ----------
-    module : Module
     below : mapping
         The compiled modules that it instantiates, by name.
-    costs : Costs
     macros : MacroSteps, optional
         If its memories are made of macros.
     """

@@ -100,7 +100,6 @@ class Timer:
 
     Parameters
     ----------
-    design : Netlist
     ns : mapping
         How long each kind of step takes.
     macros : mapping, optional

@@ -95,11 +95,8 @@ def operator(
 
     Parameters
     ----------
-    cell : Cell
-    number : callable
     constant : int
         The number of constants.
-    costs : Costs
     chained : collection of tuple
         What is `nested` among the cells of its module.
     """

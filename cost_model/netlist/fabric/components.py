@@ -48,7 +48,6 @@ class Mapped:
 
     Parameters
     ----------
-    unit : Unit
     blocks : Blocks
         What is no gate.
     gates : Gates

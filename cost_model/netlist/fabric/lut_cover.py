@@ -40,7 +40,6 @@ def balanced(gates: Gates, sinks: list[int], size: int) -> tuple[Gates, list[int
 
     Parameters
     ----------
-    gates : Gates
     sinks : list of int
         The literals that are needed.
     size : int
@@ -113,7 +112,6 @@ class Cover:
 
     Parameters
     ----------
-    gates : Gates
     sinks : iterable of int
         The literals that are needed.
     size : int

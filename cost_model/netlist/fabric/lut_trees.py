@@ -48,7 +48,6 @@ class TreeCover(Cover):
 
     Parameters
     ----------
-    gates : Gates
     sinks : iterable of int
         The literals that are needed.
     trees : LutTrees
