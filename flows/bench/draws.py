@@ -61,7 +61,6 @@ def draw(
 
     Parameters
     ----------
-    seed : int
     count : int
         How many.
     size_limit : float, optional

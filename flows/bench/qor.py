@@ -92,7 +92,6 @@ class Point:
     ----------
     design : str
         Key of `DESIGNS`.
-    activation, technology : str
     size : tuple of int
         One of `SIZES`.
     group_size : int

@@ -25,7 +25,6 @@ class Build:
 
     Parameters
     ----------
-    design : Design
     target : Target, optional
         Technology, clock and memory; default those of the configuration.
     """

@@ -29,7 +29,6 @@ class Converted:
 
     Parameters
     ----------
-    netlist : Netlist
     keys : list of str
         Under which each module is cached.
     verilog : str or None

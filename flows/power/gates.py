@@ -32,7 +32,6 @@ class Gate:
 
     Parameters
     ----------
-    name, cell : str
     inputs, outputs : mapping
         Pin: net.
     """
@@ -53,7 +52,6 @@ class Gates:
         The top module of the design.
     inputs, outputs : mapping
         Port of the design: its nets, bit 0 first.
-    gates : tuple of Gate
     models : str
         Verilog of the cells, from their functions in the Liberty files.
     """
@@ -126,8 +124,6 @@ def read_netlist(netlist: str, top: str, library: Library, work: Path, timeout: 
     ----------
     netlist : str
         Text of ``netlist.v``: flat, with ports of single bits.
-    top : str
-    library : Library
     work : Path
         Directory to work in.
     timeout : float

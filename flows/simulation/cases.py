@@ -49,7 +49,6 @@ class JobSpec:
 
     Parameters
     ----------
-    operation : str
     sizes : tuple of (str, int)
     pattern : str
         Of the values, of `PATTERNS`.
@@ -77,8 +76,6 @@ class Case:
     ----------
     name : str
         Identifies the case: ``shapes_3``, ``stalls_7``, ...
-    jobs : tuple of JobSpec
-    idle : Idle
     resets : tuple of int
         Of a stream core: cycles after which a run of the same jobs is cut off by a reset, before
         the run that counts.

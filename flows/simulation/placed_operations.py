@@ -31,7 +31,6 @@ class PlacedJob:
 
     Parameters
     ----------
-    job : StreamJob
     sources : tuple of (Place, bytes)
         Rows that are read, and what stands there, row by row.
     results : tuple of (Place, Access)
@@ -84,9 +83,6 @@ class PlacedOperation:
 
     Parameters
     ----------
-    title : str
-    plan : MemoryPlan
-    jobs : tuple of PlacedJob
     expected : mapping of ndarray
         Results by name.
     """
@@ -129,13 +125,11 @@ def place_operation(
 
     Parameters
     ----------
-    config : StreamEngineConfig
     operation, operands, scalars
     rng : numpy Generator, optional
         Draws odd addresses and strides; without it arrays lie as they are, aligned.
     base : int
         First address.
-    title : str
     golden : bool
         Whether to compute what is expected.
     pages : int

@@ -54,8 +54,6 @@ class Outcome:
 
     Parameters
     ----------
-    name : str
-    passed : bool
     message : str
         What went wrong.
     seconds : float
@@ -73,7 +71,6 @@ def compile_design(design: Design, *, waves: Waves | None = None) -> Path:
 
     Parameters
     ----------
-    design : Design
     waves : {"fst", "vcd"}, optional
         Whether it can write waveforms, for `simulate` with the same `waves`.
     """
@@ -109,7 +106,6 @@ def simulate(
 
     Parameters
     ----------
-    config : FamilyConfig
     build_dir : Path
         From `compile_design`.
     module : str
@@ -231,7 +227,6 @@ def regress(
 
     Parameters
     ----------
-    design : Design
     work : Path
         Directory for logs, results and waveforms.
     seed : int

@@ -55,7 +55,6 @@ def compile_stream(
 
     Parameters
     ----------
-    design : Design
     activity : bool
         Whether `run_stream` also leaves how signals switched, in ``beats.bin.saif``.
     cycles : int, optional
@@ -131,10 +130,8 @@ def run_stream(
 
     Parameters
     ----------
-    config : FamilyConfig
     program : Path
         From `compile_stream`.
-    plan : StreamPlan
     packed : mapping
         Beats of every input port, as the plan packs them.
     expected : int

@@ -25,7 +25,6 @@ class Recipe:
 
     Parameters
     ----------
-    name : str
     purpose : str
         What it is good for.
     kept, rest : str

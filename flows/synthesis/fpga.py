@@ -113,7 +113,6 @@ class Mapped:
 
     Parameters
     ----------
-    family, recipe : str
     resources : mapping
         How many of each of `RESOURCES`.
     parts : mapping
@@ -201,12 +200,10 @@ def map_fpga(
 
     Parameters
     ----------
-    yosys : Installation
     verilog : str
         Text of all its modules.
     top : str
         The top module.
-    chosen : Fpga
     recipe : str
         A key of `RECIPES`.
     keep : sequence of str

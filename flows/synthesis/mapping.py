@@ -52,7 +52,6 @@ class Job:
         Text of all modules, top module, clock port.
     target : str
         Name of a technology.
-    clock_mhz : float
     timeout : float
         Seconds for one run of a tool.
     registers_below : int
@@ -92,8 +91,6 @@ def map_design(job: Job, method: Method, work: Path) -> SynthesisResult:
 
     Parameters
     ----------
-    job : Job
-    method : Method
     work : Path
         Directory to work in.
 

@@ -85,7 +85,6 @@ class Mapped:
 
     Parameters
     ----------
-    technology, recipe : str
     full_adders : bool
         As asked for.
     clock_ps : float

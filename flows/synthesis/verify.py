@@ -51,7 +51,6 @@ def measure(
 
     Parameters
     ----------
-    configs : sequence of FamilyConfig
     jobs : int
         How many tools run at once.
     on_progress : callable
@@ -124,7 +123,6 @@ def beside(
     ----------
     metrics : mapping
         Of the cost model, None if unknown.
-    result : SynthesisResult
 
     Returns
     -------

@@ -197,7 +197,6 @@ class Document:
 
         Parameters
         ----------
-        compute : callable
         encode, decode : callable
             Convert the value to JSON and back.
         """
@@ -350,8 +349,6 @@ class Directories:
 
         Parameters
         ----------
-        work : Path
-        name : str
         files : iterable of str
             Files in `work` that must exist, unchanged, for it to be of use.
         """

@@ -32,7 +32,6 @@ def run_all(
 
     Parameters
     ----------
-    jobs : sequence of callable
     workers : int
         How many run at once.
     on_done : callable

@@ -30,12 +30,7 @@ _ATTENTION = ("heads", "kv_heads", "elements", "window", "hadamard")
 
 
 def decoder_driver(compilation: JobCompilation) -> dict[str, str]:
-    """Return the files, name to text; C99 without a library.
-
-    Parameters
-    ----------
-    compilation : JobCompilation
-    """
+    """Return the files, name to text; C99 without a library."""
     config = compilation.config
     document = compilation.document()
     values = _Emission(compilation, document).values()

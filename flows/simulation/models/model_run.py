@@ -114,7 +114,6 @@ class Record:
 
         Parameters
         ----------
-        config : FamilyConfig
         operands : iterable of ndarray
             What tells this operation from others of its node.
         simulate : callable
@@ -151,13 +150,7 @@ class Record:
 
 @dataclass(frozen=True)
 class RtlUnit(Unit):
-    """An operation of an accelerator, by its golden model and by its RTL.
-
-    Parameters
-    ----------
-    design : Design
-    record : Record
-    """
+    """An operation of an accelerator, by its golden model and by its RTL."""
 
     design: Design
     record: Record
@@ -179,13 +172,7 @@ class RtlUnit(Unit):
 
 
 class Simulated:
-    """Designs of the hardware of a model, each of which is simulated many times.
-
-    Parameters
-    ----------
-    configs : iterable of FamilyConfig
-    record : Record
-    """
+    """Designs of the hardware of a model, each of which is simulated many times."""
 
     def __init__(self, configs: Iterable[FamilyConfig], record: Record) -> None:
         self.record = record
@@ -242,7 +229,6 @@ class RtlEngine(GoldenEngine):
         Quantised, as for `GoldenEngine`.
     configs : iterable of FamilyConfig
         The hardware.
-    record : Record
     """
 
     def __init__(self, model: Model, configs: Iterable[FamilyConfig], record: Record) -> None:
@@ -269,7 +255,6 @@ class RtlTensorEngine(TensorEngine):
         As for `TensorEngine`.
     configs : iterable of FamilyConfig
         The hardware.
-    record : Record
     """
 
     def __init__(self, model: Model, configs: Iterable[FamilyConfig], record: Record) -> None:

@@ -21,7 +21,6 @@ class Start:
 
     Parameters
     ----------
-    command : tuple of str
     environment : dict
         The whole environment.
     """
