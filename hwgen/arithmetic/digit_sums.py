@@ -206,7 +206,6 @@ class FinalAddition:
 
     Parameters
     ----------
-    accumulation : DigitAccumulation
     registers : int
         Registers between the steps; there is one step more.
     """

@@ -43,7 +43,6 @@ class PackedProducts:
 
     Parameters
     ----------
-    activation, weight : IntegerFormat
     columns : int
         Columns of the array, which are grouped from the first one on.
     lanes : int
@@ -201,7 +200,6 @@ def packed_products(
 
     Parameters
     ----------
-    activation, weight : IntegerFormat
     columns : int
         Columns of the array.
     factors : (int, int)

@@ -72,8 +72,6 @@ class Scalar:
 
     Parameters
     ----------
-    name, description : str
-    default : float
     low, high : float
         Bounds, both included.
     whole : bool
@@ -94,7 +92,6 @@ class Size:
 
     Parameters
     ----------
-    name : str
     most : int
         Largest value; the smallest is 1.
     natural : int
@@ -115,13 +112,10 @@ class Operation:
 
     Parameters
     ----------
-    name, summary : str
     operands, results : tuple of Tensor
         In the order of their ports.
-    sizes : tuple of Size
     work : callable
         Takes sizes by name and returns the number of arithmetic operations.
-    scalars : tuple of Scalar
     """
 
     name: str
@@ -253,7 +247,6 @@ class Job:
 
     Parameters
     ----------
-    operation : Operation
     sizes : mapping of int
         Every size by name.
     scalars : mapping of float

@@ -94,12 +94,9 @@ class OperandSource(Protocol):
 
         Parameters
         ----------
-        operation : Operation
-        sizes : mapping of int
         pattern : str
             ``random``, ``sparse``, ``zero``, ``lowest``, ``highest``, ``opposite`` or
             ``alternating``.
-        rng : numpy.random.Generator
         """
 
 

@@ -16,7 +16,6 @@ class FpgaEnergies:
 
     Parameters
     ----------
-    about : str
     factor : float
         What they may be off by, either way.
     node : str

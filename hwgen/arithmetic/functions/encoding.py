@@ -28,7 +28,6 @@ class Alignment:
 
     Parameters
     ----------
-    fmt : FloatFormat
     top : int
         Magnitudes from ``2**top`` on, infinities and NaNs are too large.
     fraction : int
@@ -85,8 +84,6 @@ class Result:
 
     Parameters
     ----------
-    target : RealFormat
-    precision : int
     lowest, highest : int
         Exponents that occur.
     """

@@ -32,7 +32,6 @@ class Scaling:
     ----------
     function : str
         ``exp2`` or ``exp``.
-    source : RealFormat
     fraction : int
         Bits behind the point.
     factor_bits : int
@@ -130,10 +129,8 @@ class Exponential:
 
     Parameters
     ----------
-    scaling : Scaling
     table : Polynomial
         Of ``2**f``.
-    result : Result
     """
 
     scaling: Scaling

@@ -22,12 +22,7 @@ def _up(value: int, bits: int) -> int:
 
 @dataclass(frozen=True)
 class Interval:
-    """All reals from ``low * 2**-BITS`` to ``high * 2**-BITS``.
-
-    Parameters
-    ----------
-    low, high : int
-    """
+    """All reals from ``low * 2**-BITS`` to ``high * 2**-BITS``."""
 
     low: int
     high: int

@@ -69,7 +69,6 @@ class Polynomial:
 
     Parameters
     ----------
-    domain : Domain
     segment_bits : int
         Bits of the argument within a piece that choose the segment.
     precision : int

@@ -36,7 +36,6 @@ class Magnitude:
 
     Parameters
     ----------
-    source : RealFormat
     top : int
         Those from ``2**top`` on have left the table.
     fraction : int
@@ -81,9 +80,6 @@ class Symmetric:
 
     Parameters
     ----------
-    function : str
-    magnitude : Magnitude
-    table : Polynomial
     target : RealFormat
         That of the argument, if both are floating-point.
     """

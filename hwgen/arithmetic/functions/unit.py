@@ -68,7 +68,6 @@ class FunctionUnit:
     ----------
     function : str
         Of `FUNCTIONS`.
-    source, target : RealFormat
     plan : Exponential, Normalised or Symmetric
         Everything that hardware and golden model are made from.
     """
@@ -146,7 +145,6 @@ def design(
         Of `FUNCTIONS`.
     source, target : RealFormat or str
         Formats of argument and result, or their names.
-    wanted : Wanted
     objective : callable
         What is to be small, of the `Polynomial` of a table: its size by default.
     degrees : tuple of int

@@ -76,7 +76,6 @@ class Continuation:
 
     Parameters
     ----------
-    request : Request
     name : str
         Of the model.
     tokenizer : Tokenizer or None

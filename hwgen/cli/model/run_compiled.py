@@ -147,8 +147,6 @@ def record_of(
 
     Parameters
     ----------
-    request : Chosen
-    compiled : JobFiles
     update : callable
         Shows how far it is.
     total : callable

@@ -29,7 +29,6 @@ def post_processing(
 
     Parameters
     ----------
-    core : FamilyConfig
     post : Path or None
         A file that says it.
     n : int

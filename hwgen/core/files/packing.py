@@ -40,7 +40,6 @@ class Packed:
 
     Parameters
     ----------
-    image : bytes
     description : dict
         What `unpack` needs and a reader wants to know; plain JSON values.
     weights : ndarray of int, shape (K, N)
@@ -67,7 +66,6 @@ def pack(
 
     Parameters
     ----------
-    config : FamilyConfig
     weights : ndarray, shape (K, N)
         Integers within the configuration's format, or floats, which are quantised to it; for a
         block format always quantised.

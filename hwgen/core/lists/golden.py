@@ -82,8 +82,6 @@ class Interpreter:
 
     Parameters
     ----------
-    memory : Memory
-    units : sequence of Unit
     width : int
         Bits of a register.
     calls : int
@@ -104,7 +102,6 @@ class Interpreter:
 
         Parameters
         ----------
-        address, length : int
         limit : int
             Descriptors that are executed at most; 0: no limit.
         """

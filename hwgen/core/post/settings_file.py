@@ -169,9 +169,6 @@ def load_post(
 
     Parameters
     ----------
-    path : Path
-    features : PostFeatures
-    n : int
     second : ndarray of float64, shape () or (n,), optional
         Second scales; see `PostFile.settings`.
 

@@ -54,13 +54,7 @@ class Field(NamedTuple):
 
 
 class Register(NamedTuple):
-    """A 32-bit register of settings.
-
-    Parameters
-    ----------
-    name, text : str
-    fields : tuple of Field
-    """
+    """A 32-bit register of settings."""
 
     name: str
     text: str

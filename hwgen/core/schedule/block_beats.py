@@ -21,8 +21,6 @@ def packed_lanes(
 
     Parameters
     ----------
-    lanes : BlockLanes
-    fmt : Format
     lines : ndarray, shape (lines, k)
         At most ``tiles * vectors``; others are zero.
     vectors, tiles : int

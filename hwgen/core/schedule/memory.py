@@ -34,8 +34,6 @@ class Access:
 
     Parameters
     ----------
-    array : str
-    row_bytes : int
     rows, blocks : int
         Rows of a block, and blocks.
     stride, step : int
@@ -77,7 +75,6 @@ class CoreJob:
         The beat of each port that takes one a job.
     reads : mapping of Access
         What goes through each other input port that the job uses.
-    result : Access
     tail : Access or None
         What follows the rows of results.
     """
@@ -124,8 +121,6 @@ class LinearPlan:
 
     Parameters
     ----------
-    job : Job
-    plan : StreamPlan
     ports : sequence of StreamPort
         Of the core.
     """

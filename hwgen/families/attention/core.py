@@ -58,12 +58,7 @@ class AttentionCore(Core[AttentionConfig]):
 
 @dataclass
 class _Flow:
-    """Timing state of the core: cycles, the first input beat in cycle 0.
-
-    Parameters
-    ----------
-    config : AttentionConfig
-    """
+    """Timing state of the core: cycles, the first input beat in cycle 0."""
 
     config: AttentionConfig
 
@@ -133,7 +128,6 @@ def cycles_of_blocks(config: AttentionConfig, blocks: Iterable[tuple[int, int]])
 
     Parameters
     ----------
-    config : AttentionConfig
     blocks : iterable of (int, int)
         Rows of queries and keys of each job.
     """

@@ -73,7 +73,6 @@ def scale_float_scores(
 
     Parameters
     ----------
-    config : AttentionConfig
     query, key : Vectors, shapes (rows, elements) and (keys, elements)
     scale : ndarray of int64, shape (rows,)
         Scales of the rows.
@@ -98,7 +97,6 @@ def attended(
 
     Parameters
     ----------
-    config : AttentionConfig
     query : ndarray, shape (rows, elements)
     scale : ndarray of int64, shape (rows,)
     key, value : ndarray, shape (keys, elements)
@@ -133,7 +131,6 @@ def quotients(
 
     Parameters
     ----------
-    config : AttentionConfig
     weights : ndarray of int64, shape (rows,)
         Sums of weights; zero gives +0.
     values : ndarray of int64, shape (rows, elements)
@@ -183,7 +180,6 @@ def scale_scores(
 
     Parameters
     ----------
-    config : AttentionConfig
     scores : ndarray of int64, shape (rows, keys)
     query : ndarray of int64, shape (rows,)
         Scales of the rows.
@@ -208,7 +204,6 @@ def accumulated(
 
     Parameters
     ----------
-    config : AttentionConfig
     x : ndarray of int64, shape (rows, keys)
         Scaled scores.
     seen : ndarray of bool, shape (rows, keys)
@@ -247,7 +242,6 @@ def shifted_sums(
 
     Parameters
     ----------
-    config : AttentionConfig
     levels, factors : ndarray of int64, shape (rows, keys)
     values : ndarray of int64, shape (keys, elements)
 
@@ -323,8 +317,6 @@ def attend(
 
     Parameters
     ----------
-    config : AttentionConfig
-    mask : Mask
     operands : mapping
         As of the operation ``attention``; see `hwgen.families.attention.params`.
 
@@ -383,7 +375,6 @@ def respond(config: AttentionConfig, beats: Mapping[str, NDArray[np.uint8]]) -> 
 
     Parameters
     ----------
-    config : AttentionConfig
     beats : mapping of ndarray of uint8, shape (count, bytes)
         Those of each input port.
 

@@ -48,7 +48,6 @@ def quantised(
 
     Parameters
     ----------
-    config : AttentionConfig
     query : ndarray, shape (kv_heads, group, queries, elements)
     key, value : ndarray, shape (kv_heads, keys, elements)
     scale : float, optional

@@ -42,7 +42,6 @@ def multiply(
 
     Parameters
     ----------
-    config : GemmStreamConfig
     a : ndarray, shape (m, k)
         Activations, within ``config.activation``.
     w : ndarray, shape (k, n)
@@ -85,7 +84,6 @@ def execute_job(config: GemmStreamConfig, held: Mapping[str, int], memory: Memor
 
     Parameters
     ----------
-    config : GemmStreamConfig
     held : mapping of int
         Contents by register name.
     memory : Memory

@@ -131,8 +131,6 @@ def schedule(config: SpatialConfig, m: int, k: int, n: int, *post: Any) -> Sched
 
     Parameters
     ----------
-    config : SpatialConfig
-    m, k, n : int
     *post
         Settings and columns of `StreamProduct`.
     """

@@ -74,7 +74,6 @@ def tile_cycles(config: SpatialConfig, a: NDArray[np.integer]) -> NDArray[np.int
 
     Parameters
     ----------
-    config : SpatialConfig
     a : ndarray of int, shape (m, k)
 
     Returns

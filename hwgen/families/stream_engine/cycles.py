@@ -42,7 +42,6 @@ def engine_cycles(
 
     Parameters
     ----------
-    config : StreamEngineConfig
     plans : sequence of MemoryPlan
         Of each job.
     core_cycles : int
@@ -77,7 +76,6 @@ def register_cycles(config: StreamEngineConfig, held: Mapping[str, int]) -> Unit
 
     Parameters
     ----------
-    config : StreamEngineConfig
     held : mapping of int
         Contents by register name.
     """
@@ -110,7 +108,6 @@ def placed(
 
     Parameters
     ----------
-    config : StreamEngineConfig
     held : mapping of int
         Contents of a job window by register name.
     name : str

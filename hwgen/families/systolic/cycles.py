@@ -28,7 +28,6 @@ def gemm_cycles(config: SystolicConfig, sizes: Iterable[Size]) -> int:
 
     Parameters
     ----------
-    config : SystolicConfig
     sizes : iterable of (m, k, n)
         At least one.
 

@@ -242,8 +242,6 @@ def schedule(config: SystolicConfig, m: int, k: int, n: int, *post: Any) -> Sche
 
     Parameters
     ----------
-    config : SystolicConfig
-    m, k, n : int
     *post
         Settings and columns of `StreamProduct`.
     """

@@ -61,7 +61,6 @@ class Share:
     ----------
     jobs, cycles : int
         How often it is executed; cycles in which the unit was at work.
-    read_beats, write_beats : int
     macs : int
         Multiply-accumulates of products.
     """
@@ -140,7 +139,6 @@ class _Engine:
 
     Parameters
     ----------
-    config : TransformerConfig
     figure : {"cycles", "least", "most"}
         What is counted.
     """
@@ -230,7 +228,6 @@ def timed_list(config: TransformerConfig, events: Iterable[Event]) -> ListTiming
 
     Parameters
     ----------
-    config : TransformerConfig
     events : iterable of Event
         See `hwgen.families.transformer.trace.trace`.
     """

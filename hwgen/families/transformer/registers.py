@@ -104,7 +104,6 @@ def start_writes(
 
     Parameters
     ----------
-    config : ListUnits
     address : int
         Of the list.
     data : bytes

@@ -149,8 +149,6 @@ def trace(
 
     Parameters
     ----------
-    config : TransformerConfig
-    address : int
     data : bytes
         The list.
     registers : sequence of int

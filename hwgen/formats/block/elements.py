@@ -38,7 +38,6 @@ class Element:
 
     Parameters
     ----------
-    name : str
     width : int
         Bits of a code, 1..8.
     values : tuple of float
@@ -219,8 +218,6 @@ class Scale:
     ----------
     name : str
         ``e8m0``, an exponent alone; ``uint8``; or the name of `floating`.
-    width : int
-    floating : FloatFormat or None
     """
 
     name: str

@@ -26,12 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ScaleNumber:
-    """A scale in exact arithmetic: ``significand * 2**(exponent - fraction)``.
-
-    Parameters
-    ----------
-    scale : Scale
-    """
+    """A scale in exact arithmetic: ``significand * 2**(exponent - fraction)``."""
 
     scale: Scale
 
@@ -97,12 +92,7 @@ class ScaleNumber:
 
 @dataclass(frozen=True)
 class Factor:
-    """An operand of products of blocks: its elements as integers, its scales as numbers.
-
-    Parameters
-    ----------
-    format : Format
-    """
+    """An operand of products of blocks: its elements as integers, its scales as numbers."""
 
     format: Format
 

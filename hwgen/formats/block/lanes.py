@@ -32,7 +32,6 @@ class BlockLanes:
 
     Parameters
     ----------
-    factor : Factor
     length : int
         Elements of a block.
     depth : int

@@ -92,8 +92,6 @@ class Content(NamedTuple):
     ----------
     memory : Placement
         Memory that the array is in.
-    name : str
-    array : ndarray
     layer : int
         Which one, of an array that each layer has.
     """
@@ -111,7 +109,6 @@ class Compilation(ABC):
     ----------
     model : Model
         Quantised.
-    settings : Settings
     burst_bytes : int
         Bytes of the longest burst of the engine.
 
@@ -214,7 +211,6 @@ class Entry:
         Of the operation.
     facts : mapping
         Which of its jobs it is, as `DOCUMENT` has it.
-    job : Job
     """
 
     name: str
@@ -287,7 +283,6 @@ def engine_problem(config: JobEngine, low: int, high: int, length: int, most: in
 
     Parameters
     ----------
-    config : JobEngine
     low, high : int
         Least and largest weight.
     length : int

@@ -150,7 +150,6 @@ class JobWords(NamedTuple):
 
     Parameters
     ----------
-    number : int
     registers : dict of int
         Contents of the job window by register.
     """

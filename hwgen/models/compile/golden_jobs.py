@@ -24,7 +24,6 @@ class Bytes:
     ----------
     base : int
         Address of the first byte.
-    data : bytearray
     """
 
     def __init__(self, base: int, data: bytearray) -> None:
@@ -50,10 +49,6 @@ class Bytes:
 class GoldenJobs:
     """An engine by its golden model: a memory, and jobs on it.
 
-    Parameters
-    ----------
-    compiled : JobFiles
-
     Attributes
     ----------
     memory : Bytes
@@ -78,7 +73,6 @@ class GoldenJobs:
 
         Parameters
         ----------
-        jobs : sequence of JobWords
         name : str
             Of the operation, for messages.
         layer : int, optional

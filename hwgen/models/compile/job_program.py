@@ -63,13 +63,7 @@ class CompiledJobs(JobFiles, CompiledDecoder):
 
 
 class JobProgram:
-    """A compiled decoder at work: the host's steps, with jobs by an engine.
-
-    Parameters
-    ----------
-    compiled : CompiledJobs
-    engine : GoldenJobs
-    """
+    """A compiled decoder at work: the host's steps, with jobs by an engine."""
 
     def __init__(self, compiled: CompiledJobs, engine: GoldenJobs) -> None:
         self.compiled, self.engine = compiled, engine

@@ -78,10 +78,6 @@ class CompiledList(CompiledDecoder):
 class ListProgram:
     """Execution of a compiled network.
 
-    Parameters
-    ----------
-    compiled : CompiledList
-
     Attributes
     ----------
     memory : Bytes

@@ -115,13 +115,7 @@ def step_of(document: Any) -> NetworkStep:
 
 
 class NetworkProgram:
-    """A compiled network at work: the host's steps, with jobs by an engine.
-
-    Parameters
-    ----------
-    compiled : CompiledNetwork
-    engine : GoldenJobs
-    """
+    """A compiled network at work: the host's steps, with jobs by an engine."""
 
     def __init__(self, compiled: CompiledNetwork, engine: GoldenJobs) -> None:
         self.compiled, self.engine = compiled, engine

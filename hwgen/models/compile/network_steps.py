@@ -94,12 +94,7 @@ class Product:
 
 
 class Shapes:
-    """Shapes and types of the arrays of a network.
-
-    Parameters
-    ----------
-    description : Description
-    """
+    """Shapes and types of the arrays of a network."""
 
     def __init__(self, description: Description) -> None:
         self.description = description
@@ -140,13 +135,7 @@ def int8_weights(model: Model, node: Node) -> NDArray[np.int8]:
 
 
 class Checks:
-    """Checks of a network against the operations of host and engine.
-
-    Parameters
-    ----------
-    model : Model
-    config : JobEngine
-    """
+    """Checks of a network against the operations of host and engine."""
 
     def __init__(self, model: Model, config: JobEngine) -> None:
         self.model, self.config = model, config

@@ -23,7 +23,6 @@ class Array:
 
     Parameters
     ----------
-    name, region : str
     address : int
         Of the first one.
     bytes : int
@@ -157,8 +156,6 @@ class Life:
 
     Parameters
     ----------
-    name : str
-    bytes : int
     first, last : int
         Steps that make it and that read it last.
     """
@@ -174,7 +171,6 @@ def place_lifetimes(lives: list[Life], alignment: int) -> Placement:
 
     Parameters
     ----------
-    lives : list of Life
     alignment : int
         Bytes that each array begins at a multiple of.
     """

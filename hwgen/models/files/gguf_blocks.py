@@ -54,7 +54,6 @@ class BlockType:
 
     Parameters
     ----------
-    name : str
     code : int
         Number in the file.
     elements, bytes : int

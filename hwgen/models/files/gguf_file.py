@@ -40,7 +40,6 @@ class StoredTensor:
 
     Parameters
     ----------
-    name : str
     shape : tuple of int
         The last index is the fastest, which GGUF itself names first.
     code : int
@@ -62,10 +61,6 @@ class StoredTensor:
 
 class GgufFile:
     """A GGUF file, mapped into memory.
-
-    Parameters
-    ----------
-    path : Path
 
     Attributes
     ----------

@@ -47,7 +47,6 @@ def words(text: str, name: str) -> list[str]:
 
     Parameters
     ----------
-    text : str
     name : str
         Of the expressions, as GGUF has it.
     """
@@ -142,7 +141,6 @@ class Tokenizer:
 
         Parameters
         ----------
-        text : str
         special : bool
             Whether special tokens that stand in it are taken for these.
 

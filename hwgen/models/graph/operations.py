@@ -25,7 +25,6 @@ class Form:
 
     Parameters
     ----------
-    summary : str
     operands : tuple of str
         Operands that must be there.
     optional : tuple of str

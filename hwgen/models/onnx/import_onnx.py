@@ -36,7 +36,6 @@ def import_onnx(
 
     Parameters
     ----------
-    source : Path
     directory : Path
         Where the model's files are written; empty.
     sizes : mapping of int, optional

@@ -21,7 +21,6 @@ class _Graph:
 
     Parameters
     ----------
-    builder : Builder
     outputs : sequence of str
         Arrays that must stay.
     """
@@ -76,7 +75,6 @@ def fuse_gelu(builder: Builder, outputs: Sequence[str]) -> None:
 
     Parameters
     ----------
-    builder : Builder
     outputs : sequence of str
         Names of arrays that the network gives.
     """

@@ -24,7 +24,6 @@ class Evaluation:
 
     Parameters
     ----------
-    positions : int
     top1 : float
         Share of the positions where both find the same token the most likely.
     kl : float

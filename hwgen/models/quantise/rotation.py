@@ -37,7 +37,6 @@ class Changed(Model):
     ----------
     model : Model
         What the rest is from.
-    description : Description
     weights : dict of ndarray
         By name; those that the model does not have are among `description.tensors`.
     """
@@ -75,7 +74,6 @@ def orthogonal(size: int, seed: int = _SEED) -> NDArray[np.float64]:
 
     Parameters
     ----------
-    size : int
     seed : int
         Of the signs.
 

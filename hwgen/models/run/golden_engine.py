@@ -65,7 +65,6 @@ class GoldenEngine(Engine):
     ----------
     model : Model
         Quantised: int8 activations, weights with a scale for each output channel, or in groups.
-    units : Units
 
     Attributes
     ----------

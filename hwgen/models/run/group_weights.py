@@ -20,13 +20,7 @@ _LONGEST = 256  # blocks of integers that there are names of
 
 
 def misfit(fmt: BlockFormat, groups: Groups) -> str:
-    """Return why a format cannot hold weights as they are, an empty text if it can.
-
-    Parameters
-    ----------
-    fmt : BlockFormat
-    groups : Groups
-    """
+    """Return why a format cannot hold weights as they are, an empty text if it can."""
     length = groups.values.shape[1] // groups.scales.shape[1]
     if length % fmt.block:
         return f"has blocks of {fmt.block}, which groups of {length} are no multiples of"

@@ -65,7 +65,6 @@ def fitted(
     ----------
     forms : mapping
         Shape and type of each.
-    inputs : mapping of ndarray
 
     Raises
     ------
@@ -96,7 +95,6 @@ class TensorEngine:
 
     Parameters
     ----------
-    model : Model
     units : Units, optional
         The hardware; without, everything is NumPy's.
 

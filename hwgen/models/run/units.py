@@ -30,13 +30,7 @@ REAL = "fp32"
 
 @dataclass(frozen=True)
 class Unit:
-    """An operation of an accelerator.
-
-    Parameters
-    ----------
-    config : FamilyConfig
-    operation : Operation
-    """
+    """An operation of an accelerator."""
 
     config: FamilyConfig
     operation: Operation
@@ -241,10 +235,6 @@ class Units:
 
     def block_core(self, groups: Groups) -> FamilyConfig:
         """Return a core that multiplies int8 by weights in groups, with sums in single precision.
-
-        Parameters
-        ----------
-        groups : Groups
 
         Raises
         ------

@@ -25,7 +25,6 @@ def register_cycles(config: GemmStreamConfig, held: Mapping[str, int]) -> UnitJo
 
     Parameters
     ----------
-    config : GemmStreamConfig
     held : mapping of int
         Contents by register name.
 
@@ -60,7 +59,6 @@ def _plan(config: GemmStreamConfig, held: Mapping[str, int]) -> Plan:
 
     Parameters
     ----------
-    config : GemmStreamConfig
     held : mapping of int
         Contents by register name.
     """

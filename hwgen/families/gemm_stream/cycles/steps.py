@@ -51,7 +51,6 @@ class Load:
     ----------
     what : {"a", "w", "p"}
         The operand; records of columns.
-    rows : int
     address, stride, size : int
         Bytes: to the first row, from one to the next, of each.
     """
@@ -69,7 +68,6 @@ class Step:
 
     Parameters
     ----------
-    block : Block
     beats, inner : tuple of int
         Beats of the ports act, wgt and out; of those, how many the innermost loop has.
     a, w, c : int
