@@ -57,8 +57,6 @@ def pop_vectors(
 
     Parameters
     ----------
-    m : Module
-    core : AttentionCore
     name : str
         Of the port.
     pop, ends : Value

@@ -44,7 +44,6 @@ class Back:
     ----------
     m : Module
         Of the core.
-    core : AttentionCore
     keys : Keys
         Signals of the front.
     """

@@ -49,7 +49,6 @@ class Front:
     ----------
     m : Module
         Of the core.
-    core : AttentionCore
     keys : Keys
         Signals that it drives.
     """

@@ -142,7 +142,6 @@ class SoftmaxUnit(Block):
 
         Parameters
         ----------
-        m : Module
         fmt : IntegerFormat
             Of the maxima.
         x : Value

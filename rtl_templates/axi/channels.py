@@ -48,10 +48,6 @@ def response_channel() -> stream.Signature:
 class MemorySignature(wiring.Signature):
     """Signature of a memory port, seen from the manager.
 
-    Parameters
-    ----------
-    memory : Memory
-
     Members
     -------
     ar, aw, w : Out(stream)

@@ -74,7 +74,6 @@ class MemoryShare(Block):
 
         Parameters
         ----------
-        m : Module
         name : str
             Name of the channel.
         requests : list of stream

@@ -62,7 +62,6 @@ class ResultBuffer(Block):
 
     Parameters
     ----------
-    config : GemmStreamConfig
     job : StructLayout
         Layout of a job's descriptor.
 

@@ -21,7 +21,6 @@ class GemmStreamEngine(JobEngine):
 
     Parameters
     ----------
-    config : GemmStreamConfig
     core : Component
         One core.
     """

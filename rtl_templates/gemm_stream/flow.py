@@ -57,7 +57,6 @@ class Flow(JobFlow):
 
     Parameters
     ----------
-    config : GemmStreamConfig
     core : Component
         One core.
     job : StructLayout

@@ -55,7 +55,6 @@ class Loader(Block):
 
     Parameters
     ----------
-    config : GemmStreamConfig
     job : StructLayout
         Layout of a job's descriptor.
     length_width : int

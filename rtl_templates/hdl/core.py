@@ -49,8 +49,6 @@ class StreamCore(wiring.Component):
 
         Parameters
         ----------
-        m : Module
-        port : Port
         pop : Value
             Whether the beat leaves the buffer.
         buffer : callable
@@ -81,7 +79,6 @@ class StreamCore(wiring.Component):
 
         Parameters
         ----------
-        m : Module
         results : stream
             ``data``, lanes of the accumulator's width, and ``last``.
         buffer : callable

@@ -34,7 +34,6 @@ class Post(Block):
     ----------
     features : PostFeatures
         What it can do.
-    lanes : int
 
     Members
     -------

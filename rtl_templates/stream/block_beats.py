@@ -11,7 +11,6 @@ def counted_terms(m: Module, terms: int, fire: Value) -> tuple[Value, Value]:
 
     Parameters
     ----------
-    m : Module
     terms : int
         How many they are.
     fire : Value
@@ -38,7 +37,6 @@ def counted_beats(
 
     Parameters
     ----------
-    m : Module
     beats : int
         Beats that a block takes, or the most.
     fire, starting : Value

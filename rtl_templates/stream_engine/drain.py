@@ -29,7 +29,6 @@ class StreamDrain(Block):
 
     Parameters
     ----------
-    config : StreamEngineConfig
     job : StructLayout
         Layout of a job's descriptor.
 

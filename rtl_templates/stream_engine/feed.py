@@ -38,8 +38,6 @@ class PortFeed(Block):
 
     Parameters
     ----------
-    config : StreamEngineConfig
-    port : StreamPort
     depth : int
         Beats of memory that fit.
 

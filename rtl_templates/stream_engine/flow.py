@@ -42,8 +42,6 @@ class StreamFlow(JobFlow):
 
     Parameters
     ----------
-    config : StreamEngineConfig
-    core : Component
     job : StructLayout
         Layout of a job's descriptor.
 

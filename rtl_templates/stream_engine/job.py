@@ -28,12 +28,7 @@ class Region(NamedTuple):
 
 
 class RegionSignature(wiring.Signature):
-    """Signature of a `Region`.
-
-    Parameters
-    ----------
-    address_width : int
-    """
+    """Signature of a `Region`."""
 
     def __init__(self, address_width: int) -> None:
         super().__init__(

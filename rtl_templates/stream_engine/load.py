@@ -48,7 +48,6 @@ class StreamLoader(Block):
 
     Parameters
     ----------
-    config : StreamEngineConfig
     job : StructLayout
         Layout of a job's descriptor.
 

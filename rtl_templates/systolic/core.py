@@ -89,7 +89,6 @@ class OutputStationaryCore(StreamCore):
 
         Parameters
         ----------
-        m : Module
         fire, starting, drain : Value
             There is a beat; the next is the first of a tile; the one before drains.
         **ports : Value
@@ -114,7 +113,6 @@ class OutputStationaryCore(StreamCore):
 
         Parameters
         ----------
-        m : Module
         results : Value
             A row of accumulators.
         push : Value
@@ -235,7 +233,6 @@ class StationaryCore(StreamCore):
 
         Parameters
         ----------
-        m : Module
         run, swap : Value
             Advance; the shadow becomes active.
         load : Value

@@ -128,7 +128,6 @@ class KeepingPE(Block):
 
     Parameters
     ----------
-    config : SystolicConfig
     x, y, psum : ShapeLike
         Of the row operand, the column operand and partial sums.
 
@@ -185,7 +184,6 @@ class StationaryPE(KeepingPE):
 
     Parameters
     ----------
-    config : SystolicConfig
     psum : IntegerFormat
         Format of the partial sums, which holds the one that leaves the PE exactly.
     """

@@ -28,7 +28,6 @@ class TileRow(Block):
 
     Parameters
     ----------
-    config : SystolicConfig
     pe : Block
         The processing element.
     columns : int
@@ -91,7 +90,6 @@ class Tile(Block):
 
     Parameters
     ----------
-    config : SystolicConfig
     make_pe : callable
         Returns the PE of an array row.
     first, rows : int

@@ -81,7 +81,6 @@ class ListEngine(wiring.Component):
 
     Parameters
     ----------
-    config : TransformerConfig
     engines : mapping of str to Component
         The engine of each unit.
 

@@ -25,7 +25,6 @@ class ElementForm:
 
     Parameters
     ----------
-    factor : Factor
     split : bool
         Whether as significand and shift, else as integers.
     term : bool

@@ -16,7 +16,6 @@ class LargestExponent(Block):
 
     Parameters
     ----------
-    fmt : FloatFormat
     lanes : int
         How many numbers.
 
@@ -68,7 +67,6 @@ class Align(Block):
 
     Parameters
     ----------
-    fmt : FloatFormat
     fraction_bits : int
         Places below the leading one of a number of exponent `e`; at least those of the mantissa.
 

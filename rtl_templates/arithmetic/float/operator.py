@@ -20,7 +20,6 @@ class FloatOperator(Block):
     ----------
     name : str
         What it does, the beginning of the module's name.
-    fmt : FloatFormat
     stages : int
         Latency in cycles; 0 is combinational.
     cuts : sequence of tuple of str
@@ -84,8 +83,6 @@ def encoded(
 
     Parameters
     ----------
-    m : Module
-    fmt : FloatFormat
     sign, nan, infinite : Value
         Sign of the result; it is a NaN; it is infinite at any rate, in a format that has that.
     rounded : Value

@@ -16,7 +16,6 @@ def shifted_to_integer(
 
     Parameters
     ----------
-    m : Module
     fmt : FloatFormat
         With infinities.
     bits : Value

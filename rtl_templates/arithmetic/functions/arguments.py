@@ -38,7 +38,6 @@ class Normal(NamedTuple):
 
     Parameters
     ----------
-    nan, infinite, sign, magnitude : Value
     exponent : Value
         That of the magnitude's top bit.
     """
@@ -55,7 +54,6 @@ class Folded(NamedTuple):
 
     Parameters
     ----------
-    sign, nan : Value
     exact : Value
         The magnitude with all its bits.
     magnitude, large : Value

@@ -16,12 +16,7 @@ from rtl_templates.arithmetic.pipeline import leading_zeros, named, shift_left
 
 
 class Special(NamedTuple):
-    """Whether a result is special, and its sign.
-
-    Parameters
-    ----------
-    zero, largest, nan, sign : Value
-    """
+    """Whether a result is special, and its sign."""
 
     zero: Value
     largest: Value
@@ -37,8 +32,6 @@ class FunctionResult(Protocol):
 
         Parameters
         ----------
-        m : Module
-        result : Result
         significand : Value
             Unsigned.
         exponent : Value

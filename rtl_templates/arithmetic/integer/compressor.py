@@ -85,7 +85,6 @@ def compress(
         Where the adders go.
     name : str
         Prefix of their names.
-    operands : sequence of Operand
     width : int
         Bits of the result.
     constant : int

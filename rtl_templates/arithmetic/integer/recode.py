@@ -31,7 +31,6 @@ class Recoder(Block):
     Parameters
     ----------
     encoding : {"booth4", "ent"}
-    fmt : IntegerFormat
 
     Members
     -------
