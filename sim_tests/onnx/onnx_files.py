@@ -26,7 +26,6 @@ class Net:
 
     Parameters
     ----------
-    seed : int
     codes : str
         Type of quantised activations.
     weights : str
