@@ -15,7 +15,7 @@ from flows.simulation.run import run_product
 from hwgen.core.files.packing import pack, unpack
 from hwgen.core.params.spatial import SpatialConfig
 from hwgen.core.registry import family
-from hwgen.families.spatial.schedule import schedule
+from hwgen.families.spatial.schedule import Schedule
 from hwgen.formats.block import quantise_lines
 from sim_tests.contract.contract import Contract, Mutations, Regressions
 from sim_tests.formats.many_blocks import FORMATS, check, rounded
@@ -279,7 +279,7 @@ def test_lanes_hold_elements_then_scale() -> None:
     row = np.zeros((1, 32), fmt.dtype)
     row["code"] = np.arange(32) % 16
     row["scale"] = 0b11_01_00_10
-    beats = schedule(config, 1, 32, 1).pack_activations(row)[0]
+    beats = Schedule(config, 1, 32, 1).pack_activations(row)[0]
     numbers = [int.from_bytes(beat.tobytes(), "little") for beat in beats]
     low, high = 0x76543210, 0xFEDCBA98
     assert numbers == [low | 0b10 << 32, high | 0b00 << 32, low | 0b01 << 32, high | 0b11 << 32]

@@ -15,7 +15,7 @@ from flows.simulation.stream_program import compile_stream, run_stream
 from hwgen.core.files.packing import pack, unpack
 from hwgen.core.params.spatial import SpatialConfig
 from hwgen.core.registry import family
-from hwgen.families.spatial.schedule import BlockSchedule
+from hwgen.families.spatial.schedule import Schedule
 from hwgen.formats.block import quantise_lines
 from hwgen.formats.block.products import SCALABLE
 from sim_tests.contract.contract import Contract, Mutations, Regressions
@@ -46,7 +46,7 @@ COVERING = [
 class Jobs:
     """Products one behind the other, as a schedule of all of them."""
 
-    plans: tuple[BlockSchedule, ...]
+    plans: tuple[Schedule, ...]
 
     @property
     def output_beats(self) -> int:
@@ -74,7 +74,7 @@ def test_formats_follow_one_another_on_the_same_hardware(tmp_path: Path) -> None
         config, (m, k, n) = configs[str(fmt)], (int(x) for x in rng.integers(1, (6, 90, 6)))
         a = config.activation.sample(rng, (m, k), "special" if rng.random() < 0.3 else "random")
         w = config.weight.sample(rng, (n, k), "random").T
-        plan = BlockSchedule(config, m, k, n)
+        plan = Schedule(config, m, k, n)
         plans.append(plan)
         packed.append((plan.pack_activations(a), plan.pack_weights(w)))
         expected.append(golden(config, a, w))

@@ -15,7 +15,7 @@ from hwgen.core.params.spatial import SpatialConfig
 from hwgen.core.schedule.stream import StreamProduct
 from hwgen.families.spatial import cycles
 from hwgen.families.spatial.params import AdderTreeConfig, Broadcast2dConfig, CubeConfig
-from hwgen.families.spatial.schedule import schedule
+from hwgen.families.spatial.schedule import Schedule
 
 P = TypeVar("P", bound=SpatialConfig)
 
@@ -27,7 +27,7 @@ class SpatialCore(GemmCore[P]):
 
     def schedule(self, job: Job) -> StreamProduct:
         """Return the beats of a product."""
-        return schedule(self.params, *job.gemm_size, job.post)
+        return Schedule(self.params, *job.gemm_size, job.post)
 
     def cycles(self, jobs: Sequence[Job], operands: Sequence[Arrays] | None = None) -> Cycles:
         """Return the cycles of products: exact, of serial PEs without operands expected."""

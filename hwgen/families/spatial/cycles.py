@@ -16,7 +16,7 @@ from hwgen.core.cycles.core_flow import CoreFlow, Queue, Slices
 from hwgen.core.cycles.counting import Number, ceil_div
 from hwgen.core.cycles.figures import Cycles
 from hwgen.families.spatial import serial_cycles
-from hwgen.families.spatial.schedule import Schedule, schedule
+from hwgen.families.spatial.schedule import Schedule
 from hwgen.lazy import np
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def gemm_cycles(config: SpatialConfig, sizes: Iterable[Size], sigma: float | Non
     """
     if config.array.serial:
         return serial_cycles.expected_cycles(config, sizes, sigma or config.target.activation_sigma)
-    plans = [schedule(config, *size) for size in sizes]
+    plans = [Schedule(config, *size) for size in sizes]
     products = [(plan.m, plan.k, plan.n) for plan in plans]
     beats = {plan.k: plan.blocks[1] * config.slots for plan in plans}
     return int(

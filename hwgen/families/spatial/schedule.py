@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hwgen.core.schedule.block_beats import packed_lanes, unpacked_lanes
 from hwgen.core.schedule.checks import check_operand, weight_beats
+from hwgen.core.schedule.operand_beats import OperandBeats
 from hwgen.core.schedule.stream import StreamProduct
 from hwgen.lazy import NDArray, np
 
@@ -36,7 +36,13 @@ class Schedule(StreamProduct):
     def blocks(self) -> tuple[int, int, int]:
         """Tiles along M, beats of one reduction, tiles along N."""
         c = self.config
-        return -(-self.m // c.rows), -(-self.k // c.depth), -(-self.n // c.cols)
+        beats = c.lanes[0].steps(self.k) if c.block_product else -(-self.k // c.depth)
+        return -(-self.m // c.rows), beats, -(-self.n // c.cols)
+
+    @property
+    def weights_per_lane(self) -> int:
+        """Weights in a lane of port ``wgt``."""
+        return self.config.block_depth if self.config.block_product else 1
 
     @property
     def output_beats(self) -> int:
@@ -45,7 +51,13 @@ class Schedule(StreamProduct):
 
     # -- packing ---------------------------------------------------------------------------
 
-    def pack_activations(self, a: NDArray[np.integer]) -> Beats:
+    def _operand(self, number: int) -> OperandBeats:
+        """Return the beats of A, 0, or W, 1."""
+        c = self.config
+        lanes = c.lanes[number] if c.block_product else None
+        return OperandBeats(c.core_ports[number], (c.activation, c.weight)[number], c.depth, lanes)
+
+    def pack_activations(self, a: NDArray[Any]) -> Beats:
         """Pack A, shape (m, k), into the beats of port ``act``.
 
         Returns
@@ -53,9 +65,9 @@ class Schedule(StreamProduct):
         ndarray of uint8, shape (tiles along M, beats of a reduction, bytes)
         """
         check_operand("activations", a, (self.m, self.k), self.config.activation)
-        return self._pack(self.config.core_ports[0], a, self.config.rows, self.blocks[0])
+        return self._operand(0).pack(a, self.config.rows, self.blocks[0], self.blocks[1])
 
-    def pack_weights(self, w: NDArray[np.integer]) -> Beats:
+    def pack_weights(self, w: NDArray[Any]) -> Beats:
         """Pack W, shape (k, n), into the beats of port ``wgt``.
 
         Returns
@@ -63,9 +75,9 @@ class Schedule(StreamProduct):
         ndarray of uint8, shape (tiles along N, beats of a reduction, bytes)
         """
         check_operand("weights", w, (self.k, self.n), self.config.weight)
-        return self._pack(self.config.core_ports[1], w.T, self.config.cols, self.blocks[2])
+        return self._operand(1).pack(w.T, self.config.cols, self.blocks[2], self.blocks[1])
 
-    def unpack_weights(self, image: Beats) -> NDArray[np.integer]:
+    def unpack_weights(self, image: Beats) -> NDArray[Any]:
         """Return W, shape (k, n), from what `pack_weights` made, in any shape.
 
         Raises
@@ -73,19 +85,10 @@ class Schedule(StreamProduct):
         InputError
             If the number of bytes is not what `pack_weights` makes.
         """
-        port, c = self.config.core_ports[1], self.config
         _, ks, ys = self.blocks
-        beats = port.unpack(weight_beats(image, port, ys, ks)).reshape(ys, ks, c.cols, c.depth)
-        vectors = beats.swapaxes(1, 2).reshape(ys * c.cols, ks * c.depth)
-        return np.ascontiguousarray(vectors[: self.n, : self.k].T)
-
-    def _pack(self, port: StreamPort, x: NDArray[np.integer], vectors: int, tiles: int) -> Beats:
-        """Pack vectors of K terms, `vectors` of them a tile."""
-        ks, depth = self.blocks[1], self.config.depth
-        padded = np.zeros((tiles * vectors, ks * depth), x.dtype)
-        padded[: x.shape[0], : x.shape[1]] = x
-        beats = padded.reshape(tiles, vectors, ks, depth).swapaxes(1, 2)
-        return port.pack(beats.reshape(tiles, ks, vectors * depth))
+        beats = weight_beats(image, self.config.core_ports[1], ys, ks)
+        lines = self._operand(1).unpack(beats, self.config.cols, self.n, self.k)
+        return np.ascontiguousarray(lines.T)
 
     def stream(self, port: StreamPort, blocks: Beats) -> Iterator[tuple[Beats, bool]]:
         """Yield the beats of an input port, from the blocks that its packer made."""
@@ -124,67 +127,3 @@ class Schedule(StreamProduct):
         values = self.results(beats).reshape(xs, ys, rows, cols)
         c = values.swapaxes(1, 2).reshape(xs * rows, ys * cols)
         return np.ascontiguousarray(c[: self.m, : self.n])
-
-
-def schedule(config: SpatialConfig, m: int, k: int, n: int, *post: Any) -> Schedule:
-    """Return the schedule of ``C[m,n] = post(A[m,k] . W[k,n])`` on the array.
-
-    Parameters
-    ----------
-    *post
-        Settings and columns of `StreamProduct`.
-    """
-    if config.block_product is None:
-        return Schedule(config, m, k, n, *post)
-    return BlockSchedule(config, m, k, n, *post)
-
-
-@dataclass(frozen=True)
-class BlockSchedule(Schedule):
-    """The tile jobs of one product; see `StreamProduct` for its parameters."""
-
-    @property
-    def weights_per_lane(self) -> int:
-        """Weights in a lane of port ``wgt``."""
-        return self.config.block_depth
-
-    @property
-    def blocks(self) -> tuple[int, int, int]:
-        """Tiles along M, beats of one reduction, tiles along N."""
-        c = self.config
-        return -(-self.m // c.rows), c.lanes[0].steps(self.k), -(-self.n // c.cols)
-
-    def pack_activations(self, a: NDArray[Any]) -> Beats:
-        """Pack A, shape (m, k), into the beats of port ``act``.
-
-        Returns
-        -------
-        ndarray of uint8, shape (tiles along M, beats of a reduction, bytes)
-        """
-        check_operand("activations", a, (self.m, self.k), self.config.activation)
-        lanes, rows = self.config.lanes[0], self.config.rows
-        return packed_lanes(lanes, self.config.activation, a, rows, self.blocks[0])
-
-    def pack_weights(self, w: NDArray[Any]) -> Beats:
-        """Pack W, shape (k, n), into the beats of port ``wgt``.
-
-        Returns
-        -------
-        ndarray of uint8, shape (tiles along N, beats of a reduction, bytes)
-        """
-        check_operand("weights", w, (self.k, self.n), self.config.weight)
-        lanes, cols = self.config.lanes[1], self.config.cols
-        return packed_lanes(lanes, self.config.weight, w.T, cols, self.blocks[2])
-
-    def unpack_weights(self, image: Beats) -> NDArray[Any]:
-        """Return W, shape (k, n), from what `pack_weights` made, in any shape.
-
-        Raises
-        ------
-        InputError
-            If the number of bytes is not what `pack_weights` makes.
-        """
-        (_, ks, ys), lanes, cols = self.blocks, self.config.lanes[1], self.config.cols
-        beats = weight_beats(image, self.config.core_ports[1], ys, ks)
-        lines = unpacked_lanes(lanes, self.config.weight, beats, cols, self.n, self.k)
-        return np.ascontiguousarray(lines.T)

@@ -13,7 +13,7 @@ from hwgen.core.operation import Arrays, Job
 from hwgen.core.schedule.stream import StreamProduct
 from hwgen.families.systolic import cycles
 from hwgen.families.systolic.params import SystolicConfig
-from hwgen.families.systolic.schedule import schedule
+from hwgen.families.systolic.schedule import Schedule
 
 
 class SystolicCore(GemmCore[SystolicConfig]):
@@ -25,7 +25,7 @@ class SystolicCore(GemmCore[SystolicConfig]):
 
     def schedule(self, job: Job) -> StreamProduct:
         """Return the beats of a product."""
-        return schedule(self.params, *job.gemm_size, job.post)
+        return Schedule(self.params, *job.gemm_size, job.post)
 
     def cycles(self, jobs: Sequence[Job], operands: Sequence[Arrays] | None = None) -> Cycles:
         """Return the exact cycles of products."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hwgen.core.cycles.core_flow import CoreFlow, Queue, Slices
 from hwgen.core.cycles.counting import Number, ceil_div
-from hwgen.families.systolic.schedule import schedule
+from hwgen.families.systolic.schedule import Schedule
 from hwgen.lazy import np
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def gemm_cycles(config: SystolicConfig, sizes: Iterable[Size]) -> int:
     Both: a beat spends one cycle in the buffer of its port on the way in, a result one on the
     way out, where post-processing delays it further.
     """
-    array, plans = config.array, [schedule(config, *size) for size in sizes]
+    array, plans = config.array, [Schedule(config, *size) for size in sizes]
     latency = config.drain_latency if config.output_stationary else config.psum_latency
     found = count_cycles(
         config, array.rows, array.cols, array.accumulator_depth, latency,

@@ -18,14 +18,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hwgen.core.schedule.block_beats import packed_lanes, unpacked_lanes
 from hwgen.core.schedule.checks import check_operand, weight_beats
+from hwgen.core.schedule.operand_beats import OperandBeats
 from hwgen.core.schedule.stream import StreamProduct
 from hwgen.lazy import NDArray, np
-
-if TYPE_CHECKING:
-    from hwgen.core.port import Beats
-
 
 if TYPE_CHECKING:
     from hwgen.core.port import Beats, StreamPort
@@ -79,8 +75,14 @@ class Schedule(StreamProduct):
 
     @property
     def slices(self) -> int:
-        """Slices of the reduction, one a beat if it is not the array that holds them."""
-        return self.k
+        """Slices of the reduction, of blocks whole ones; one a beat outside of the array."""
+        config = self.config
+        return config.column_lanes.steps(self.k) if config.block_product else self.k
+
+    @property
+    def weights_per_lane(self) -> int:
+        """Weights in a lane of port ``wgt``."""
+        return self.config.lanes[1].depth if self.config.block_product else 1
 
     @property
     def k_block(self) -> int:
@@ -124,7 +126,7 @@ class Schedule(StreamProduct):
 
     # -- packing ---------------------------------------------------------------------------
 
-    def pack_activations(self, a: NDArray[np.integer]) -> Beats:
+    def pack_activations(self, a: NDArray[Any]) -> Beats:
         """Pack A, shape (m, k), into the blocks of port ``act``.
 
         Returns
@@ -133,14 +135,43 @@ class Schedule(StreamProduct):
             Every block once; `stream` repeats them in the order of the passes.
         """
         check_operand("activations", a, (self.m, self.k), self.config.activation)
-        return self._pack_y(a.T) if self.config.input_stationary else self._pack_x(a)
+        return self._pack_columns(a) if self.config.input_stationary else self._pack_rows(a)
 
-    def pack_weights(self, w: NDArray[np.integer]) -> Beats:
+    def pack_weights(self, w: NDArray[Any]) -> Beats:
         """Pack W, shape (k, n), into the blocks of port ``wgt``; see `pack_activations`."""
         check_operand("weights", w, (self.k, self.n), self.config.weight)
-        return self._pack_x(w.T) if self.config.input_stationary else self._pack_y(w)
+        return self._pack_rows(w.T) if self.config.input_stationary else self._pack_columns(w.T)
 
-    def unpack_weights(self, image: Beats) -> NDArray[np.integer]:
+    @property
+    def _rows(self) -> OperandBeats:
+        """Beats of the operand that moves along the rows, of a stationary array a line each."""
+        c = self.config
+        fmt = c.weight if c.input_stationary else c.activation
+        return OperandBeats(
+            c.row_port, fmt, c.block_depth, c.row_lanes if c.block_product else None
+        )
+
+    @property
+    def _columns(self) -> OperandBeats:
+        """Beats of the operand that enters from the top, slice by slice."""
+        c = self.config
+        fmt = c.activation if c.input_stationary else c.weight
+        return OperandBeats(c.column_port, fmt, 1, c.column_lanes if c.block_product else None)
+
+    def _pack_rows(self, lines: NDArray[Any]) -> Beats:
+        xs, ks, _ = self.blocks
+        if self.config.output_stationary:
+            return self._rows.pack(lines, self.config.array.rows, xs, self.slices)[:, None]
+        # One line a beat: its blocks belong to different passes.
+        beats = self._rows.pack(lines, 1, xs * self.x_block, ks)
+        return beats.reshape(xs, self.x_block, ks, -1).swapaxes(1, 2)
+
+    def _pack_columns(self, lines: NDArray[Any]) -> Beats:
+        _, ks, ys = self.blocks
+        beats = self._columns.pack(lines, self.config.array.cols, ys, ks * self.k_block)
+        return beats.reshape(ys, ks, self.k_block, -1).swapaxes(0, 1)
+
+    def unpack_weights(self, image: Beats) -> NDArray[Any]:
         """Return W, shape (k, n), from what `pack_weights` made, in any shape.
 
         Raises
@@ -148,31 +179,16 @@ class Schedule(StreamProduct):
         InputError
             If the number of bytes is not what `pack_weights` makes.
         """
-        (xs, ks, ys), rows, cols = self.blocks, self.config.array.rows, self.config.array.cols
-        if self.config.input_stationary:
-            port = self.config.row_port
-            tiles = port.unpack(weight_beats(image, port, xs, ks, self.x_block))
-            w = tiles.swapaxes(1, 2).reshape(xs * self.x_block, ks * rows).T
+        config, (xs, ks, ys) = self.config, self.blocks
+        if config.input_stationary:
+            beats = weight_beats(image, config.row_port, xs, ks, self.x_block).swapaxes(1, 2)
+            operand, vectors = self._rows, 1
+            beats = beats.reshape(xs * self.x_block, ks, -1)
         else:
-            port = self.config.column_port
-            tiles = port.unpack(weight_beats(image, port, ks, ys, self.k_block))
-            w = tiles.transpose(0, 2, 1, 3).reshape(ks * self.k_block, ys * cols)
-        return np.ascontiguousarray(w[: self.k, : self.n])
-
-    def _pack_x(self, x: NDArray[np.integer]) -> Beats:
-        port = self.config.row_port
-        (xs, ks, _), rows = self.blocks, self.config.array.rows
-        if self.config.output_stationary:  # beat = slice of K over the rows of the tile
-            x = _padded(x, xs * rows, self.k)
-            return port.pack(x.reshape(xs, 1, rows, self.k).swapaxes(2, 3))
-        x = _padded(x, xs * self.x_block, ks * rows)
-        return port.pack(x.reshape(xs, self.x_block, ks, rows).swapaxes(1, 2))
-
-    def _pack_y(self, y: NDArray[np.integer]) -> Beats:
-        (_, ks, ys), cols = self.blocks, self.config.array.cols
-        y = _padded(y, ks * self.k_block, ys * cols)
-        tiles = y.reshape(ks, self.k_block, ys, cols).transpose(0, 2, 1, 3)
-        return self.config.column_port.pack(tiles)
+            beats = weight_beats(image, config.column_port, ks, ys, self.k_block).swapaxes(0, 1)
+            operand, vectors = self._columns, config.array.cols
+            beats = beats.reshape(ys, ks * self.k_block, -1)
+        return np.ascontiguousarray(operand.unpack(beats, vectors, self.n, self.k).T)
 
     def stream(self, port: StreamPort, blocks: Beats) -> Iterator[Chunk]:
         """Yield the beats of an input port, from the blocks that its packer made."""
@@ -227,96 +243,3 @@ class Schedule(StreamProduct):
             z = values.reshape(ys, x, cols).swapaxes(0, 1).reshape(x, ys * cols)
         z = z[:x, :y]
         return np.ascontiguousarray(z.T if self.config.input_stationary else z)
-
-
-def _padded(matrix: NDArray[np.integer], rows: int, cols: int) -> NDArray[np.integer]:
-    if matrix.shape == (rows, cols):
-        return matrix
-    result = np.zeros((rows, cols), matrix.dtype)
-    result[: matrix.shape[0], : matrix.shape[1]] = matrix
-    return result
-
-
-def schedule(config: SystolicConfig, m: int, k: int, n: int, *post: Any) -> Schedule:
-    """Return the schedule of ``C[m,n] = post(A[m,k] . W[k,n])`` on the array.
-
-    Parameters
-    ----------
-    *post
-        Settings and columns of `StreamProduct`.
-    """
-    if config.block_product is None:
-        return Schedule(config, m, k, n, *post)
-    return BlockSchedule(config, m, k, n, *post)
-
-
-@dataclass(frozen=True)
-class BlockSchedule(Schedule):
-    """The tile jobs of one product; see `StreamProduct` for its parameters."""
-
-    @property
-    def slices(self) -> int:
-        """Slices of the reduction: whole blocks."""
-        return self.config.column_lanes.steps(self.k)
-
-    @property
-    def weights_per_lane(self) -> int:
-        """Weights in a lane of port ``wgt``."""
-        return self.config.lanes[1].depth
-
-    def pack_activations(self, a: NDArray[Any]) -> Beats:
-        """Pack A, shape (m, k), into the blocks of port ``act``.
-
-        Returns
-        -------
-        ndarray of uint8, shape (blocks, blocks, beats, bytes)
-            Every block once; `stream` repeats them in the order of the passes.
-        """
-        check_operand("activations", a, (self.m, self.k), self.config.activation)
-        fmt = self.config.activation
-        return (
-            self._pack_columns(fmt, a) if self.config.input_stationary else self._pack_rows(fmt, a)
-        )
-
-    def pack_weights(self, w: NDArray[Any]) -> Beats:
-        """Pack W, shape (k, n), into the blocks of port ``wgt``; see `pack_activations`."""
-        check_operand("weights", w, (self.k, self.n), self.config.weight)
-        fmt = self.config.weight
-        return (
-            self._pack_rows(fmt, w.T)
-            if self.config.input_stationary
-            else self._pack_columns(fmt, w.T)
-        )
-
-    def _pack_rows(self, fmt: Any, lines: NDArray[Any]) -> Beats:
-        lanes, xs = self.config.row_lanes, self.blocks[0]
-        if self.config.output_stationary:
-            return packed_lanes(lanes, fmt, lines, self.config.array.rows, xs)[:, None]
-        # One line a beat: its blocks belong to different passes.
-        beats = packed_lanes(lanes, fmt, lines, 1, xs * self.x_block)
-        return beats.reshape(xs, self.x_block, self.blocks[1], -1).swapaxes(1, 2)
-
-    def _pack_columns(self, fmt: Any, lines: NDArray[Any]) -> Beats:
-        _, ks, ys = self.blocks
-        beats = packed_lanes(self.config.column_lanes, fmt, lines, self.config.array.cols, ys)
-        return beats.reshape(ys, ks, self.k_block, -1).swapaxes(0, 1)
-
-    def unpack_weights(self, image: Beats) -> NDArray[Any]:
-        """Return W, shape (k, n), from what `pack_weights` made, in any shape.
-
-        Raises
-        ------
-        InputError
-            If the number of bytes is not what `pack_weights` makes.
-        """
-        config, (xs, ks, ys) = self.config, self.blocks
-        if config.input_stationary:
-            beats = weight_beats(image, config.row_port, xs, ks, self.x_block).swapaxes(1, 2)
-            lanes, vectors = config.row_lanes, 1
-            beats = beats.reshape(xs * self.x_block, ks, -1)
-        else:
-            beats = weight_beats(image, config.column_port, ks, ys, self.k_block).swapaxes(0, 1)
-            lanes, vectors = config.column_lanes, config.array.cols
-            beats = beats.reshape(ys, ks * self.k_block, -1)
-        lines = unpacked_lanes(lanes, config.weight, beats, vectors, self.n, self.k)
-        return np.ascontiguousarray(lines.T)

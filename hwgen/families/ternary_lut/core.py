@@ -15,7 +15,7 @@ from hwgen.core.golden.post import processed
 from hwgen.core.operation import Array, Arrays, Job
 from hwgen.families.ternary_lut.golden import accumulated_sums
 from hwgen.families.ternary_lut.params import TernaryLutConfig
-from hwgen.families.ternary_lut.schedule import Schedule, schedule
+from hwgen.families.ternary_lut.schedule import Schedule
 from hwgen.lazy import np
 
 
@@ -140,7 +140,7 @@ class TernaryLutCore(GemmCore[TernaryLutConfig]):
 
     def schedule(self, job: Job) -> Schedule:
         """Return the beats of a product."""
-        return schedule(self.params, *job.gemm_size, job.post)
+        return Schedule(self.params, *job.gemm_size, job.post)
 
     def golden(self, job: Job, operands: Arrays) -> dict[str, Array]:
         """Return the product as the hardware computes it; sums of floats are rounded in order."""

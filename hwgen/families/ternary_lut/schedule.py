@@ -183,7 +183,3 @@ class Schedule(StreamProduct):
             parts.append(part.reshape(self.m, -1))
             start += self.m * count
         return np.ascontiguousarray(np.concatenate(parts, axis=1)[:, : self.n])
-
-
-schedule = Schedule
-"""The schedule of ``C[m,n] = post(A[m,k] . W[k,n])`` on the core."""
