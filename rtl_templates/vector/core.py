@@ -306,7 +306,8 @@ class VectorCore(wiring.Component):
         }
         plain = tokens
         if "centred" in outputs:
-            tokens = self._later(m, "centred", tokens, config.pipeline.adder, run)
+            entering = self._only_if(centred, plain)
+            tokens = self._later(m, "centred", entering, config.pipeline.adder, run)
             squared = {name: Mux(centred, tokens[name], plain[name]) for name in plain}
             data = Mux(centred, outputs["centred"], outputs["element"])
         else:
@@ -319,13 +320,14 @@ class VectorCore(wiring.Component):
             if name == "gate" and config.array.gate == "relu2":
                 cycles = config.pipeline.multiplier
             source = tokens if name == "exp" else plain
-            late = self._later(m, name, source, cycles, run)
             asked = self.flag(going("value", way_value), name)
+            late = self._later(m, name, self._only_if(asked, source), cycles, run)
             value = {key: Mux(asked, late[key], value[key]) for key in value}
             data = Mux(asked, outputs[name], data)
         if config.online:
             online = self.flag(going("value", "power"), "online")
-            late = self._later(m, "online", plain, config.weight_latency, run)
+            entering = self._only_if(online, plain)
+            late = self._later(m, "online", entering, config.weight_latency, run)
             value = {key: Mux(online, late[key], value[key]) for key in value}
             weights = self._online(m, beat.data, plain, outputs["element"], online)
             data = Mux(online, weights, data)
@@ -360,6 +362,14 @@ class VectorCore(wiring.Component):
         self.level = named(m, "level", level & online.replicate(self.level_bits))
         return weights.o
 
+    def _only_if(self, selected: Value, tokens: dict[str, Value]) -> dict[str, Value]:
+        """Return tokens that are valid in operations that select a path alone.
+
+        A command may begin before a path that it does not use is empty.  Tokens of such a path
+        would be taken for those of the next command that uses it.
+        """
+        return {**tokens, "valid": tokens["valid"] & selected}
+
     def _later(
         self, m: Module, name: str, tokens: dict[str, Value], cycles: int, run: Value
     ) -> dict[str, Value]:
@@ -391,7 +401,8 @@ class VectorCore(wiring.Component):
             asked = self.flag(attrgetter("summed"), "summed")
             if square is not None:
                 squares = self.flag(lambda way: way.second == "squares", "squared")
-                late = self._later(m, "square", centred, config.pipeline.multiplier, run)
+                entering = self._only_if(squares, centred)
+                late = self._later(m, "square", entering, config.pipeline.multiplier, run)
                 source = _beats(
                     Mux(squares, square, value.payload.data),
                     Mux(squares, late["end"], value.payload.end),

@@ -65,7 +65,9 @@ class ScaleChain(Block):
             total = Signal(32, name="total")
             adder = FloatAdder(REAL, pipeline.adder, enabled=True)
             place(m, "offset", adder, run=run, a=product, b=self.c2, o=total)
-            later = delayed(m, "summed", ready, pipeline.adder, run, token=True)
+            # Only rows that use a unit enter its delay line: the next operation may begin before
+            # the line is empty, and would take what is left for its own.
+            later = delayed(m, "summed", ready & self.epsilon, pipeline.adder, run, token=True)
             argument = Mux(self.epsilon, total, product)
             through = Mux(self.epsilon, later, ready)
         else:
@@ -79,8 +81,8 @@ class ScaleChain(Block):
             scale = Mux(getattr(self, name), result, scale)
         late, late_t = ready, product
         if {"reciprocal", "rsqrt"} & config.functions.keys():
-            late = delayed(m, "ready", through, pipeline.function, run, token=True)
             functional = self.reciprocal | self.rsqrt
+            late = delayed(m, "ready", through & functional, pipeline.function, run, token=True)
             valid = Mux(functional, late, ready)
             zero = delayed(m, "nought", zero, pipeline.function, run)
             late_t = delayed(m, "late_t", product, pipeline.function, run)

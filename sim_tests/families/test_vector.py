@@ -124,6 +124,31 @@ HADAMARD: dict[str, Any] = {
     "pipeline": {"adder": 2, "multiplier": 1, "function": 1},
 }  # fmt: skip
 
+LONG_FUNCTION = {"adder": 1, "multiplier": 1, "function": 8}
+LONG_ADDER = {"adder": 8, "multiplier": 1, "function": 1}
+LONG_MULTIPLIER = {"adder": 1, "multiplier": 8, "function": 2}
+
+
+def alternating(operations: tuple[str, ...], stages: dict[str, int]) -> dict[str, Any]:
+    """Return a configuration whose operations use paths of very different lengths."""
+    formats = {"input": "int32", "output": "int16", "parameters": "bf16"}
+    if "gated" in operations:
+        formats = dict.fromkeys(formats, "bf16")
+    array = {"operations": list(operations), "lanes": 4, "longest_row": 9, "function_bits": 8}
+    return {**formats, "array": array, "pipeline": stages}
+
+
+ALTERNATING = [
+    alternating(("softmax", "argmax"), LONG_FUNCTION),
+    alternating(("gated", "add"), LONG_FUNCTION),
+    alternating(("quantise", "layer_norm", "softmax"), LONG_FUNCTION),
+    alternating(("layer_norm", "dequantise", "softmax"), LONG_ADDER),
+    alternating(("rms_norm", "add", "layer_norm"), LONG_MULTIPLIER),
+    alternating(("rms_norm", "add", "softmax", "layer_norm"), LONG_FUNCTION),
+    alternating(("softmax", "add", "quantise"), LONG_ADDER),
+]
+"""An operation must not see what the one before left in paths that only one of them uses."""
+
 
 def vector(**values: Any) -> VectorConfig:
     return VectorConfig.model_validate({"name": "vec", **values})
@@ -404,6 +429,10 @@ MUTATIONS = [
              ".i_data({32'd0, second_masked[31:0]})", SMALL),
     Mutation("sum for a difference", "hadamard_4x2", r"add_1_2_o\[31\] \^ rotate",
              "add_1_2_o[31]", HADAMARD),
+    Mutation("gates of another operation", "core", r"value_valid_1 & is_gate", "value_valid_1",
+             ALTERNATING[1]),
+    Mutation("scale of another operation", "scale_chain", r"weighed_1 & _\d+_", "weighed_1",
+             ALTERNATING[0]),
     Mutation("scale a row late", "core", r"\.o_ready\(s_entries_ready\)", ".o_ready(1'b0)", SMALL),
 ]  # fmt: skip
 
@@ -435,13 +464,22 @@ CONTRACT = Contract(
             ],
             seed=0,
         ),
+        Regressions(
+            [vector(**each) for each in ALTERNATING],
+            every=3,
+            cases=[
+                *(f"stalls_{number}" for number in (0, 2, 3, 6, 7)),
+                *("reset_1", "reset_2", "back_to_back_full_rate", "back_to_back_stalled"),
+            ],
+            seed=0,
+        ),
     ),
     shipped=("vector*.yaml",),
     shipped_every=0,
     mutations=tuple(
         Mutations(
             VectorConfig,
-            (f"{first}_shapes", "back_to_back_full_rate"),
+            (f"{first}_shapes", "stalls_0", "reset_2", "back_to_back_full_rate"),
             [each for each in MUTATIONS if each.config["array"]["operations"][0] == first],
             every=2,
         )
@@ -450,7 +488,8 @@ CONTRACT = Contract(
     refused=(
         ("array: {lanes: 6}", "array.lanes: must be a power of two, not 6"),
         ("array: {operations: [add, add]}", "array.operations: must name each operation once"),
-        ("array: {operations: [rope], lanes: 1}", "rope turns pairs"),
+        ("array: {operations: [rope], lanes: 1}", "array.lanes: rope turns pairs"),
+        ("array: {operations: [rope], longest_row: 1}", "array.longest_row: rope turns pairs"),
         ("array: {operations: [quantise]}", "output: quantise gives integers"),
         ("array: {operations: [argmax], lanes: 1}", "must have 32 bits for argmax, not 1 x 16"),
         ("array: {operations: [add], gate: silu}", "array.gate: is for gated"),
