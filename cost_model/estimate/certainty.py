@@ -66,6 +66,7 @@ def certainty(
 
     Parameters
     ----------
+    config : FamilyConfig
     metrics : mapping
         By name, None if unknown.
     uncertainty : mapping

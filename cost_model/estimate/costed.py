@@ -86,10 +86,13 @@ def costed(
 
     Parameters
     ----------
+    config : FamilyConfig
     fixed : mapping
         Its dotted parameters, with the technology, the clock and the device to estimate for.
     tech : Technology or None
         The technology, if it is calibrated.
+    workloads : mapping
+    analysis : Analysis or None
     made_of : {"macros", "registers"}
     fpga_energies : bool, optional
         Whether there is power of FPGAs, see `cost_model.netlist.fabric.energy`.

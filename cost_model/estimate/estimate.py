@@ -58,6 +58,7 @@ def estimate(
 
     Parameters
     ----------
+    config : FamilyConfig
     technology, clock_mhz : optional
         Instead of those of ``config.target``.
     workloads : mapping, optional

@@ -28,6 +28,7 @@ def reasons(
     ----------
     metrics : mapping
         Of `cost_model.estimate.estimate.estimate`.
+    technology : str
     streams : bool
         Whether the accelerator has stream ports.
     fpga_energies : bool, optional

@@ -46,6 +46,7 @@ class Technology:
 
     Parameters
     ----------
+    name : str
     costs : mapping
         Quantity: cost of one component of each kind
         (`cost_model.closed_forms.component_counts.COMPONENTS`).  Of standard cells ``area_um2``,

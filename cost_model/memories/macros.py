@@ -278,6 +278,8 @@ def composed(
 
     Parameters
     ----------
+    ram : Ram
+    memories : Memories
     prices : mapping, optional
         Area of each kind of component, of what is around the macros.
     """

@@ -43,6 +43,7 @@ class Made:
 
     Parameters
     ----------
+    use : MemoryUse
     composition : Composition or None
         The macros of one of them; None: registers.
     read_pj, write_pj : float
@@ -126,6 +127,8 @@ def macros_of(
 
     Parameters
     ----------
+    uses : sequence of MemoryUse
+    technology : str
     tech : Technology or None
         Its costs, if they are known.
     registers_below : int
@@ -205,8 +208,10 @@ def made_of(
 
     Parameters
     ----------
+    uses : sequence of MemoryUse
     macros : mapping
         As `macros_of` returns them.
+    technology : str
     prices : mapping
         Quantity: price of a component of each kind.
     parts : mapping

@@ -60,6 +60,7 @@ def components(
 
     Parameters
     ----------
+    design : Netlist
     macros : collection of str
         Modules whose memories are macros, which are not counted, instead of registers.
     fabric : Fabric, optional

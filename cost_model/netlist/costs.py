@@ -21,6 +21,7 @@ class Part:
 
     Parameters
     ----------
+    module : str
     count : int
         How often it is there.
     components : mapping
@@ -82,6 +83,7 @@ def breakdown(parts: list[Part], costs: Mapping[str, Mapping[str, float]]) -> li
 
     Parameters
     ----------
+    parts : list of Part
     costs : mapping
         Quantity: price of a component of each kind.
 

@@ -36,6 +36,11 @@ _ARITHMETIC = frozenset(("add", "sub", "neg", "mul", "less"))
 def function_of(module: Module, live: Liveness) -> tuple[int, tuple[int, ...]] | None:
     """Return the function that a module is: its inputs that matter, and a truth table a bit.
 
+    Parameters
+    ----------
+    module : Module
+    live : Liveness
+
     Returns
     -------
     (int, tuple of int) or None

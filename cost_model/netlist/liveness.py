@@ -28,6 +28,7 @@ class Liveness:
 
     Parameters
     ----------
+    module : Module
     inside : mapping
         By name of each module that it instantiates, and by input, which bits of it are used.
     outputs : mapping, optional

@@ -18,6 +18,7 @@ class MemoryUse:
 
     Parameters
     ----------
+    module : str
     count : int
         How often it is there.
     holds : mapping

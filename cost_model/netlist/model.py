@@ -58,7 +58,14 @@ def is_full_adder(module: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A port of a module."""
+    """A port of a module.
+
+    Parameters
+    ----------
+    name : str
+    output : bool
+    bits : Bits
+    """
 
     name: str
     output: bool
@@ -120,6 +127,7 @@ class MemoryPort:
 
     Parameters
     ----------
+    address, data : Bits
     enable : Bits
         One bit for a read port, one for each bit of data of a write port.
     clocked : bool
@@ -138,8 +146,10 @@ class Memory:
 
     Parameters
     ----------
+    name : str
     width, depth : int
         Bits of a word, number of words.
+    reads, writes : tuple of MemoryPort
     """
 
     name: str
@@ -183,6 +193,10 @@ class Module:
     ----------
     name : str
         Without the name of the design, hence equal in all of them; `TOP` of the top module.
+    ports : tuple of Port
+    cells : tuple of Cell
+    memories : tuple of Memory
+    instances : tuple of Instance
     kept : bool
         Whether synthesis is to keep its boundaries.
     """

@@ -36,6 +36,7 @@ def count_components(
 
     Parameters
     ----------
+    module : Module
     live : Liveness
         Which of its bits are used.
     is_output : callable

@@ -22,6 +22,7 @@ class Choices:
 
     Parameters
     ----------
+    module : Module
     used : sequence of collection of int
         Which bits of the results of its cells are used.
     """

@@ -26,6 +26,7 @@ class Rows:
 
     Parameters
     ----------
+    count : int
     bits : int
         Of all of them, as far as they are in bits of the product that are used.
     extended : int
@@ -93,6 +94,7 @@ def sums(
 
     Parameters
     ----------
+    module : Module
     used : sequence of set of int
         As `cost_model.netlist.liveness.Liveness` has it.
     products : bool

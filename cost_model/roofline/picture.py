@@ -27,6 +27,7 @@ class Dot:
 
     Parameters
     ----------
+    label : str
     ops_per_byte, tops : float
         Where it is, both more than 0.
     group : str
@@ -66,10 +67,12 @@ def picture(
 
     Parameters
     ----------
+    title : str
     bandwidths : mapping
         Roofs of memories: GB/s achieved, by what they are called.
     peak_tops : float or None
         The roof of the core, if all points share it.
+    dots : sequence of Dot
     """
     dots = [dot for dot in dots if dot.ops_per_byte > 0 and dot.tops > 0]
     if not dots or not bandwidths:

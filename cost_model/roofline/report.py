@@ -36,6 +36,7 @@ def roofline(
     ----------
     v : View
         Of one configuration, with a memory.
+    networks : mapping
     metrics : mapping
         Limited by the memory, None where unknown.
     clock_mhz : float

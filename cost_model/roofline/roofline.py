@@ -72,6 +72,7 @@ class Memory:
 
     Parameters
     ----------
+    config : OffChip
     gb_s : number
         Bandwidth that is achieved, 10**9 bytes a second.
     pj_per_bit : number
@@ -202,6 +203,7 @@ class Work:
 
     Parameters
     ----------
+    layer : Layer
     compute_ms, memory_ms : number
         Of one time, by its cycles and by its bytes.
     moved : mapping
@@ -231,6 +233,8 @@ def works(v: View, network: Network, clock: Number, pace: float = 1.0) -> Iterat
 
     Parameters
     ----------
+    v : View
+    network : Network
     clock : number
         MHz.
     pace : float
@@ -278,6 +282,7 @@ def limited(
     ----------
     v : View
         Of configurations with a memory.
+    networks : mapping
     metrics : mapping
         Those of ports that are always served: ``latency_ms(W)``, ``energy_mj(W)`` and ``power_w``,
         NaN where unknown.

@@ -58,6 +58,7 @@ def read_sweep(path: str | Path, version: str) -> SweepFile:
 
     Parameters
     ----------
+    path : str or Path
     version : str
         Of the tool, for what is written.
 

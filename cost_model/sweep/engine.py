@@ -46,12 +46,15 @@ def run_sweep(
 
     Parameters
     ----------
+    file : SweepFile
     probed : Probe
         Of the same file.
     evaluate : Evaluate
         The cost model; it must be known by name to other processes.
+    executor : Executor
     journal : Journal
         Takes the finished chunks; those that it has are not computed again.
+    progress : callable, optional
 
     Raises
     ------

@@ -67,6 +67,7 @@ class Outcome:
 
     Parameters
     ----------
+    plan : Plan
     counts, failed, lowest, highest : array
         As `cost_model.sweep.reduce.Reducer` counts.
     front, front_values : array

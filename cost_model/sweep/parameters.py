@@ -39,6 +39,8 @@ class SubspaceReader:
 
     Parameters
     ----------
+    reader : Reader
+    family : str
     model : type
         The family's configuration.
     """

@@ -37,10 +37,12 @@ class Evaluate(Protocol):
 
         Parameters
         ----------
+        family : str
         fixed : mapping
             Dotted parameter to plain data, for every parameter that all of them share.
         varying : mapping
             Dotted numeric parameter to values: arrays that broadcast against each other.
+        technology : str
         workloads : mapping
             Name to products.
 
@@ -87,6 +89,7 @@ class Sample:
         Configurations to evaluate.
     population : int
         Points of a generation.
+    seed : int
     """
 
     points: int
@@ -100,16 +103,20 @@ class Plan:
 
     Parameters
     ----------
+    name : str
+    space : Space
     workloads : mapping
         Name to products.
     specs : tuple of Expression
         Conditions on metrics and parameters.
     objectives : tuple of Objective
         At least one.
+    tops : tuple of Top
     keep : str
         ``pareto`` or ``all``: which points are written.
     configs : int
         Most configuration files to write.
+    sample : Sample or None
     version : str
         Of the tool, for what is written.
     refine : int

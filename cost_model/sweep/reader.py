@@ -16,7 +16,12 @@ Path = tuple[str | int, ...]
 
 
 class Reader:
-    """A document and the problems that have been found in it."""
+    """A document and the problems that have been found in it.
+
+    Parameters
+    ----------
+    document : Document
+    """
 
     def __init__(self, document: Document) -> None:
         self.document = document

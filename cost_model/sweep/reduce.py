@@ -34,6 +34,7 @@ class Tally:
     ----------
     refusals : tuple of (place, reason)
         Of each family (by its place) why a point is not in the sweep.
+    specs : tuple of Expression
     """
 
     refusals: tuple[tuple[int, str], ...]
@@ -71,6 +72,8 @@ class Reducer:
 
     Parameters
     ----------
+    plan : Plan
+    evaluate : Evaluate
     front : Collector, optional
         What keeps points; default those that no other beats.
     """
@@ -243,6 +246,9 @@ def reduce_range(
 
     Parameters
     ----------
+    plan : Plan
+    evaluate : Evaluate
+    start, stop : int
     reducer : Reducer, optional
         What takes the points; default a new one.
     """

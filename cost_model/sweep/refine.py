@@ -193,8 +193,11 @@ def refine(
         By closed forms.
     evaluate : Evaluate
         The closed forms.
+    structural : Structural
+    executor : Executor
     count : int
         Most candidates.
+    progress : callable, optional
 
     Raises
     ------

@@ -32,6 +32,7 @@ class Search:
 
     Parameters
     ----------
+    reducer : Reducer
     points : list of (place, digits)
         Every point that was evaluated: the place of its family and its digits.
     """

@@ -124,6 +124,7 @@ class Constraint:
 
     Parameters
     ----------
+    expression : Expression
     path : tuple
         Where it stands in the sweep's file.
     """
@@ -141,10 +142,12 @@ class Subspace:
 
     Parameters
     ----------
+    family : str
     axes : tuple of Axis
         Axes that are not numeric come first; the last one varies fastest.
     derived : tuple of Derived
         In an order in which each uses only those before it.
+    constraints : tuple of Constraint
     fixed : mapping
         Every other parameter of the family with its value.
     given : tuple of str

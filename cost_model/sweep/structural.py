@@ -52,6 +52,7 @@ class Question:
 
     Parameters
     ----------
+    family, technology : str
     values : str
         Its dotted parameters, as JSON.
     """
@@ -67,6 +68,7 @@ class Structural:
 
     Parameters
     ----------
+    costs : Costs
     every : bool
         Whether to answer by structure for families with closed forms, too.
     closed : callable

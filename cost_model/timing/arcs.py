@@ -284,6 +284,7 @@ def simple_bits(words: Nets, constant: int) -> Places:
     ----------
     words : array
         Nets, shape (words, n).
+    constant : int
     """
     variable = words != constant
     variable[:, 1:] &= words[:, 1:] != words[:, :-1]

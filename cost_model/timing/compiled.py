@@ -22,6 +22,7 @@ class Inside:
 
     Parameters
     ----------
+    instance : Instance
     ins, out : array
         Nets of all its inputs, in the order of its ports, and of these outputs.
     places : array
@@ -77,8 +78,10 @@ class Compiled:
 
     Parameters
     ----------
+    module : Module
     below : mapping
         The compiled modules that it instantiates, by name.
+    costs : Costs
     macros : MacroSteps, optional
         If its memories are made of macros.
     """

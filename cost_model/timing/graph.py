@@ -100,6 +100,7 @@ class Timer:
 
     Parameters
     ----------
+    design : Netlist
     ns : mapping
         How long each kind of step takes.
     macros : mapping, optional

@@ -41,6 +41,8 @@ def limiting_path(
 
     Parameters
     ----------
+    design : Netlist
+    tech : Technology
     clock_mhz : float
         The clock for which `hwgen synth` would map it: a part of its period is gone when inputs
         arrive and before outputs must be there.
@@ -66,6 +68,7 @@ def as_mapped(path: Path | None, tech: Technology, outside_ns: float) -> Path | 
     ----------
     path : Path or None
         The sum of its steps.
+    tech : Technology
     outside_ns : float
         When inputs arrive after the clock, and how long before it outputs must be there.
     """
@@ -92,6 +95,8 @@ def shortest(
 
     Parameters
     ----------
+    design : Netlist
+    tech : Technology
     macros : callable, optional
         Takes a period in ns and returns the steps into and out of macros; see `limiting_path`.
     """

@@ -198,6 +198,11 @@ class Network:
 
     Units of a large design (`cost_model.netlist.fabric.flat`) are looked at one by one, as if there
     were registers between them.
+
+    Parameters
+    ----------
+    design : Netlist
+    fabric : Fabric
     """
 
     def __init__(self, design: Netlist, fabric: Fabric) -> None:

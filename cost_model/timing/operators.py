@@ -95,8 +95,11 @@ def operator(
 
     Parameters
     ----------
+    cell : Cell
+    number : callable
     constant : int
         The number of constants.
+    costs : Costs
     chained : collection of tuple
         What is `nested` among the cells of its module.
     """

@@ -76,10 +76,12 @@ def report(
 
     Parameters
     ----------
+    title : str
     rows : iterable of Row
         The headings are those of the first row.
     specs : mapping, optional
         Format specifications of columns, by heading.
+    as_json : bool
     """
     console = Console()
     console.width = max(console.width, 120)

@@ -43,6 +43,8 @@ def compare(
 
     Parameters
     ----------
+    config : FamilyConfig
+    tech : str
     place : bool
         On an FPGA family with place and route, whether to measure Fmax.
     closed_forms : bool
@@ -114,6 +116,7 @@ def save(points: Sequence[Point], seed: int, *, closed_forms: bool = False) -> N
 
     Parameters
     ----------
+    points : sequence of Point
     seed : int
         Seed of the designs, for the provenance.
     closed_forms : bool

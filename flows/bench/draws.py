@@ -61,6 +61,7 @@ def draw(
 
     Parameters
     ----------
+    seed : int
     count : int
         How many.
     size_limit : float, optional

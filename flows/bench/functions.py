@@ -77,6 +77,9 @@ class Published:
 
     Parameters
     ----------
+    name : str
+    domain : Domain
+    segment_bits : int
     segments : int
         Of the whole domain, or as many as the publication has.
     """

@@ -187,12 +187,14 @@ class Formula:
 
     Parameters
     ----------
+    name : str
     block : Block
         Without registers.
     error : float
         Absolute, with exact constants.
     made_error : float
         That of `block`.
+    table_bits : int
     function, source, target : str
         The unit of hwgen that does the same; none of a formula of `GELU`, where it is a table.
     """

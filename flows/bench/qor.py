@@ -92,6 +92,7 @@ class Point:
     ----------
     design : str
         Key of `DESIGNS`.
+    activation, technology : str
     size : tuple of int
         One of `SIZES`.
     group_size : int

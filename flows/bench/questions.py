@@ -96,6 +96,7 @@ class Question:
     ----------
     sweep : str
         A file in configs/sweeps.
+    heading : str
     group : callable
         Group of a point; None: it is left out.
     columns : mapping

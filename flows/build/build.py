@@ -25,6 +25,7 @@ class Build:
 
     Parameters
     ----------
+    design : Design
     target : Target, optional
         Technology, clock and memory; default those of the configuration.
     """

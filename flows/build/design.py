@@ -22,6 +22,10 @@ from hwgen.core.params.base import FamilyConfig
 class Design:
     """The hardware of a core.
 
+    Parameters
+    ----------
+    core : Core
+
     Raises
     ------
     HwgenError

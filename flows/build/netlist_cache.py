@@ -29,6 +29,7 @@ class Converted:
 
     Parameters
     ----------
+    netlist : Netlist
     keys : list of str
         Under which each module is cached.
     verilog : str or None

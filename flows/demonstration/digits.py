@@ -134,10 +134,12 @@ def train(
 
     Parameters
     ----------
+    digits : Digits
     hidden : int
         Width of the hidden layer.
     ternary : bool
         Whether every weight is to be -1, 0 or 1 times the scale of its column.
+    epochs, batch : int
     seed : int
         Of the first weights and of the order of the images; the same seed gives the same network
         (see `_product`).
@@ -253,7 +255,13 @@ class Layer:
 
 @dataclass(frozen=True)
 class QuantisedNetwork:
-    """A network in integers."""
+    """A network in integers.
+
+    Parameters
+    ----------
+    layers : tuple of Layer
+    activation : IntegerFormat
+    """
 
     layers: tuple[Layer, ...]
     activation: IntegerFormat

@@ -51,6 +51,7 @@ def energy_text(joules: float, entry: Mapping[str, Any]) -> str:
 
     Parameters
     ----------
+    joules : float
     entry : mapping
         What `hwgen model estimate --json` says of the target: its ``estimate``.
     """

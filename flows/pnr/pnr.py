@@ -138,6 +138,7 @@ def with_open_inputs(netlist: bytes, inputs: Mapping[str, str]) -> bytes:
 
     Parameters
     ----------
+    netlist : bytes
     inputs : mapping
         Kind of cell: its input. What a cell without inputs drives is constant.
     """

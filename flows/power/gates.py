@@ -32,6 +32,7 @@ class Gate:
 
     Parameters
     ----------
+    name, cell : str
     inputs, outputs : mapping
         Pin: net.
     """
@@ -52,6 +53,7 @@ class Gates:
         The top module of the design.
     inputs, outputs : mapping
         Port of the design: its nets, bit 0 first.
+    gates : tuple of Gate
     models : str
         Verilog of the cells, from their functions in the Liberty files.
     """
@@ -124,6 +126,8 @@ def read_netlist(netlist: str, top: str, library: Library, work: Path, timeout: 
     ----------
     netlist : str
         Text of ``netlist.v``: flat, with ports of single bits.
+    top : str
+    library : Library
     work : Path
         Directory to work in.
     timeout : float

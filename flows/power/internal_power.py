@@ -69,6 +69,7 @@ def internal_fj(arcs: Sequence[Arc], load_ff: float, changes: Mapping[str, float
     ----------
     arcs : sequence of Arc
         Of the pin.
+    load_ff : float
     changes : mapping
         Pin: how often it changes, for the inputs of the cell.
     """

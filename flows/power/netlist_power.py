@@ -62,6 +62,7 @@ def workload(config: FamilyConfig, text: str) -> Workload:
 
     Parameters
     ----------
+    config : FamilyConfig
     text : str
         ``random``, ``random:M,K,N``, or an ``.npz`` file with ``activations`` and ``weights``.
 
@@ -171,8 +172,10 @@ def measure_power(
 
     Parameters
     ----------
+    config : FamilyConfig
     result : SynthesisResult
         Of the configuration, for standard cells.
+    work : Workload
     liberty_files : sequence of str
         As for the synthesis.
     post : tuple

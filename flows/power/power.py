@@ -37,6 +37,7 @@ class Activity:
 
     Parameters
     ----------
+    cycles : int
     toggles : mapping
         Net: its changes.
     """
@@ -74,6 +75,7 @@ class PowerResult:
         What it did.
     cycles, macs : int
         Cycles from the first input beat to the last result beat; multiply-accumulates in them.
+    clock_mhz, voltage_v : float
     groups : mapping
         ``sequential``, ``combinational`` and ``clock``: see `Group`.
     activity : float
@@ -161,11 +163,13 @@ def power_of(
 
     Parameters
     ----------
+    gates : Gates
     activity : Activity
         Of its nets; see `read_saif`.
     library, tech : Library, StandardCells
     clock : str
         The clock port.
+    clock_mhz : float
     workload : str
         For the result: what the design did.
     macs : int

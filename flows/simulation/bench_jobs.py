@@ -28,6 +28,9 @@ class BenchJob:
 
     Parameters
     ----------
+    core : Core
+    job : Job
+    operands : mapping of ndarray
     expected : mapping of ndarray
         Results by name.
     note : str
@@ -83,6 +86,7 @@ class ResultError:
     ----------
     name : str
         Of the result.
+    index : tuple of int
     expected, actual : object
         Its values.
     wrong, size : int

@@ -49,6 +49,7 @@ class JobSpec:
 
     Parameters
     ----------
+    operation : str
     sizes : tuple of (str, int)
     pattern : str
         Of the values, of `PATTERNS`.
@@ -76,6 +77,8 @@ class Case:
     ----------
     name : str
         Identifies the case: ``shapes_3``, ``stalls_7``, ...
+    jobs : tuple of JobSpec
+    idle : Idle
     resets : tuple of int
         Of a stream core: cycles after which a run of the same jobs is cut off by a reset, before
         the run that counts.

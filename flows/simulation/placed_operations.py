@@ -31,6 +31,7 @@ class PlacedJob:
 
     Parameters
     ----------
+    job : StreamJob
     sources : tuple of (Place, bytes)
         Rows that are read, and what stands there, row by row.
     results : tuple of (Place, Access)
@@ -83,6 +84,9 @@ class PlacedOperation:
 
     Parameters
     ----------
+    title : str
+    plan : MemoryPlan
+    jobs : tuple of PlacedJob
     expected : mapping of ndarray
         Results by name.
     """
@@ -125,11 +129,13 @@ def place_operation(
 
     Parameters
     ----------
+    config : StreamEngineConfig
     operation, operands, scalars
     rng : numpy Generator, optional
         Draws odd addresses and strides; without it arrays lie as they are, aligned.
     base : int
         First address.
+    title : str
     golden : bool
         Whether to compute what is expected.
     pages : int

@@ -26,8 +26,11 @@ class Placed:
 
     Parameters
     ----------
+    job : Job
     a : ndarray or None
         None if an earlier job writes A.
+    w : ndarray
+    columns : Columns or None
     expected : ndarray, shape (m, n), or None
         Results by the golden model; None if they are not needed.
     """
@@ -109,6 +112,7 @@ def place_product(
 
     Parameters
     ----------
+    config : GemmStreamConfig
     a : ndarray, shape (m, k)
     w : ndarray, shape (k, n)
     settings : PostSettings, optional

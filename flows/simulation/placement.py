@@ -84,6 +84,7 @@ def place_job(
     ----------
     core : Core
         An engine that takes jobs.
+    bench : BenchJob
     rng : numpy Generator, optional
         Draws odd addresses and strides; without it they are aligned.
     base : int

@@ -84,6 +84,7 @@ def run_job(
 
     Parameters
     ----------
+    design : Design
     job : Job
         As `Core.job` returns it.
     operands : mapping of ndarray
@@ -94,6 +95,7 @@ def run_job(
         Directory for how signals of a stream core switch, in ``beats.bin.saif``.
     pages : int
         About how many pages each port of an engine has that may have pages; 0: none.
+    on_progress : callable, optional
     timeout : float
         Seconds.
 
@@ -142,6 +144,7 @@ def run_product(
 
     Parameters
     ----------
+    design : Design
     a : ndarray, shape (m, k)
     w : ndarray, shape (k, n)
     post : PostSettings, optional

@@ -54,6 +54,8 @@ class Outcome:
 
     Parameters
     ----------
+    name : str
+    passed : bool
     message : str
         What went wrong.
     seconds : float
@@ -71,6 +73,7 @@ def compile_design(design: Design, *, waves: Waves | None = None) -> Path:
 
     Parameters
     ----------
+    design : Design
     waves : {"fst", "vcd"}, optional
         Whether it can write waveforms, for `simulate` with the same `waves`.
     """
@@ -106,6 +109,7 @@ def simulate(
 
     Parameters
     ----------
+    config : FamilyConfig
     build_dir : Path
         From `compile_design`.
     module : str
@@ -227,6 +231,7 @@ def regress(
 
     Parameters
     ----------
+    design : Design
     work : Path
         Directory for logs, results and waveforms.
     seed : int

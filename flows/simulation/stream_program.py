@@ -55,6 +55,7 @@ def compile_stream(
 
     Parameters
     ----------
+    design : Design
     activity : bool
         Whether `run_stream` also leaves how signals switched, in ``beats.bin.saif``.
     cycles : int, optional
@@ -130,8 +131,10 @@ def run_stream(
 
     Parameters
     ----------
+    config : FamilyConfig
     program : Path
         From `compile_stream`.
+    plan : StreamPlan
     packed : mapping
         Beats of every input port, as the plan packs them.
     expected : int

@@ -36,6 +36,7 @@ def buffered(
         Design whose modules, but for the top module, are mapped; changed in place.
     top, clock : str
         The top module and its clock port, which is left as it is.
+    library : Library
     buffer : Buffer
         The buffer to insert.
     light_ff : float

@@ -25,6 +25,7 @@ class Recipe:
 
     Parameters
     ----------
+    name : str
     purpose : str
         What it is good for.
     kept, rest : str

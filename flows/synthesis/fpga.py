@@ -113,6 +113,7 @@ class Mapped:
 
     Parameters
     ----------
+    family, recipe : str
     resources : mapping
         How many of each of `RESOURCES`.
     parts : mapping
@@ -200,10 +201,12 @@ def map_fpga(
 
     Parameters
     ----------
+    yosys : Installation
     verilog : str
         Text of all its modules.
     top : str
         The top module.
+    chosen : Fpga
     recipe : str
         A key of `RECIPES`.
     keep : sequence of str

@@ -25,6 +25,7 @@ class Longest:
 
     Parameters
     ----------
+    levels : int
     start, end : str
         Register or port where it begins and ends; a bit of several as ``name[3]``.
     """

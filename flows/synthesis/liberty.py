@@ -72,6 +72,7 @@ def liberty_files(tech: StandardCells, chosen: Sequence[str | Path] = ()) -> tup
 
     Parameters
     ----------
+    tech : StandardCells
     chosen : sequence of path
         The files to take instead (``--liberty``); what the technology says about cells must hold
         for them.
@@ -208,6 +209,7 @@ class Group(NamedTuple):
 
     Parameters
     ----------
+    kind, argument : str
     begin, inside, end : int
         Where it begins in the text, what is behind its brace, and what is behind the other one.
     """
@@ -224,6 +226,7 @@ def groups(text: str, name: str, start: int = 0, *, enclosed: bool = False) -> I
 
     Parameters
     ----------
+    text : str
     name : str
         Of the text, for messages.
     start : int

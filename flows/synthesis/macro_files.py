@@ -31,6 +31,11 @@ def macro_files_of(paths: tuple[str, ...], technology: str) -> Memories:
     Areas and shapes are those of the files, which a timer reads itself; what else is known is that
     of the macros of `technology`, or of the technology whose pins they have.
 
+    Parameters
+    ----------
+    paths : tuple of str
+    technology : str
+
     Raises
     ------
     InputError

@@ -52,6 +52,7 @@ class Job:
         Text of all modules, top module, clock port.
     target : str
         Name of a technology.
+    clock_mhz : float
     timeout : float
         Seconds for one run of a tool.
     registers_below : int
@@ -91,6 +92,8 @@ def map_design(job: Job, method: Method, work: Path) -> SynthesisResult:
 
     Parameters
     ----------
+    job : Job
+    method : Method
     work : Path
         Directory to work in.
 

@@ -37,6 +37,7 @@ class Outline:
 
     Parameters
     ----------
+    top : str
     ports : mapping
         Ports of the top module: name to direction (``input`` or ``output``) and width.
     gates : mapping

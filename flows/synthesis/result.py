@@ -23,6 +23,8 @@ class ModuleUse:
 
     Parameters
     ----------
+    name : str
+    instances : int
     area_um2, sequential_area_um2 : float or None
         Of one instance; standard cells only.
     luts, flip_flops, carries, wide_muxes, dsps, brams, lutrams, urams : int or None
@@ -75,6 +77,7 @@ class SynthesisResult:
         What the mapper aimed at; Yosys's FPGA mappers have no such aim.
     area_um2, sequential_area_um2, combinational_area_um2 : float or None
         Of all cells, of those that store something, and of the others; standard cells only.
+    modules : tuple of ModuleUse
     cells : mapping
         Number of each cell.
     flip_flops : int
@@ -83,6 +86,7 @@ class SynthesisResult:
         FPGAs only: look-up tables, carry cells, multiplexers behind look-up tables, DSP blocks,
         block memories of `bram_kbit` each, cells of memories made of look-up tables, and large
         memories.
+    bram_kbit : int or None
     critical_path_ns : float or None
         Shortest clock period; wires have no delay, the clock is ideal.
     logic_levels : int or None
@@ -193,12 +197,14 @@ class SeedResult:
 
     Parameters
     ----------
+    seed : int
     fmax_mhz, critical_path_ns : float or None
         None if it failed, or if there is no path between registers.
     path_start, path_end : str or None
         Cells where the critical path begins and ends.
     failure : str or None
         What nextpnr said last, if it failed.
+    wall_seconds : float
     """
 
     seed: int
@@ -218,12 +224,16 @@ class PnrResult:
     ----------
     name : str
         The core.
+    target, device, package : str
+    speed_grade : str or None
     recipe : str
         A key of `flows.synthesis.fpga.RECIPES`.
+    clock_target_mhz : float
     io : {"frame", "pins"}
         Whether registers surround the core, or its ports are pins.
     fmax_min_mhz, fmax_median_mhz, fmax_max_mhz : float or None
         Over the seeds that succeeded.
+    seeds : tuple of SeedResult
     utilization : mapping
         Of each resource of the device that is used: how many are used, frame included, and how
         many there are.

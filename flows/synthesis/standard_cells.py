@@ -85,6 +85,7 @@ class Mapped:
 
     Parameters
     ----------
+    technology, recipe : str
     full_adders : bool
         As asked for.
     clock_ps : float

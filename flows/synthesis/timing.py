@@ -53,6 +53,7 @@ def analyse(
         Directory that has the files, and receives the script, the log and ``worst.txt``.
     top, clock : str
         Top module and its clock port.
+    tech : StandardCells
     period_ns : float
         Clock period to analyse.
     outside : float

@@ -51,6 +51,7 @@ def measure(
 
     Parameters
     ----------
+    configs : sequence of FamilyConfig
     jobs : int
         How many tools run at once.
     on_progress : callable
@@ -123,6 +124,7 @@ def beside(
     ----------
     metrics : mapping
         Of the cost model, None if unknown.
+    result : SynthesisResult
 
     Returns
     -------

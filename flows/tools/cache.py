@@ -197,6 +197,7 @@ class Document:
 
         Parameters
         ----------
+        compute : callable
         encode, decode : callable
             Convert the value to JSON and back.
         """
@@ -349,6 +350,8 @@ class Directories:
 
         Parameters
         ----------
+        work : Path
+        name : str
         files : iterable of str
             Files in `work` that must exist, unchanged, for it to be of use.
         """

@@ -108,6 +108,7 @@ def start(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
 
     Parameters
     ----------
+    command : sequence of str
     **options
         Of `subprocess.Popen`.
     """

@@ -32,6 +32,7 @@ def run_all(
 
     Parameters
     ----------
+    jobs : sequence of callable
     workers : int
         How many run at once.
     on_done : callable

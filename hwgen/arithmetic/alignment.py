@@ -37,10 +37,12 @@ def aligned(
 
     Parameters
     ----------
+    fmt : FloatFormat
     bits : ndarray
         Bit patterns; of those that are not finite the result means nothing.
     exponent : ndarray of int
         Biased exponents, at least those of the numbers; broadcast against `bits`.
+    fraction_bits : int
 
     Returns
     -------

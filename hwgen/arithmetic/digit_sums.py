@@ -206,6 +206,7 @@ class FinalAddition:
 
     Parameters
     ----------
+    accumulation : DigitAccumulation
     registers : int
         Registers between the steps; there is one step more.
     """

@@ -90,6 +90,7 @@ def normal(fmt: IntegerFormat, sigma: float, *, clipped: bool = True) -> NDArray
 
     Parameters
     ----------
+    fmt : IntegerFormat
     sigma : float
         Standard deviation before rounding, more than zero.
     clipped : bool

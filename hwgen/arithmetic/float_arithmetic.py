@@ -74,6 +74,7 @@ def from_integers(fmt: FloatFormat, values: NDArray[Any]) -> NDArray[Any]:
 
     Parameters
     ----------
+    fmt : FloatFormat
     values : ndarray of int
         int64, or Python integers of up to 100 bits.
 

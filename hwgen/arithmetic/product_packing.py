@@ -43,6 +43,7 @@ class PackedProducts:
 
     Parameters
     ----------
+    activation, weight : IntegerFormat
     columns : int
         Columns of the array, which are grouped from the first one on.
     lanes : int
@@ -200,6 +201,7 @@ def packed_products(
 
     Parameters
     ----------
+    activation, weight : IntegerFormat
     columns : int
         Columns of the array.
     factors : (int, int)

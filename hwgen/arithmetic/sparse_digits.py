@@ -103,6 +103,7 @@ def group_cycles(
     encoding : {"booth4", "ent"}
     values : ndarray of int, shape (..., terms)
         Within `fmt`; rows of at least one term.  A last group that is short is filled with zeros.
+    fmt : IntegerFormat
 
     Returns
     -------

@@ -155,6 +155,7 @@ def read_document(path: str | Path, *, quickly: bool = False) -> Document:
 
     Parameters
     ----------
+    path : str or Path
     quickly : bool
         Whether libyaml reads it where it is there: six times as fast, for long data files.  What
         it refuses is read again by the parser that all messages come from.

@@ -106,6 +106,7 @@ class Buffer:
     ----------
     name : str
         What it holds, as the instances of its memories are called.
+    memories : int
     words, width : int
         Of one memory; bits of a word.
     """

@@ -72,6 +72,8 @@ class Scalar:
 
     Parameters
     ----------
+    name, description : str
+    default : float
     low, high : float
         Bounds, both included.
     whole : bool
@@ -92,6 +94,7 @@ class Size:
 
     Parameters
     ----------
+    name : str
     most : int
         Largest value; the smallest is 1.
     natural : int
@@ -112,10 +115,13 @@ class Operation:
 
     Parameters
     ----------
+    name, summary : str
     operands, results : tuple of Tensor
         In the order of their ports.
+    sizes : tuple of Size
     work : callable
         Takes sizes by name and returns the number of arithmetic operations.
+    scalars : tuple of Scalar
     """
 
     name: str
@@ -247,6 +253,7 @@ class Job:
 
     Parameters
     ----------
+    operation : Operation
     sizes : mapping of int
         Every size by name.
     scalars : mapping of float

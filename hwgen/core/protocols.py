@@ -94,9 +94,12 @@ class OperandSource(Protocol):
 
         Parameters
         ----------
+        operation : Operation
+        sizes : mapping of int
         pattern : str
             ``random``, ``sparse``, ``zero``, ``lowest``, ``highest``, ``opposite`` or
             ``alternating``.
+        rng : numpy.random.Generator
         """
 
 

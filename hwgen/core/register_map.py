@@ -69,10 +69,12 @@ class Register:
 
     Parameters
     ----------
+    name : str
     offset : int
         Bytes from the first register.
     access : {"ro", "rw", "wo", "w1c"}
         Read only, read and write, write only (reads as 0), write 1 to clear.
+    text : str
     fields : tuple of Field
         Where it is more than one number.
     bits : int

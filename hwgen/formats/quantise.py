@@ -51,6 +51,7 @@ def quantise(
     Parameters
     ----------
     weights : ndarray of float, shape (K, N)
+    fmt : IntegerFormat
     per_column : bool
         Whether every column has its own scale; otherwise there is one for the tensor.
 

@@ -70,6 +70,7 @@ def named_workloads(
 
     Parameters
     ----------
+    gemms, names : sequence of str
     cores : sequence of FamilyConfig
         Accelerators that are to compute them.
     context : int, optional

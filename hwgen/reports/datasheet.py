@@ -172,6 +172,7 @@ def page(text: str, title: str, pictures: Mapping[str, str] | None = None) -> st
 
     Parameters
     ----------
+    text, title : str
     pictures : mapping, optional
         SVG by the name of the file that the text says.
     """

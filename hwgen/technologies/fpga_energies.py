@@ -16,6 +16,7 @@ class FpgaEnergies:
 
     Parameters
     ----------
+    about : str
     factor : float
         What they may be off by, either way.
     node : str

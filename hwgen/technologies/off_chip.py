@@ -26,6 +26,7 @@ class MemoryKind:
         Where it is from, or why there is none.
     efficiency : float
         Share of the peak that long bursts achieve.
+    efficiency_source : str
     """
 
     configuration: str

@@ -45,6 +45,7 @@ def taken(family: Fpga, used: Mapping[str, Any]) -> dict[str, Any]:
 
     Parameters
     ----------
+    family : Fpga
     used : mapping
         Cells by resource, numbers or arrays; what is not there is not used, NaN is not known.
     """

@@ -62,6 +62,8 @@ class Layer:
         With that of the block that it is in.
     repeat : int
         How often the network has it.
+    product : Gemm, optional
+    attention : Attention, optional
     operations : int
         Of one time, of a layer that is neither.
     """
@@ -81,6 +83,7 @@ class Network(Sequence[Gemm]):
     ----------
     products : tuple of Gemm
         Repeated ones as often as they are there.
+    layers : tuple of Layer
     tokens : int or None
         Tokens that a pass computes; None of a network that has none.
     context : int

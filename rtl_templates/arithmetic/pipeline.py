@@ -13,6 +13,7 @@ class Pipeline:
 
     Parameters
     ----------
+    m : Module
     cuts : collection of str
         Names of the places that get a register.
     run : Value, optional
@@ -61,8 +62,11 @@ def delayed(
 
     Parameters
     ----------
+    m : Module
     name : str
         Of the registers, which are numbered from 1.
+    value : Value
+    cycles : int
     run : Value, optional
         Only cycles count in which it is high.
     token : bool

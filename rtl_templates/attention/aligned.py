@@ -57,6 +57,8 @@ def pop_vectors(
 
     Parameters
     ----------
+    m : Module
+    core : AttentionCore
     name : str
         Of the port.
     pop, ends : Value

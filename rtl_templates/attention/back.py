@@ -44,6 +44,7 @@ class Back:
     ----------
     m : Module
         Of the core.
+    core : AttentionCore
     keys : Keys
         Signals of the front.
     """

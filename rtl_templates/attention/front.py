@@ -49,6 +49,7 @@ class Front:
     ----------
     m : Module
         Of the core.
+    core : AttentionCore
     keys : Keys
         Signals that it drives.
     """

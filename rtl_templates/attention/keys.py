@@ -62,6 +62,8 @@ def last_of(m: Module, count: int, step: str, last: str, advance: Value) -> Valu
 
     Parameters
     ----------
+    m : Module
+    count : int
     step, last : str
         Names of the counter and of the result.
     advance : Value

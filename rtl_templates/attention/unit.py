@@ -142,6 +142,7 @@ class SoftmaxUnit(Block):
 
         Parameters
         ----------
+        m : Module
         fmt : IntegerFormat
             Of the maxima.
         x : Value

@@ -48,6 +48,10 @@ def response_channel() -> stream.Signature:
 class MemorySignature(wiring.Signature):
     """Signature of a memory port, seen from the manager.
 
+    Parameters
+    ----------
+    memory : Memory
+
     Members
     -------
     ar, aw, w : Out(stream)

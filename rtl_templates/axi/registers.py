@@ -28,8 +28,10 @@ def answer_writes(
 
     Parameters
     ----------
+    m : Module
     bus : Block
         Has the signals of `hwgen.core.bus.axi_lite_signals` as attributes.
+    registers : sequence of Register
     values : mapping
         Signals of registers that are written as they are, by name.
     actions : mapping

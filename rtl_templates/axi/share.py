@@ -74,6 +74,7 @@ class MemoryShare(Block):
 
         Parameters
         ----------
+        m : Module
         name : str
             Name of the channel.
         requests : list of stream

@@ -27,6 +27,8 @@ class HalfTokens:
 
     Parameters
     ----------
+    m : Module
+    name : str
     claim, fill, release : Value
         In this cycle a block claims its half; is complete; is not needed any more.
     claims, releases : Value
@@ -65,6 +67,7 @@ class OperandBuffer(Block):
 
     Parameters
     ----------
+    config : GemmStreamConfig
     name : {"act", "wgt"}
         The port of the cores.
     rows_in_flight : int

@@ -62,6 +62,7 @@ class ResultBuffer(Block):
 
     Parameters
     ----------
+    config : GemmStreamConfig
     job : StructLayout
         Layout of a job's descriptor.
 

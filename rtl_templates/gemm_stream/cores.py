@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 class CoreArray(Block):
     """All cores in lock step: all are ready at once, as nothing depends on the data.
 
+    Parameters
+    ----------
+    config : GemmStreamConfig
+    core : Component
+
     Members
     -------
     act, wgt : In(stream)

@@ -30,6 +30,7 @@ class ResultDrain(Block):
 
     Parameters
     ----------
+    config : GemmStreamConfig
     job : StructLayout
         Layout of a job's descriptor.
     length_width : int
@@ -193,6 +194,10 @@ class RecordRead(wiring.Signature):
 
 class ColumnBuffer(Block):
     """Double buffer of column records, as `OperandBuffer` is of operands.
+
+    Parameters
+    ----------
+    config : GemmStreamConfig
 
     Members
     -------

@@ -21,6 +21,7 @@ class GemmStreamEngine(JobEngine):
 
     Parameters
     ----------
+    config : GemmStreamConfig
     core : Component
         One core.
     """

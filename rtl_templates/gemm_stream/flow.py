@@ -57,6 +57,7 @@ class Flow(JobFlow):
 
     Parameters
     ----------
+    config : GemmStreamConfig
     core : Component
         One core.
     job : StructLayout

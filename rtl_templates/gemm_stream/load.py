@@ -55,6 +55,7 @@ class Loader(Block):
 
     Parameters
     ----------
+    config : GemmStreamConfig
     job : StructLayout
         Layout of a job's descriptor.
     length_width : int

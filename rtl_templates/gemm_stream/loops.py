@@ -17,6 +17,7 @@ class Axis:
 
     Parameters
     ----------
+    m : Module
     name : str
         ``m``, ``k`` or ``n``.
     job : View
@@ -66,6 +67,7 @@ class BlockSteps:
 
     Parameters
     ----------
+    m : Module
     job : View
         Of the job's descriptor; stable from `begin` to the last `advance`.
     reduction : bool
@@ -151,10 +153,12 @@ class AddressLoops:
 
     Parameters
     ----------
+    m : Module
     loops : Loops
         As a `LoopNest` has them.
     counts, strides : mapping
         The values of their names; stable while the loops run.
+    address_width : int
 
     Attributes
     ----------

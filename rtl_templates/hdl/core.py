@@ -49,6 +49,8 @@ class StreamCore(wiring.Component):
 
         Parameters
         ----------
+        m : Module
+        port : Port
         pop : Value
             Whether the beat leaves the buffer.
         buffer : callable
@@ -79,6 +81,7 @@ class StreamCore(wiring.Component):
 
         Parameters
         ----------
+        m : Module
         results : stream
             ``data``, lanes of the accumulator's width, and ``last``.
         buffer : callable

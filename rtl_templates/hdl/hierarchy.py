@@ -212,8 +212,10 @@ def place(
 
     Parameters
     ----------
+    m : Module
     name : str
         Name of the instance.
+    block : Block
     rst : Value, optional
         The block's reset, if it is not that of `m`.
     role : str

@@ -16,6 +16,10 @@ from rtl_templates.hdl.hierarchy import Block, place
 class RamBlock(Block):
     """A memory; what it holds at first is unknown.
 
+    Parameters
+    ----------
+    ram : Ram
+
     Members
     -------
     w_en, w_addr, w_data : In
@@ -85,9 +89,11 @@ def place_ram(m: Module, name: str, ram: Ram) -> tuple[tuple[ReadPort, ...], Wri
 
     Parameters
     ----------
+    m : Module
     name : str
         Of the instance: a key of `hwgen.core.memories.HOLDS`, which says what the memory is for,
         and a number behind an underscore if there are several.
+    ram : Ram
 
     Returns
     -------

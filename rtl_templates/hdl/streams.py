@@ -62,6 +62,7 @@ class Fields(ValueCastable):
 
     Parameters
     ----------
+    layout : StructLayout
     parts : mapping
         Value of each field, the first in the least significant bits.
     """

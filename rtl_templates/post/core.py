@@ -27,6 +27,7 @@ def post_processed(config: ProductConfig, core: wiring.Component) -> wiring.Comp
 
     Parameters
     ----------
+    config : ProductConfig
     core : wiring.Component
         With the streams of ``config.core_ports``.
     """

@@ -34,6 +34,7 @@ class Post(Block):
     ----------
     features : PostFeatures
         What it can do.
+    lanes : int
 
     Members
     -------

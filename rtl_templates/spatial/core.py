@@ -227,6 +227,7 @@ class SpatialCore(StreamCore):
 
         Parameters
         ----------
+        m : Module
         fire, starting : Value
             There is a beat; the next is the first of a tile.
         x, w : Value
@@ -243,6 +244,7 @@ class SpatialCore(StreamCore):
 
         Parameters
         ----------
+        m : Module
         fire, starting, drain : Value
             There is a beat; it is the first of a tile; a tile's drain begins.
         rows : Stream

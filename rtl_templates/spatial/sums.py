@@ -25,6 +25,7 @@ def accumulated(
 
     Parameters
     ----------
+    m : Module
     config : SpatialConfig
         ``pipeline.pe`` of 1 and more puts a register in front of the accumulator.
     terms : list of (Value, Value or None)

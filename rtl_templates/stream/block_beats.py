@@ -11,6 +11,7 @@ def counted_terms(m: Module, terms: int, fire: Value) -> tuple[Value, Value]:
 
     Parameters
     ----------
+    m : Module
     terms : int
         How many they are.
     fire : Value
@@ -37,6 +38,7 @@ def counted_beats(
 
     Parameters
     ----------
+    m : Module
     beats : int
         Beats that a block takes, or the most.
     fire, starting : Value

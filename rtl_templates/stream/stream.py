@@ -206,6 +206,9 @@ def buffered(
 
     Parameters
     ----------
+    m : Module
+    name : str
+    source : stream
     buffer : callable
         Makes the buffer for a number of bits.
     """

@@ -29,6 +29,7 @@ class StreamDrain(Block):
 
     Parameters
     ----------
+    config : StreamEngineConfig
     job : StructLayout
         Layout of a job's descriptor.
 

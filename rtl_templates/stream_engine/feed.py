@@ -38,6 +38,8 @@ class PortFeed(Block):
 
     Parameters
     ----------
+    config : StreamEngineConfig
+    port : StreamPort
     depth : int
         Beats of memory that fit.
 

@@ -42,6 +42,8 @@ class StreamFlow(JobFlow):
 
     Parameters
     ----------
+    config : StreamEngineConfig
+    core : Component
     job : StructLayout
         Layout of a job's descriptor.
 

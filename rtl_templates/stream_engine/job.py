@@ -28,7 +28,12 @@ class Region(NamedTuple):
 
 
 class RegionSignature(wiring.Signature):
-    """Signature of a `Region`."""
+    """Signature of a `Region`.
+
+    Parameters
+    ----------
+    address_width : int
+    """
 
     def __init__(self, address_width: int) -> None:
         super().__init__(

@@ -48,6 +48,7 @@ class StreamLoader(Block):
 
     Parameters
     ----------
+    config : StreamEngineConfig
     job : StructLayout
         Layout of a job's descriptor.
 

@@ -89,6 +89,7 @@ class OutputStationaryCore(StreamCore):
 
         Parameters
         ----------
+        m : Module
         fire, starting, drain : Value
             There is a beat; the next is the first of a tile; the one before drains.
         **ports : Value
@@ -113,6 +114,7 @@ class OutputStationaryCore(StreamCore):
 
         Parameters
         ----------
+        m : Module
         results : Value
             A row of accumulators.
         push : Value
@@ -233,6 +235,7 @@ class StationaryCore(StreamCore):
 
         Parameters
         ----------
+        m : Module
         run, swap : Value
             Advance; the shadow becomes active.
         load : Value

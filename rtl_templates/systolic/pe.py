@@ -128,6 +128,7 @@ class KeepingPE(Block):
 
     Parameters
     ----------
+    config : SystolicConfig
     x, y, psum : ShapeLike
         Of the row operand, the column operand and partial sums.
 
@@ -184,6 +185,7 @@ class StationaryPE(KeepingPE):
 
     Parameters
     ----------
+    config : SystolicConfig
     psum : IntegerFormat
         Format of the partial sums, which holds the one that leaves the PE exactly.
     """

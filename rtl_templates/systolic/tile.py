@@ -28,6 +28,7 @@ class TileRow(Block):
 
     Parameters
     ----------
+    config : SystolicConfig
     pe : Block
         The processing element.
     columns : int
@@ -90,6 +91,7 @@ class Tile(Block):
 
     Parameters
     ----------
+    config : SystolicConfig
     make_pe : callable
         Returns the PE of an array row.
     first, rows : int

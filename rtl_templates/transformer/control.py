@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 class ListSignature(wiring.Signature):
     """Signature between the registers and the sequencer, seen from the registers.
 
+    Parameters
+    ----------
+    config : TransformerConfig
+
     Members
     -------
     start, abort : Out(1)
@@ -73,6 +77,10 @@ class ListControl(Block):
     """AXI4-Lite registers: start, abort, the state of a list, and the lists' own registers.
 
     While a list runs, writes are refused except to ABORT and the interrupt's registers.
+
+    Parameters
+    ----------
+    config : TransformerConfig
 
     Members
     -------

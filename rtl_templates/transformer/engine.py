@@ -81,6 +81,7 @@ class ListEngine(wiring.Component):
 
     Parameters
     ----------
+    config : TransformerConfig
     engines : mapping of str to Component
         The engine of each unit.
 

@@ -32,6 +32,10 @@ _LONGEST_BURST = 16
 class ListAccess(wiring.Signature):
     """Signature of the accesses of a command list to memory, seen from the sequencer.
 
+    Parameters
+    ----------
+    address_width : int
+
     Members
     -------
     clear : Out(1)

@@ -47,6 +47,10 @@ class Sequencer(Block):
 
     A list ends with HALT, an error, or an abort; then all units are idle.
 
+    Parameters
+    ----------
+    config : TransformerConfig
+
     Members
     -------
     list : In(ListSignature)

@@ -15,6 +15,10 @@ from rtl_templates.hdl.hierarchy import Block
 class UnitBus(Block):
     """Writes and reads registers of units over AXI4-Lite.
 
+    Parameters
+    ----------
+    units : int
+
     Members
     -------
     i : In(stream)

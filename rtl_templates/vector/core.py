@@ -45,6 +45,10 @@ def _beats(data: Value, end: Value, last: Value, valid: Value, ready: ValueLike 
 class VectorCore(wiring.Component):
     """Row operations between streams.
 
+    Parameters
+    ----------
+    config : VectorConfig
+
     Members
     -------
     As the configuration's ports describe them.

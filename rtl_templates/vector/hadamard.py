@@ -25,6 +25,10 @@ class HadamardBlock(Block):
     Each stage adds and subtracts elements at twice the distance of the one before, neighbours
     first.  Without `rotate` each adder adds zero to its own element.
 
+    Parameters
+    ----------
+    config : VectorConfig
+
     Members
     -------
     run : In(1)

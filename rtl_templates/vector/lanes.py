@@ -28,6 +28,10 @@ ONE, NOTHING = 0x3F800000, 0x80000000
 class ValueLane(Block):
     """An element on its way to ``v``: converted, centred, and a function of it.
 
+    Parameters
+    ----------
+    config : VectorConfig
+
     Members
     -------
     run : In(1)
@@ -92,6 +96,7 @@ class ApplyLane(Block):
 
     Parameters
     ----------
+    config : VectorConfig
     odd : bool
         Whether the lane is the second one of a pair of a rotary embedding.
 

@@ -27,6 +27,7 @@ class PowerOfTwo(Block):
 
     Parameters
     ----------
+    powers : Powers
     scaling, function : int
         Cycles to ``k``, at least one, and from there to ``2**f``. Registers of the first are behind
         the shift and behind the product; more of them follow the shift.
@@ -83,6 +84,10 @@ class PowerOfTwo(Block):
 
 class OnlineWeights(Block):
     """Exponentials of the lanes of a beat, over the largest power of two of their row so far.
+
+    Parameters
+    ----------
+    config : VectorConfig
 
     Members
     -------

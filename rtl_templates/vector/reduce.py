@@ -149,6 +149,7 @@ class RowMax(Block):
 
     Parameters
     ----------
+    lanes : int
     position_bits : int
         Bits of the position of the largest element; 0 if nobody asks for it.
 

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 class ScaleChain(Block):
     """``s``, a function of ``b * c1 + c2``, and ``t = b * c1`` late_t it.
 
+    Parameters
+    ----------
+    config : VectorConfig
+
     Members
     -------
     run : In(1)

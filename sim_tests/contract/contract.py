@@ -64,6 +64,7 @@ class Covering:
         Prefix of the names of the configurations.
     axes : mapping
         Values of each axis.
+    build : callable
     every : int
         Number of commits that together simulate all configurations.
     legal : callable
@@ -106,6 +107,7 @@ class Regressions:
 
     Parameters
     ----------
+    configs : sequence
     every : int
         Number of commits that together simulate all of them.
     chosen : sequence, optional
@@ -136,6 +138,7 @@ class Mutations:
         Configuration model of the family.
     cases : sequence of str
         Cases of the regression to run.
+    mutations : sequence of Mutation
     every : int
         Number of commits that together try all of them.
     long : bool
@@ -170,6 +173,7 @@ class Steady:
 
     Parameters
     ----------
+    config : FamilyConfig
     sizes : tuple of int
         M, K and N.
     columns : int, optional
@@ -193,6 +197,8 @@ class Contract:
         Family of configurations in `refused` that name none.
     small : sequence
         Configurations that take seconds, one of each family, for the tests over all families.
+    covering : Covering, optional
+    regressions : tuple of Regressions
     shipped : tuple of str
         Patterns of the names of files in ``configs`` whose regression is simulated.
     shipped_every : int
@@ -201,6 +207,8 @@ class Contract:
         Configurations whose Verilog is clean and reproducible.
     clean_every : int
         Number of commits that together look at all of them; 0 if ``make long`` alone does.
+    mutations : tuple of Mutations
+    steady : tuple of Steady
     refused : sequence
         Configurations after the line of the name, as text, or whole ones in JSON, and regular
         expressions of their errors.
@@ -266,6 +274,7 @@ def parameters(
 
     Parameters
     ----------
+    contract : Contract
     cases : sequence
         Identifier and value of each case.
     every : int

@@ -41,6 +41,7 @@ class Avoided:
 
     Parameters
     ----------
+    word : str
     noun : bool
         Whether it is allowed as the verb that begins the name of a function.
     rtl : bool
@@ -75,6 +76,7 @@ def is_avoided(name: str, package: str, avoided: Mapping[str, Avoided], *, verb:
 
     Parameters
     ----------
+    name : str
     package : str
         Top-level package, or `VERILOG`.
     avoided : mapping

@@ -24,6 +24,8 @@ def cut(model: Model, layer: int, tokens: Sequence[int], directory: Path) -> Mod
 
     Parameters
     ----------
+    model : Model
+    layer : int
     tokens : sequence of int
         The ones that are known, in the order of their new numbers.
     directory : Path

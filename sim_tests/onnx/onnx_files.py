@@ -26,6 +26,7 @@ class Net:
 
     Parameters
     ----------
+    seed : int
     codes : str
         Type of quantised activations.
     weights : str

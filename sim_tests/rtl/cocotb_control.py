@@ -237,6 +237,7 @@ async def trouble(
 
     Parameters
     ----------
+    bench : ControlBench
     cause : {"read_error", "write_error", "abort"}
     in_flight : int
         Cycles for which something that was issued is not answered.

@@ -36,6 +36,7 @@ class Waveform:
     ----------
     name : str
         Of the file.
+    title : str
     array : str
         The configuration's ``array``, YAML.
     size : (m, k, n)

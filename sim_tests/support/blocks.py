@@ -69,6 +69,7 @@ def run_block(
 
     Parameters
     ----------
+    block : Block
     inputs : mapping
         Arrays of unsigned integers of equal length for every input but ``run``.
     work : Path

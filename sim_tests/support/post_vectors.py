@@ -34,6 +34,8 @@ class Vectors:
 
     Parameters
     ----------
+    features : PostFeatures
+    settings : list of PostSettings
     chosen : ndarray of int, shape (words,)
         Index of a word's settings.
     acc : ndarray of int, or of float32, shape (words, lanes)

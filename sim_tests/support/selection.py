@@ -102,6 +102,7 @@ def drawn(count: int, every: int, group: str, seed: int | None = None) -> set[in
     ----------
     count : int
         Number of cases.
+    every : int
     group : str
         Name of the cases; other groups are drawn independently.
     seed : int, optional
@@ -215,8 +216,10 @@ def covering_values(
 
     Parameters
     ----------
+    configs : sequence
     values : callable
         Gives the values that a configuration has.
+    seed : int
     """
     left = sorted(configs, key=lambda config: zlib.crc32(f"{seed} {config}".encode()))
     missing = {value for config in configs for value in values(config)}

@@ -61,6 +61,7 @@ def run_stream(
         the word on offer.
     inputs : mapping
         Bytes of every other input, shape (words, bytes).
+    work : Path
     results : ndarray of int, shape (words,), optional
         How many results every word has, by default one.
     idle, stall : float

@@ -48,6 +48,7 @@ class Mapped:
 
     Parameters
     ----------
+    unit : Unit
     blocks : Blocks
         What is no gate.
     gates : Gates

@@ -42,8 +42,10 @@ def packing(
 
     Parameters
     ----------
+    module : Module
     products : sequence of (Cell, collection of int)
         The products that are one DSP block each, and which bits of their results are used.
+    totals : sequence of Sum
     others : collection of int
         The cells that are used and are part of no sum.
     """

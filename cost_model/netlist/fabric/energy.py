@@ -30,6 +30,7 @@ def cycle_pj(family: Fpga, used: Mapping[str, float]) -> float:
 
     Parameters
     ----------
+    family : Fpga
     used : mapping
         What a design consists of, by resource; carry cells and small memories count as the look-up
         tables that they take.

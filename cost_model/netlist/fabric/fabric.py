@@ -115,6 +115,7 @@ class Fabric(FabricRules):
 
         Parameters
         ----------
+        width, depth : number
         clocked : bool
             Whether it has a register at its output, which is part of the bill.
         """
@@ -159,6 +160,8 @@ def delays(
 
     Parameters
     ----------
+    fabric : Fabric or None
+    shortest, count : number
     enable : bool
         Whether the registers may keep their values.
     """
@@ -198,6 +201,9 @@ def product_counts(
 
     Parameters
     ----------
+    fabric : Fabric
+    a, w : int
+    signed : tuple of bool
     width : int, optional
         Bits of the product that are used, of two factors of which one has two bits.
     positive : bool

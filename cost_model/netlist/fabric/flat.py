@@ -49,6 +49,7 @@ def units(design: Netlist, is_output: Callable[[str, str], bool]) -> list[Unit]:
 
     Parameters
     ----------
+    design : Netlist
     is_output : callable
         Tells whether a module, by its name, has an output of a name.
     """

@@ -140,6 +140,7 @@ def postorder(
 
     Parameters
     ----------
+    ends : iterable of int
     into : callable
         Returns what a node depends on; it is asked once for each node.
     known : iterable of int

@@ -40,6 +40,7 @@ def balanced(gates: Gates, sinks: list[int], size: int) -> tuple[Gates, list[int
 
     Parameters
     ----------
+    gates : Gates
     sinks : list of int
         The literals that are needed.
     size : int
@@ -112,6 +113,7 @@ class Cover:
 
     Parameters
     ----------
+    gates : Gates
     sinks : iterable of int
         The literals that are needed.
     size : int

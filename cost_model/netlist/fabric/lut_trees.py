@@ -48,6 +48,7 @@ class TreeCover(Cover):
 
     Parameters
     ----------
+    gates : Gates
     sinks : iterable of int
         The literals that are needed.
     trees : LutTrees

@@ -172,6 +172,10 @@ def write_parquet(
 
     Parameters
     ----------
+    path : Path
+    outcome : Outcome
+    evaluate : Evaluate
+    metrics : sequence of str
     measured : mapping
         Number of a point to what synthesis measured, by the name of its column.
     """

@@ -69,6 +69,7 @@ def expression(operation: str, at: Mapping[str, Any], types: Sequence[str], resu
 
     Parameters
     ----------
+    operation : str
     at : mapping
         Attributes.
     types : sequence of str

@@ -53,6 +53,7 @@ def needed_functions(text: str, conversions: Mapping[str, str]) -> str:
 
     Parameters
     ----------
+    text : str
     conversions : mapping of str
         Definitions of ``polynomial``, ``bits_of`` and ``double_of`` by name.
     """

@@ -30,7 +30,12 @@ _ATTENTION = ("heads", "kv_heads", "elements", "window", "hadamard")
 
 
 def decoder_driver(compilation: JobCompilation) -> dict[str, str]:
-    """Return the files, name to text; C99 without a library."""
+    """Return the files, name to text; C99 without a library.
+
+    Parameters
+    ----------
+    compilation : JobCompilation
+    """
     config = compilation.config
     document = compilation.document()
     values = _Emission(compilation, document).values()

@@ -72,6 +72,7 @@ def model_driver(config: ListEngine, document: Mapping[str, Any]) -> dict[str, s
 
     Parameters
     ----------
+    config : ListEngine
     document : mapping
         Of a compiled model; see `hwgen.models.compile.compilation.Compilation.document`.
     """

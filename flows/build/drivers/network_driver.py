@@ -42,7 +42,12 @@ _KEYWORDS = frozenset(
 
 
 def network_driver(compilation: NetworkCompilation) -> dict[str, str]:
-    """Return the files, name to text; C99 without a library."""
+    """Return the files, name to text; C99 without a library.
+
+    Parameters
+    ----------
+    compilation : NetworkCompilation
+    """
     config = compilation.config
     text = render(config, "host_infer", _Emission(compilation).values())
     return {
@@ -69,6 +74,10 @@ def names_in_c(names: Sequence[str]) -> list[str]:
 
 class _Emission:
     """Emitter of the parts of the program that are specific to the network.
+
+    Parameters
+    ----------
+    compilation : NetworkCompilation
 
     Attributes
     ----------

@@ -45,6 +45,7 @@ class AxiMemory:
         Prefix of the port's signals.
     reset : str
         Name of the reset.
+    data_width : int
     image : bytearray
         Contents; addresses count modulo its length.
     active_low : bool

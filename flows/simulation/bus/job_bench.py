@@ -37,6 +37,8 @@ class JobBench(MemoryBench):
     dut : cocotb handle
     config : FamilyConfig
         Of a family that takes jobs.
+    case : Case
+    placed : sequence of PlacedJob
     work : int
         Cycles that jobs take at most, but for the memory.
     rng : numpy Generator

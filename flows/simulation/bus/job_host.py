@@ -167,6 +167,7 @@ def open_engine(design: Design, *, cycles: int | None = None, **memory: Any) -> 
 
     Parameters
     ----------
+    design : Design
     cycles : int, optional
         How many it is for, as far as known; see `compile_model`.
     **memory

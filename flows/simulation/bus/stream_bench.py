@@ -41,6 +41,7 @@ class Source:
     Parameters
     ----------
     dut : cocotb handle
+    port : StreamPort
     idle : iterator of bool, optional
         Whether the port is idle, asked anew in every cycle in which no beat waits.
     rng : numpy Generator, optional
@@ -126,6 +127,7 @@ class Bench:
     Parameters
     ----------
     dut : cocotb handle
+    config : FamilyConfig
     idle : dict
         Probability, per port, that a cycle is idle (inputs) or not ready (output).
     seed : int
@@ -333,6 +335,7 @@ async def run_jobs(
     config
     case : Case
         Its name, `idle`, `resets`, `patient`, and whether it runs at `full_rate`.
+    jobs : sequence of Job
     full_rate : int
         What the cycle model says.
     seed : int

@@ -25,6 +25,7 @@ class RtlJobs(GoldenJobs):
 
     Parameters
     ----------
+    compiled : JobFiles
     record : Record, optional
         Which products are simulated, and which are known to be equal; by default all are simulated.
     **timing

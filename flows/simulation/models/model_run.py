@@ -114,6 +114,7 @@ class Record:
 
         Parameters
         ----------
+        config : FamilyConfig
         operands : iterable of ndarray
             What tells this operation from others of its node.
         simulate : callable
@@ -150,7 +151,13 @@ class Record:
 
 @dataclass(frozen=True)
 class RtlUnit(Unit):
-    """An operation of an accelerator, by its golden model and by its RTL."""
+    """An operation of an accelerator, by its golden model and by its RTL.
+
+    Parameters
+    ----------
+    design : Design
+    record : Record
+    """
 
     design: Design
     record: Record
@@ -172,7 +179,13 @@ class RtlUnit(Unit):
 
 
 class Simulated:
-    """Designs of the hardware of a model, each of which is simulated many times."""
+    """Designs of the hardware of a model, each of which is simulated many times.
+
+    Parameters
+    ----------
+    configs : iterable of FamilyConfig
+    record : Record
+    """
 
     def __init__(self, configs: Iterable[FamilyConfig], record: Record) -> None:
         self.record = record
@@ -229,6 +242,7 @@ class RtlEngine(GoldenEngine):
         Quantised, as for `GoldenEngine`.
     configs : iterable of FamilyConfig
         The hardware.
+    record : Record
     """
 
     def __init__(self, model: Model, configs: Iterable[FamilyConfig], record: Record) -> None:
@@ -255,6 +269,7 @@ class RtlTensorEngine(TensorEngine):
         As for `TensorEngine`.
     configs : iterable of FamilyConfig
         The hardware.
+    record : Record
     """
 
     def __init__(self, model: Model, configs: Iterable[FamilyConfig], record: Record) -> None:

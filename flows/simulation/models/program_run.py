@@ -58,6 +58,8 @@ def run_compiled(
 
     Parameters
     ----------
+    compiled : CompiledList
+    prompt : list of int
     count : int
         Most tokens to append.
     on_progress : callable, optional

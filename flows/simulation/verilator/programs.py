@@ -82,6 +82,7 @@ def follow(
 
     Parameters
     ----------
+    command : sequence of str
     environment : mapping, optional
         Its whole environment; default the present one.
     log : Path

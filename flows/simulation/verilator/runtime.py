@@ -55,6 +55,7 @@ class Runtime:
         Where it is, or is to be, kept.
     identity : str
         What else tells libraries apart: the toolchain.
+    compiler : Installation
     build_dir : Path
         With the makefiles that Verilator wrote.
     plan : str

@@ -21,6 +21,7 @@ class Start:
 
     Parameters
     ----------
+    command : tuple of str
     environment : dict
         The whole environment.
     """

@@ -28,6 +28,7 @@ class Alignment:
 
     Parameters
     ----------
+    fmt : FloatFormat
     top : int
         Magnitudes from ``2**top`` on, infinities and NaNs are too large.
     fraction : int
@@ -84,6 +85,8 @@ class Result:
 
     Parameters
     ----------
+    target : RealFormat
+    precision : int
     lowest, highest : int
         Exponents that occur.
     """

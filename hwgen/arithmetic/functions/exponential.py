@@ -32,6 +32,7 @@ class Scaling:
     ----------
     function : str
         ``exp2`` or ``exp``.
+    source : RealFormat
     fraction : int
         Bits behind the point.
     factor_bits : int
@@ -129,8 +130,10 @@ class Exponential:
 
     Parameters
     ----------
+    scaling : Scaling
     table : Polynomial
         Of ``2**f``.
+    result : Result
     """
 
     scaling: Scaling

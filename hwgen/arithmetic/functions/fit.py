@@ -184,10 +184,14 @@ def fit(
 
     Parameters
     ----------
+    domain : Domain
+    tolerance : Tolerance
     precisions : range
         Bits behind the point of the result that may be chosen.
+    objective : callable
     segments : callable, optional
         Segments by `segment_bits`, all of the domain by default.
+    degrees : tuple of int
     check : callable, optional
         What else must hold.
     """

@@ -22,7 +22,12 @@ def _up(value: int, bits: int) -> int:
 
 @dataclass(frozen=True)
 class Interval:
-    """All reals from ``low * 2**-BITS`` to ``high * 2**-BITS``."""
+    """All reals from ``low * 2**-BITS`` to ``high * 2**-BITS``.
+
+    Parameters
+    ----------
+    low, high : int
+    """
 
     low: int
     high: int

@@ -29,6 +29,7 @@ class Normalisation:
     ----------
     function : str
         ``reciprocal`` or ``rsqrt``.
+    source : RealFormat
     width : int
         Bits of a significand behind its leading one that are looked at.
     """
@@ -96,8 +97,10 @@ class Normalised:
 
     Parameters
     ----------
+    normalisation : Normalisation
     table : Polynomial
         Of twice the function, for significands from 1 to 2, or to 4.
+    result : Result
     """
 
     normalisation: Normalisation

@@ -69,6 +69,7 @@ class Polynomial:
 
     Parameters
     ----------
+    domain : Domain
     segment_bits : int
         Bits of the argument within a piece that choose the segment.
     precision : int

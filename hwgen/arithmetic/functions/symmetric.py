@@ -36,6 +36,7 @@ class Magnitude:
 
     Parameters
     ----------
+    source : RealFormat
     top : int
         Those from ``2**top`` on have left the table.
     fraction : int
@@ -80,6 +81,9 @@ class Symmetric:
 
     Parameters
     ----------
+    function : str
+    magnitude : Magnitude
+    table : Polynomial
     target : RealFormat
         That of the argument, if both are floating-point.
     """

@@ -68,6 +68,7 @@ class FunctionUnit:
     ----------
     function : str
         Of `FUNCTIONS`.
+    source, target : RealFormat
     plan : Exponential, Normalised or Symmetric
         Everything that hardware and golden model are made from.
     """
@@ -145,6 +146,7 @@ def design(
         Of `FUNCTIONS`.
     source, target : RealFormat or str
         Formats of argument and result, or their names.
+    wanted : Wanted
     objective : callable
         What is to be small, of the `Polynomial` of a table: its size by default.
     degrees : tuple of int

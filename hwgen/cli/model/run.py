@@ -76,6 +76,7 @@ class Continuation:
 
     Parameters
     ----------
+    request : Request
     name : str
         Of the model.
     tokenizer : Tokenizer or None

@@ -147,6 +147,8 @@ def record_of(
 
     Parameters
     ----------
+    request : Chosen
+    compiled : JobFiles
     update : callable
         Shows how far it is.
     total : callable

@@ -34,12 +34,15 @@ def run(
 
     Parameters
     ----------
+    core : FamilyConfig
+    operation : Operation
     operands, scalars : tuple of str
         ``NAME=FILE.npy`` and ``NAME=VALUE``, as options have them.
     output : Path
         File for the first result; others go beside it.
     check : bool
         Whether results are compared with the golden model.
+    force, as_json : bool
     """
     import io
     import time

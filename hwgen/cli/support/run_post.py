@@ -29,6 +29,7 @@ def post_processing(
 
     Parameters
     ----------
+    core : FamilyConfig
     post : Path or None
         A file that says it.
     n : int

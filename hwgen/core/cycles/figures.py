@@ -29,6 +29,7 @@ class Cycles:
 
     Parameters
     ----------
+    number : int
     basis : {"exact", "expected", "modelled"}
     least, most : int, optional
         What the hardware takes for certain at least and at most, of a figure that is not exact;

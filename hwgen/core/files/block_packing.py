@@ -31,8 +31,10 @@ class PackedBlocks:
 
     Parameters
     ----------
+    image : bytes
     description : dict
         What `unpack_matrix` needs and a reader wants to know; plain JSON values.
+    blocks : Blocks
     """
 
     image: bytes
@@ -45,6 +47,7 @@ def pack_matrix(fmt: BlockFormat, weights: NDArray[Any], *, strict: bool = False
 
     Parameters
     ----------
+    fmt : BlockFormat
     weights : ndarray, shape (K, N)
     strict : bool
         Whether a K that is no multiple of a block is refused.

@@ -40,6 +40,7 @@ class Packed:
 
     Parameters
     ----------
+    image : bytes
     description : dict
         What `unpack` needs and a reader wants to know; plain JSON values.
     weights : ndarray of int, shape (K, N)
@@ -66,6 +67,7 @@ def pack(
 
     Parameters
     ----------
+    config : FamilyConfig
     weights : ndarray, shape (K, N)
         Integers within the configuration's format, or floats, which are quantised to it; for a
         block format always quantised.

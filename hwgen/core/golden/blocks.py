@@ -30,6 +30,7 @@ class BlockMatrix:
 
     Parameters
     ----------
+    factor : Factor
     elements : ndarray of float64, shape (lines, blocks, length)
         Integers in units of ``2**factor.unit``, NaN, or infinite.
     scales : ndarray of unsigned int, shape (lines, blocks), or None
@@ -76,6 +77,8 @@ def block_matrix(product: BlockProduct, fmt: Format, lines: NDArray[Any]) -> Blo
 
     Parameters
     ----------
+    product : BlockProduct
+    fmt : Format
     lines : ndarray, shape (lines, k)
         As the format says an operand is, blocks along the last axis.
     """
@@ -92,6 +95,7 @@ def block_products(product: BlockProduct, a: BlockMatrix, w: BlockMatrix) -> NDA
 
     Parameters
     ----------
+    product : BlockProduct
     a, w : BlockMatrix
         M and N lines of equally many blocks.
 
@@ -213,6 +217,8 @@ def _with_minimum(
 
     Parameters
     ----------
+    offset : MinimumSum
+    products : _Part
     x, y : BlockMatrix
         The operand without a minimum, and that with one.
     axis : int

@@ -39,6 +39,7 @@ def apply(
 
     Parameters
     ----------
+    settings : PostSettings
     accumulator : IntegerFormat or FloatFormat
         Format of the accumulators.
     acc : ndarray of int, or of float32, shape (..., n)
@@ -223,6 +224,7 @@ def _up(rounding: str, guard: Any, sticky: Any, negative: Any, odd: Any) -> NDAr
 
     Parameters
     ----------
+    rounding : str
     guard, sticky : ndarray of bool
         At least half a unit was lost; what was lost is not exactly half of one.
     negative, odd : ndarray of bool

@@ -62,8 +62,11 @@ class Operation:
 
     Parameters
     ----------
+    name : str
+    code : int
     fields : tuple of str
         Those of the descriptor's fields that it uses.
+    text : str
     """
 
     name: str

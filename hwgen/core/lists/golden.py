@@ -82,6 +82,8 @@ class Interpreter:
 
     Parameters
     ----------
+    memory : Memory
+    units : sequence of Unit
     width : int
         Bits of a register.
     calls : int
@@ -102,6 +104,7 @@ class Interpreter:
 
         Parameters
         ----------
+        address, length : int
         limit : int
             Descriptors that are executed at most; 0: no limit.
         """

@@ -29,6 +29,7 @@ class GoldenUnit:
     ----------
     config : FamilyConfig
         Of a family that takes jobs.
+    memory : Memory
     held : dict of int
         Contents of the job window by register.
     """

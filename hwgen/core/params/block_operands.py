@@ -211,6 +211,7 @@ class BlockOperands:
 
     Parameters
     ----------
+    activation, weight : Format
     accumulator : BlockAccumulator, IntegerFormat or "exact"
     depth : int
         Products that a PE takes at a time.
@@ -251,6 +252,7 @@ def operand_errors(operands: BlockOperands, *, sums: bool = True) -> list[str]:
 
     Parameters
     ----------
+    operands : BlockOperands
     sums : bool
         Whether the products of a block are summed exactly.
     """

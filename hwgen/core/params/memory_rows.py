@@ -103,6 +103,7 @@ def rows_of_lanes(fmt: Format, lanes: BlockLanes, memory_bytes: int) -> OperandR
 
     Parameters
     ----------
+    fmt : Format
     lanes : BlockLanes
         Of one row of A, or one column of W.
     memory_bytes : int

@@ -34,6 +34,10 @@ CONVERT_STAGES = 2
 class Stages:
     """Numbers of registers before the places of a lane; which there are depends on the features.
 
+    Parameters
+    ----------
+    features : PostFeatures
+
     Attributes
     ----------
     split : bool

@@ -169,6 +169,9 @@ def load_post(
 
     Parameters
     ----------
+    path : Path
+    features : PostFeatures
+    n : int
     second : ndarray of float64, shape () or (n,), optional
         Second scales; see `PostFile.settings`.
 

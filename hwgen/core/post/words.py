@@ -54,7 +54,13 @@ class Field(NamedTuple):
 
 
 class Register(NamedTuple):
-    """A 32-bit register of settings."""
+    """A 32-bit register of settings.
+
+    Parameters
+    ----------
+    name, text : str
+    fields : tuple of Field
+    """
 
     name: str
     text: str

@@ -34,6 +34,8 @@ class Access:
 
     Parameters
     ----------
+    array : str
+    row_bytes : int
     rows, blocks : int
         Rows of a block, and blocks.
     stride, step : int
@@ -75,6 +77,7 @@ class CoreJob:
         The beat of each port that takes one a job.
     reads : mapping of Access
         What goes through each other input port that the job uses.
+    result : Access
     tail : Access or None
         What follows the rows of results.
     """
@@ -121,6 +124,8 @@ class LinearPlan:
 
     Parameters
     ----------
+    job : Job
+    plan : StreamPlan
     ports : sequence of StreamPort
         Of the core.
     """

@@ -21,6 +21,7 @@ class Product:
 
     Parameters
     ----------
+    config : ProductConfig
     m, k, n : int
         Sizes, each at least 1, `k` at most ``config.max_k``.
 

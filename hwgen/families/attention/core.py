@@ -58,7 +58,12 @@ class AttentionCore(Core[AttentionConfig]):
 
 @dataclass
 class _Flow:
-    """Timing state of the core: cycles, the first input beat in cycle 0."""
+    """Timing state of the core: cycles, the first input beat in cycle 0.
+
+    Parameters
+    ----------
+    config : AttentionConfig
+    """
 
     config: AttentionConfig
 
@@ -128,6 +133,7 @@ def cycles_of_blocks(config: AttentionConfig, blocks: Iterable[tuple[int, int]])
 
     Parameters
     ----------
+    config : AttentionConfig
     blocks : iterable of (int, int)
         Rows of queries and keys of each job.
     """

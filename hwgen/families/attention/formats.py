@@ -414,6 +414,7 @@ class AttentionBound:
 
     Parameters
     ----------
+    keys : int
     relative, absolute : float
         No weight of the softmax is off by more than `relative` times itself plus `absolute`.
     output : float

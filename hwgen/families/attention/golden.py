@@ -73,6 +73,7 @@ def scale_float_scores(
 
     Parameters
     ----------
+    config : AttentionConfig
     query, key : Vectors, shapes (rows, elements) and (keys, elements)
     scale : ndarray of int64, shape (rows,)
         Scales of the rows.
@@ -97,6 +98,7 @@ def attended(
 
     Parameters
     ----------
+    config : AttentionConfig
     query : ndarray, shape (rows, elements)
     scale : ndarray of int64, shape (rows,)
     key, value : ndarray, shape (keys, elements)
@@ -131,6 +133,7 @@ def quotients(
 
     Parameters
     ----------
+    config : AttentionConfig
     weights : ndarray of int64, shape (rows,)
         Sums of weights; zero gives +0.
     values : ndarray of int64, shape (rows, elements)
@@ -180,6 +183,7 @@ def scale_scores(
 
     Parameters
     ----------
+    config : AttentionConfig
     scores : ndarray of int64, shape (rows, keys)
     query : ndarray of int64, shape (rows,)
         Scales of the rows.
@@ -204,6 +208,7 @@ def accumulated(
 
     Parameters
     ----------
+    config : AttentionConfig
     x : ndarray of int64, shape (rows, keys)
         Scaled scores.
     seen : ndarray of bool, shape (rows, keys)
@@ -242,6 +247,7 @@ def shifted_sums(
 
     Parameters
     ----------
+    config : AttentionConfig
     levels, factors : ndarray of int64, shape (rows, keys)
     values : ndarray of int64, shape (keys, elements)
 
@@ -317,6 +323,8 @@ def attend(
 
     Parameters
     ----------
+    config : AttentionConfig
+    mask : Mask
     operands : mapping
         As of the operation ``attention``; see `hwgen.families.attention.params`.
 
@@ -375,6 +383,7 @@ def respond(config: AttentionConfig, beats: Mapping[str, NDArray[np.uint8]]) -> 
 
     Parameters
     ----------
+    config : AttentionConfig
     beats : mapping of ndarray of uint8, shape (count, bytes)
         Those of each input port.
 

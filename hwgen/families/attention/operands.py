@@ -48,6 +48,7 @@ def quantised(
 
     Parameters
     ----------
+    config : AttentionConfig
     query : ndarray, shape (kv_heads, group, queries, elements)
     key, value : ndarray, shape (kv_heads, keys, elements)
     scale : float, optional

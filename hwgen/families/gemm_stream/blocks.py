@@ -98,6 +98,7 @@ class Limits:
         Bytes of a tile in a row of A, and of W.
     post_lanes : int
         Elements of C that leave in a cycle.
+    ports : tuple of Port
     """
 
     m_lanes: int
@@ -133,6 +134,7 @@ class Extent:
         Of C.
     a_row, w_row : int
         Bytes of a row of A, and of W or its image; rows follow one another in memory.
+    w_rows : int
     c, p : int
         Bytes of C, and of the records of all columns.
     """
@@ -226,6 +228,8 @@ def choose(limits: Limits, extent: Extent, *, least_traffic: bool = False) -> Bl
 
     Parameters
     ----------
+    limits : Limits
+    extent : Extent
     least_traffic : bool
         Whether blocks that take all of a buffer are looked at as well.
     """

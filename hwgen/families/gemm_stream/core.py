@@ -42,6 +42,7 @@ def multiply(
 
     Parameters
     ----------
+    config : GemmStreamConfig
     a : ndarray, shape (m, k)
         Activations, within ``config.activation``.
     w : ndarray, shape (k, n)
@@ -84,6 +85,7 @@ def execute_job(config: GemmStreamConfig, held: Mapping[str, int], memory: Memor
 
     Parameters
     ----------
+    config : GemmStreamConfig
     held : mapping of int
         Contents by register name.
     memory : Memory

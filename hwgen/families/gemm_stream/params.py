@@ -50,6 +50,7 @@ class BufferShape:
         What it holds.
     module : str
         The module that its memories are in.
+    memories : int
     words, width : int
         Of one memory: both halves, but of results, which have a memory for each; bits of a word.
     """

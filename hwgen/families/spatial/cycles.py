@@ -36,6 +36,7 @@ def gemm_cycles(config: SpatialConfig, sizes: Iterable[Size], sigma: float | Non
 
     Parameters
     ----------
+    config : SpatialConfig
     sizes : iterable of (m, k, n)
         At least one.
     sigma : float, optional
@@ -87,6 +88,7 @@ def operand_cycles(
 
     Parameters
     ----------
+    config : SpatialConfig
     operands : sequence of (ndarray, ndarray)
         A, shape (m, k), and W, shape (k, n), of at least one product.
     """

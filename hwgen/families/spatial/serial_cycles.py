@@ -74,6 +74,7 @@ def tile_cycles(config: SpatialConfig, a: NDArray[np.integer]) -> NDArray[np.int
 
     Parameters
     ----------
+    config : SpatialConfig
     a : ndarray of int, shape (m, k)
 
     Returns

@@ -42,6 +42,7 @@ def engine_cycles(
 
     Parameters
     ----------
+    config : StreamEngineConfig
     plans : sequence of MemoryPlan
         Of each job.
     core_cycles : int
@@ -76,6 +77,7 @@ def register_cycles(config: StreamEngineConfig, held: Mapping[str, int]) -> Unit
 
     Parameters
     ----------
+    config : StreamEngineConfig
     held : mapping of int
         Contents by register name.
     """
@@ -108,6 +110,7 @@ def placed(
 
     Parameters
     ----------
+    config : StreamEngineConfig
     held : mapping of int
         Contents of a job window by register name.
     name : str

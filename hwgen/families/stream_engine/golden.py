@@ -30,6 +30,7 @@ def execute(config: StreamEngineConfig, held: Mapping[str, int], memory: Memory)
 
     Parameters
     ----------
+    config : StreamEngineConfig
     held : mapping of int
         Contents by register name.
     memory : Memory

@@ -111,6 +111,7 @@ class StreamJob:
 
     Parameters
     ----------
+    config : StreamEngineConfig
     commands : mapping of bytes
         The beats of ports that take one a job.
     places : mapping of Place

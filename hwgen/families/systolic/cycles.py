@@ -28,6 +28,7 @@ def gemm_cycles(config: SystolicConfig, sizes: Iterable[Size]) -> int:
 
     Parameters
     ----------
+    config : SystolicConfig
     sizes : iterable of (m, k, n)
         At least one.
 

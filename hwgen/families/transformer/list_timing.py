@@ -61,6 +61,7 @@ class Share:
     ----------
     jobs, cycles : int
         How often it is executed; cycles in which the unit was at work.
+    read_beats, write_beats : int
     macs : int
         Multiply-accumulates of products.
     """
@@ -139,6 +140,7 @@ class _Engine:
 
     Parameters
     ----------
+    config : TransformerConfig
     figure : {"cycles", "least", "most"}
         What is counted.
     """
@@ -228,6 +230,7 @@ def timed_list(config: TransformerConfig, events: Iterable[Event]) -> ListTiming
 
     Parameters
     ----------
+    config : TransformerConfig
     events : iterable of Event
         See `hwgen.families.transformer.trace.trace`.
     """

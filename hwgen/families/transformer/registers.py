@@ -104,6 +104,7 @@ def start_writes(
 
     Parameters
     ----------
+    config : ListUnits
     address : int
         Of the list.
     data : bytes

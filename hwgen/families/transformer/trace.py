@@ -149,6 +149,8 @@ def trace(
 
     Parameters
     ----------
+    config : TransformerConfig
+    address : int
     data : bytes
         The list.
     registers : sequence of int

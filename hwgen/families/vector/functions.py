@@ -153,6 +153,7 @@ class SoftmaxBound:
 
     Parameters
     ----------
+    length : int
     relative, absolute : float
         No result is off by more than `relative` times itself plus `absolute`, times the
         operation's scale if that is above 1, before it is rounded to the format of the output.

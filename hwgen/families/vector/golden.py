@@ -60,8 +60,11 @@ def operate(
 
     Parameters
     ----------
+    config : VectorConfig
+    operation : Operation
     operands : mapping of ndarray
         As the operation names them.
+    scalars : mapping of float
 
     Raises
     ------
@@ -88,6 +91,8 @@ def _computed(
 
     Parameters
     ----------
+    config : VectorConfig
+    way : Way
     operands : mapping of ndarray
         ``x`` and perhaps ``y`` and ``row_scales``.
     pair : ndarray of uint32, shape (2,)
@@ -158,6 +163,7 @@ def respond(config: VectorConfig, beats: Mapping[str, NDArray[np.uint8]]) -> NDA
 
     Parameters
     ----------
+    config : VectorConfig
     beats : mapping of ndarray of uint8, shape (count, bytes)
         Those of each input port; of ports that the operation does not use they are not looked at.
 
@@ -229,6 +235,7 @@ def row_sums(config: VectorConfig, v: Bits, level: NDArray[np.int64] | None = No
 
     Parameters
     ----------
+    config : VectorConfig
     v : ndarray of uint32, shape (rows, length)
     level : ndarray of int64, shape (rows, length), optional
         What numbers are over, as a power of two; it never falls along a row, and the sum is over

@@ -38,6 +38,7 @@ class Element:
 
     Parameters
     ----------
+    name : str
     width : int
         Bits of a code, 1..8.
     values : tuple of float
@@ -218,6 +219,8 @@ class Scale:
     ----------
     name : str
         ``e8m0``, an exponent alone; ``uint8``; or the name of `floating`.
+    width : int
+    floating : FloatFormat or None
     """
 
     name: str

@@ -26,7 +26,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ScaleNumber:
-    """A scale in exact arithmetic: ``significand * 2**(exponent - fraction)``."""
+    """A scale in exact arithmetic: ``significand * 2**(exponent - fraction)``.
+
+    Parameters
+    ----------
+    scale : Scale
+    """
 
     scale: Scale
 
@@ -92,7 +97,12 @@ class ScaleNumber:
 
 @dataclass(frozen=True)
 class Factor:
-    """An operand of products of blocks: its elements as integers, its scales as numbers."""
+    """An operand of products of blocks: its elements as integers, its scales as numbers.
+
+    Parameters
+    ----------
+    format : Format
+    """
 
     format: Format
 

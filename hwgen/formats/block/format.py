@@ -64,8 +64,11 @@ class BlockFormat(Format):
 
     Parameters
     ----------
+    name, summary : str
+    element : Element
     block : int
         Numbers of a block.
+    scale : Scale
     rule : str
         How the scale of a block is found; see the module's description.
     rounding : {"even", "away", "up", "zero"}
@@ -80,6 +83,7 @@ class BlockFormat(Format):
         What has a second scale, of single precision.
     special : tuple of float
         Numbers of which each block takes one, for the code `special_code` (BitMoD).
+    special_code : int or None
     zero_width : int
         Bits of a zero point, 0 in formats without.
     poisoned : bool

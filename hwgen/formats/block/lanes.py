@@ -32,6 +32,7 @@ class BlockLanes:
 
     Parameters
     ----------
+    factor : Factor
     length : int
         Elements of a block.
     depth : int

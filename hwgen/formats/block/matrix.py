@@ -31,6 +31,7 @@ class Blocks:
 
     Parameters
     ----------
+    format : BlockFormat
     shape : (int, int)
         K and N.
     codes : ndarray of uint8, shape (N, blocks, block)
@@ -75,6 +76,7 @@ def quantise_blocks(
     Parameters
     ----------
     weights : ndarray of float, shape (K, N)
+    fmt : BlockFormat
     strict : bool
         Whether a K that is no multiple of the block is refused; else zeros fill the last block.
 

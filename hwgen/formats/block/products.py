@@ -98,6 +98,7 @@ class MinimumSum:
     ----------
     factor : Factor
         The operand with a scale and a minimum.
+    other : Factor
     side : {"a", "w"}
         Which of both `other` is.
     length : int
@@ -165,6 +166,7 @@ class BlockProduct:
     ----------
     a, w : Factor
         At least one of them has blocks; both, if they do, of one length.  Only one has a minimum.
+    accumulator : BlockAccumulator
     length : int
         Elements of a block.
     blocks_per_step : int

@@ -92,6 +92,8 @@ class Content(NamedTuple):
     ----------
     memory : Placement
         Memory that the array is in.
+    name : str
+    array : ndarray
     layer : int
         Which one, of an array that each layer has.
     """
@@ -109,6 +111,7 @@ class Compilation(ABC):
     ----------
     model : Model
         Quantised.
+    settings : Settings
     burst_bytes : int
         Bytes of the longest burst of the engine.
 
@@ -211,6 +214,7 @@ class Entry:
         Of the operation.
     facts : mapping
         Which of its jobs it is, as `DOCUMENT` has it.
+    job : Job
     """
 
     name: str
@@ -283,6 +287,7 @@ def engine_problem(config: JobEngine, low: int, high: int, length: int, most: in
 
     Parameters
     ----------
+    config : JobEngine
     low, high : int
         Least and largest weight.
     length : int

@@ -150,6 +150,7 @@ class JobWords(NamedTuple):
 
     Parameters
     ----------
+    number : int
     registers : dict of int
         Contents of the job window by register.
     """

@@ -28,8 +28,11 @@ class Constants:
 
     Parameters
     ----------
+    config : ListEngine
     engine : GoldenEngine
         Of the network, with the engine's units.
+    decoder : Layered
+    scales : TokenScales
     units : mapping of str
         Names of the units by their purpose; see `hwgen.models.compile.decoder_list`.
     """

@@ -66,6 +66,7 @@ class Job:
     ----------
     index : int
         Of the descriptor that submits it.
+    unit : str
     node : str
         Operation of the network, of a layer without its number.
     tokens : int
@@ -86,6 +87,7 @@ def units_of(builder: ListBuilder, blocks: Collection[int] = ()) -> dict[str, st
 
     Parameters
     ----------
+    builder : ListBuilder
     blocks : collection of int
         Elements of the Hadamard blocks that are rotated before they are quantised.
 
@@ -115,6 +117,10 @@ class DecoderList:
 
     Parameters
     ----------
+    config : ListEngine
+    decoder : Layered
+    constants : Constants
+    builder : ListBuilder
     units : mapping of str
         Names of units by their purpose; see `units_of`.
     memory : Placement

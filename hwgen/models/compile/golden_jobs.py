@@ -24,6 +24,7 @@ class Bytes:
     ----------
     base : int
         Address of the first byte.
+    data : bytearray
     """
 
     def __init__(self, base: int, data: bytearray) -> None:
@@ -49,6 +50,10 @@ class Bytes:
 class GoldenJobs:
     """An engine by its golden model: a memory, and jobs on it.
 
+    Parameters
+    ----------
+    compiled : JobFiles
+
     Attributes
     ----------
     memory : Bytes
@@ -73,6 +78,7 @@ class GoldenJobs:
 
         Parameters
         ----------
+        jobs : sequence of JobWords
         name : str
             Of the operation, for messages.
         layer : int, optional

@@ -26,6 +26,7 @@ class Step:
 
     Parameters
     ----------
+    operation : str
     name : str
         Of the operation, without the layer's number.
     inputs : dict of str
@@ -85,6 +86,7 @@ class StepMaker:
 
     Parameters
     ----------
+    decoder : Layered
     shifts : dict of int
         What is subtracted from the weights of a product, by its local name; see `Step`.
     offsets : collection of str

@@ -38,6 +38,12 @@ if TYPE_CHECKING:
 class JobCompilation(JobsCompilation):
     """A decoder compiled to jobs: those of a pass of one row, and of a pass of `most` rows.
 
+    Parameters
+    ----------
+    model : Model
+    config : JobEngine
+    settings : Settings
+
     Attributes
     ----------
     steps : Steps
@@ -298,8 +304,10 @@ def entry_number(document: Any, step: Step, *, after: bool, layer: int, rows: in
     ----------
     document : mapping
         See `JobCompilation.document`.
+    step : Step
     after : bool
         Whether it is behind the layers.
+    layer, rows : int
     """
     program, layers = document["program"], document["layers"]
     start = 0

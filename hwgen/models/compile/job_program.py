@@ -63,7 +63,13 @@ class CompiledJobs(JobFiles, CompiledDecoder):
 
 
 class JobProgram:
-    """A compiled decoder at work: the host's steps, with jobs by an engine."""
+    """A compiled decoder at work: the host's steps, with jobs by an engine.
+
+    Parameters
+    ----------
+    compiled : CompiledJobs
+    engine : GoldenJobs
+    """
 
     def __init__(self, compiled: CompiledJobs, engine: GoldenJobs) -> None:
         self.compiled, self.engine = compiled, engine

@@ -101,6 +101,10 @@ class _Pending:
 class ListBuilder:
     """A command list under construction.
 
+    Parameters
+    ----------
+    config : ListEngine
+
     Attributes
     ----------
     program : Program
@@ -121,6 +125,7 @@ class ListBuilder:
 
         Parameters
         ----------
+        operation : str
         multiple : int
             What the length of its rows must be a multiple of, if that matters.
         **formats : str
@@ -173,6 +178,7 @@ class ListBuilder:
 
         Parameters
         ----------
+        unit : str
         writes : iterable of (offset, value)
             The whole job window.
         numbers : mapping of Number
@@ -241,6 +247,7 @@ class ListBuilder:
         a, w, c : Rows
             W as `hwgen.families.gemm_stream.schedule.Plan.pack_weights` has it, its rows one
             behind the other.
+        k, n : int
         unit : str, optional
             By default the first one that multiplies.
         """
@@ -272,10 +279,13 @@ class ListBuilder:
 
         Parameters
         ----------
+        operation : str
         length : int
             Of a row.
         arrays : mapping of Rows
             Operands and results by name; a ``gamma`` for all rows with a stride of 0.
+        unit : str
+        scalars : mapping of float, optional
         """
         from hwgen.families.vector.operations import CODES
         from hwgen.families.vector.schedule import command, constants
@@ -329,6 +339,7 @@ class ListBuilder:
             ``query``, its rows those of the group's heads, its blocks the queries, ``query_scale``,
             ``key``, ``value``, and ``output``, as the query; of a unit with scales of tokens also
             ``key_scale`` and ``value_scale``.  Rows of keys lie one behind the other.
+        unit : str
         queries, group : int
             Together no more rows than the unit has.
         keys : Number

@@ -33,6 +33,12 @@ LISTING = "program.txt"
 class ListCompilation(Compilation):
     """A decoder compiled to a list.
 
+    Parameters
+    ----------
+    model : Model
+    config : ListEngine
+    settings : Settings
+
     Attributes
     ----------
     program : bytes

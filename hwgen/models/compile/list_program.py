@@ -78,6 +78,10 @@ class CompiledList(CompiledDecoder):
 class ListProgram:
     """Execution of a compiled network.
 
+    Parameters
+    ----------
+    compiled : CompiledList
+
     Attributes
     ----------
     memory : Bytes

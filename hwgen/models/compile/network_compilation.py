@@ -50,9 +50,14 @@ class NetworkStep:
 
     Parameters
     ----------
+    operation, name : str
     inputs : dict of str
         Arrays by operand, those of a product with what the host keeps of its weights: ``columns``,
         the sums of their columns, ``zeros``, ``scales`` and ``bias``.
+    output : str
+    attributes : dict
+    layer : int or None
+    product : Product or None
     job : int
         The first one of a product.
     """
@@ -69,6 +74,12 @@ class NetworkStep:
 
 class NetworkCompilation(JobsCompilation):
     """A network on arrays compiled to jobs.
+
+    Parameters
+    ----------
+    model : Model
+    config : JobEngine
+    settings : Settings
 
     Attributes
     ----------

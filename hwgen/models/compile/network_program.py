@@ -115,7 +115,13 @@ def step_of(document: Any) -> NetworkStep:
 
 
 class NetworkProgram:
-    """A compiled network at work: the host's steps, with jobs by an engine."""
+    """A compiled network at work: the host's steps, with jobs by an engine.
+
+    Parameters
+    ----------
+    compiled : CompiledNetwork
+    engine : GoldenJobs
+    """
 
     def __init__(self, compiled: CompiledNetwork, engine: GoldenJobs) -> None:
         self.compiled, self.engine = compiled, engine

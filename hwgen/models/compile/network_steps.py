@@ -94,7 +94,12 @@ class Product:
 
 
 class Shapes:
-    """Shapes and types of the arrays of a network."""
+    """Shapes and types of the arrays of a network.
+
+    Parameters
+    ----------
+    description : Description
+    """
 
     def __init__(self, description: Description) -> None:
         self.description = description
@@ -135,7 +140,13 @@ def int8_weights(model: Model, node: Node) -> NDArray[np.int8]:
 
 
 class Checks:
-    """Checks of a network against the operations of host and engine."""
+    """Checks of a network against the operations of host and engine.
+
+    Parameters
+    ----------
+    model : Model
+    config : JobEngine
+    """
 
     def __init__(self, model: Model, config: JobEngine) -> None:
         self.model, self.config = model, config

@@ -23,6 +23,7 @@ class Array:
 
     Parameters
     ----------
+    name, region : str
     address : int
         Of the first one.
     bytes : int
@@ -156,6 +157,8 @@ class Life:
 
     Parameters
     ----------
+    name : str
+    bytes : int
     first, last : int
         Steps that make it and that read it last.
     """
@@ -171,6 +174,7 @@ def place_lifetimes(lives: list[Life], alignment: int) -> Placement:
 
     Parameters
     ----------
+    lives : list of Life
     alignment : int
         Bytes that each array begins at a multiple of.
     """

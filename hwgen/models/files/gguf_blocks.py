@@ -54,6 +54,7 @@ class BlockType:
 
     Parameters
     ----------
+    name : str
     code : int
         Number in the file.
     elements, bytes : int

@@ -40,6 +40,7 @@ class StoredTensor:
 
     Parameters
     ----------
+    name : str
     shape : tuple of int
         The last index is the fastest, which GGUF itself names first.
     code : int
@@ -61,6 +62,10 @@ class StoredTensor:
 
 class GgufFile:
     """A GGUF file, mapped into memory.
+
+    Parameters
+    ----------
+    path : Path
 
     Attributes
     ----------

@@ -41,10 +41,13 @@ def write_tensor(
 
     Parameters
     ----------
+    file : GgufFile
+    writer : Writer
     name : str
         As operations have it.
     stored : StoredTensor
         Of a type that is read, within the file.
+    shape : DecoderShape
     scale : StoredTensor, optional
         Of a number that the whole tensor is multiplied by.
     i2s_layout : str, optional

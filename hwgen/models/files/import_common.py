@@ -32,10 +32,12 @@ def described(
 
     Parameters
     ----------
+    shape : DecoderShape
     tensors : mapping of Tensor
         What was written, by hwgen's names.
     name : str
         Of the model; it may be empty.
+    source : Source
     """
     nodes = nodes_of(shape, set(tensors))
     return Description(

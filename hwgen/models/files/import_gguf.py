@@ -47,6 +47,8 @@ class Architecture:
     ----------
     pairs : str
         See `DecoderShape`.
+    gate : str
+    sub_norms : bool
     tied : bool
         Whether the product of the logits always takes the embedding.
     """

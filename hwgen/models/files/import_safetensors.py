@@ -52,8 +52,10 @@ class Stored:
 
     Parameters
     ----------
+    path : Path
     name, dtype : str
         As the file has them.
+    shape : tuple of int
     file : safe_open
         The open file, mapped into memory.
     """

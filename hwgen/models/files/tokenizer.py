@@ -47,6 +47,7 @@ def words(text: str, name: str) -> list[str]:
 
     Parameters
     ----------
+    text : str
     name : str
         Of the expressions, as GGUF has it.
     """
@@ -141,6 +142,7 @@ class Tokenizer:
 
         Parameters
         ----------
+        text : str
         special : bool
             Whether special tokens that stand in it are taken for these.
 

@@ -125,6 +125,7 @@ def nodes_of(shape: DecoderShape, tensors: set[str]) -> tuple[Node, ...]:
 
     Parameters
     ----------
+    shape : DecoderShape
     tensors : set of str
         Names of the tensors that there are; see `weights_of`.
     """

@@ -19,6 +19,7 @@ class Layered:
 
     Parameters
     ----------
+    description : Description
     embed : Node
         The lookup that comes first.
     layers : tuple of tuple of Node

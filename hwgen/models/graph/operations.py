@@ -25,6 +25,7 @@ class Form:
 
     Parameters
     ----------
+    summary : str
     operands : tuple of str
         Operands that must be there.
     optional : tuple of str

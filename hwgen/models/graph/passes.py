@@ -17,6 +17,7 @@ def passes_of(description: Description, prompt: int, context: int) -> dict[str, 
 
     Parameters
     ----------
+    description : Description
     prompt : int
         Tokens of a prompt, or of the pass of a network that is no decoder.
     context : int
@@ -59,6 +60,7 @@ def speeds(metrics: Mapping[str, Any], passes: Mapping[str, Network]) -> dict[st
     ----------
     metrics : mapping
         Of an estimate with the passes as workloads.
+    passes : mapping
 
     Returns
     -------

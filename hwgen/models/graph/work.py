@@ -18,6 +18,7 @@ def work_of(
 
     Parameters
     ----------
+    description : Description
     tokens : int
         Tokens that it computes: one of a decode step, those of a prompt, or of an encoder.
     context : int

@@ -35,8 +35,10 @@ class Codes:
 
     Parameters
     ----------
+    value : Value
     scale, zero : ndarray
         One, or one for each place along `axis`.
+    axis : int
     """
 
     value: Value
@@ -56,8 +58,10 @@ class Sums:
 
     Parameters
     ----------
+    value : Value
     scales : tuple of ndarray
         Of the two operands; those of the second one for each column, or one.
+    low, high : float
     moves : tuple
         Operations and attributes that bring the elements to their places.
     """
@@ -77,6 +81,8 @@ class Value:
     ----------
     name : str
         Of the array; empty of a constant.
+    shape : tuple of int
+    dtype : str
     constant : ndarray, optional
         Its elements, where they are known.
     codes, sums : optional

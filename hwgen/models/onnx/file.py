@@ -55,6 +55,7 @@ class GraphNode:
         With its domain, unless that is ONNX's.
     inputs, outputs : tuple of str
         Names, empty where an optional one is left out.
+    attributes : dict
     """
 
     name: str
@@ -70,6 +71,7 @@ class Graph:
 
     Parameters
     ----------
+    name, producer : str
     opsets : dict
         Version by domain.
     nodes : list of GraphNode
@@ -78,6 +80,7 @@ class Graph:
         Initialisers.
     inputs : dict
         Type and shape of each input; lengths that are no numbers have names, or are None.
+    outputs : tuple of str
     shapes : dict
         Shapes that `onnx` infers where all lengths are known.
     """

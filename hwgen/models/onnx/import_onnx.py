@@ -36,6 +36,7 @@ def import_onnx(
 
     Parameters
     ----------
+    source : Path
     directory : Path
         Where the model's files are written; empty.
     sizes : mapping of int, optional

@@ -32,6 +32,8 @@ class Operator:
         Operations of the description that it becomes, or what is done with it.
     restrictions : str
         What of it is not supported.
+    most_inputs : int
+    convert : Converter
     """
 
     name: str

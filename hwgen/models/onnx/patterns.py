@@ -21,6 +21,7 @@ class _Graph:
 
     Parameters
     ----------
+    builder : Builder
     outputs : sequence of str
         Arrays that must stay.
     """
@@ -75,6 +76,7 @@ def fuse_gelu(builder: Builder, outputs: Sequence[str]) -> None:
 
     Parameters
     ----------
+    builder : Builder
     outputs : sequence of str
         Names of arrays that the network gives.
     """

@@ -24,6 +24,7 @@ class Evaluation:
 
     Parameters
     ----------
+    positions : int
     top1 : float
         Share of the positions where both find the same token the most likely.
     kl : float

@@ -44,10 +44,12 @@ class LayerReport:
 
     Parameters
     ----------
+    name : str
     error : float
         Root of the mean square of its results' error, relative to that of the results.
     saturated : float or None
         Share of the weights that are the largest or smallest integer; None of ternary weights.
+    smoothed : bool
     """
 
     name: str
@@ -82,6 +84,7 @@ def quantise(
         Empty.
     tokens : sequence of int
         To calibrate with.
+    recipe : Recipe
     more : sequence of sequences of int
         Other texts to calibrate with; see `hwgen.models.quantise.calibration` for how much is read.
 

@@ -39,6 +39,7 @@ class Recipe:
         ternary weights one for the matrix.
     smooth : bool
         Whether channels are made alike.
+    activation_bits, kv_bits : int
     rotate : bool, optional
         Whether the residual stream and values are rotated; default if weights are int8 or int4
         and hardware rotates nothing. Weights that were trained to be ternary would not stay so.

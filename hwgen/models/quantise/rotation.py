@@ -37,6 +37,7 @@ class Changed(Model):
     ----------
     model : Model
         What the rest is from.
+    description : Description
     weights : dict of ndarray
         By name; those that the model does not have are among `description.tensors`.
     """
@@ -74,6 +75,7 @@ def orthogonal(size: int, seed: int = _SEED) -> NDArray[np.float64]:
 
     Parameters
     ----------
+    size : int
     seed : int
         Of the signs.
 

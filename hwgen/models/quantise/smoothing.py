@@ -49,6 +49,7 @@ class Site:
 
     Parameters
     ----------
+    products : tuple of Node
     array : str
         The array that they take.
     maker : Node or None
@@ -121,6 +122,7 @@ def chosen_factors(site: Site, x: Reals, weights: Sequence[Reals]) -> Reals | No
 
     Parameters
     ----------
+    site : Site
     x : ndarray, shape (rows, k)
         What the products take in calibration.
     weights : sequence of ndarray, shape (n, k)
@@ -158,6 +160,7 @@ def balanced_factors(site: Site, sizes: Reals, weights: Sequence[Reals]) -> Real
 
     Parameters
     ----------
+    site : Site
     sizes : ndarray, shape (k,)
         Mean squares of what the products take in calibration.
     weights : sequence of ndarray, shape (n, k)

@@ -27,6 +27,10 @@ class Engine(ABC):
 
     An operation is a method of its name. It takes the node, operands by name, and the positions
     of the tokens, and returns the result, a row for each token.
+
+    Parameters
+    ----------
+    model : Model
     """
 
     def __init__(self, model: Model) -> None:
@@ -131,6 +135,7 @@ class Run:
 
     Parameters
     ----------
+    engine : Engine
     context : int, optional
         Most positions; default those of the model.
 
@@ -233,6 +238,7 @@ def generate(
     ----------
     run : Run
         Nothing has been fed to it.
+    prompt : sequence of int
     count : int
         Most tokens.
     end : int or None

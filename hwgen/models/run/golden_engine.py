@@ -65,6 +65,7 @@ class GoldenEngine(Engine):
     ----------
     model : Model
         Quantised: int8 activations, weights with a scale for each output channel, or in groups.
+    units : Units
 
     Attributes
     ----------

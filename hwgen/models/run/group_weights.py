@@ -20,7 +20,13 @@ _LONGEST = 256  # blocks of integers that there are names of
 
 
 def misfit(fmt: BlockFormat, groups: Groups) -> str:
-    """Return why a format cannot hold weights as they are, an empty text if it can."""
+    """Return why a format cannot hold weights as they are, an empty text if it can.
+
+    Parameters
+    ----------
+    fmt : BlockFormat
+    groups : Groups
+    """
     length = groups.values.shape[1] // groups.scales.shape[1]
     if length % fmt.block:
         return f"has blocks of {fmt.block}, which groups of {length} are no multiples of"

@@ -167,6 +167,7 @@ class Draws:
         What logits are divided by, above 0.
     top_k : int or None
         How many of the most likely tokens are drawn from, and those as likely as the last of them.
+    seed : int
     """
 
     def __init__(self, temperature: float, top_k: int | None, seed: int) -> None:

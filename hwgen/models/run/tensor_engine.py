@@ -65,6 +65,7 @@ def fitted(
     ----------
     forms : mapping
         Shape and type of each.
+    inputs : mapping of ndarray
 
     Raises
     ------
@@ -95,6 +96,7 @@ class TensorEngine:
 
     Parameters
     ----------
+    model : Model
     units : Units, optional
         The hardware; without, everything is NumPy's.
 

@@ -30,7 +30,13 @@ REAL = "fp32"
 
 @dataclass(frozen=True)
 class Unit:
-    """An operation of an accelerator."""
+    """An operation of an accelerator.
+
+    Parameters
+    ----------
+    config : FamilyConfig
+    operation : Operation
+    """
 
     config: FamilyConfig
     operation: Operation
@@ -235,6 +241,10 @@ class Units:
 
     def block_core(self, groups: Groups) -> FamilyConfig:
         """Return a core that multiplies int8 by weights in groups, with sums in single precision.
+
+        Parameters
+        ----------
+        groups : Groups
 
         Raises
         ------

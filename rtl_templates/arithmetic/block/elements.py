@@ -25,6 +25,7 @@ class ElementForm:
 
     Parameters
     ----------
+    factor : Factor
     split : bool
         Whether as significand and shift, else as integers.
     term : bool

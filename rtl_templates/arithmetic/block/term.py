@@ -34,6 +34,8 @@ def element_product(
 
     Parameters
     ----------
+    m : Module
+    product : BlockProduct
     forms : sequence of ElementForm
         Of both.
     a, w : Value
@@ -75,6 +77,8 @@ def block_term(
 
     Parameters
     ----------
+    m : Module
+    product : BlockProduct
     shared : mapping
         What edges give of blocks, with ``a_`` or ``w_`` in front; see `operand_members`.
     block : int

@@ -16,6 +16,7 @@ class LargestExponent(Block):
 
     Parameters
     ----------
+    fmt : FloatFormat
     lanes : int
         How many numbers.
 
@@ -67,6 +68,7 @@ class Align(Block):
 
     Parameters
     ----------
+    fmt : FloatFormat
     fraction_bits : int
         Places below the leading one of a number of exponent `e`; at least those of the mantissa.
 

@@ -33,6 +33,7 @@ class ScaledToFloat(Block):
         The values of the exponent, not negative.
     offset : int
         Constant part of the scale.
+    fmt : FloatFormat
     stages : int
         Latency in cycles, 0 to 2.
     enabled : bool

@@ -20,6 +20,7 @@ class FloatOperator(Block):
     ----------
     name : str
         What it does, the beginning of the module's name.
+    fmt : FloatFormat
     stages : int
         Latency in cycles; 0 is combinational.
     cuts : sequence of tuple of str
@@ -83,6 +84,8 @@ def encoded(
 
     Parameters
     ----------
+    m : Module
+    fmt : FloatFormat
     sign, nan, infinite : Value
         Sign of the result; it is a NaN; it is infinite at any rate, in a format that has that.
     rounded : Value

@@ -16,6 +16,7 @@ def shifted_to_integer(
 
     Parameters
     ----------
+    m : Module
     fmt : FloatFormat
         With infinities.
     bits : Value

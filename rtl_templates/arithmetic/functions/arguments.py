@@ -38,6 +38,7 @@ class Normal(NamedTuple):
 
     Parameters
     ----------
+    nan, infinite, sign, magnitude : Value
     exponent : Value
         That of the magnitude's top bit.
     """
@@ -54,6 +55,7 @@ class Folded(NamedTuple):
 
     Parameters
     ----------
+    sign, nan : Value
     exact : Value
         The magnitude with all its bits.
     magnitude, large : Value

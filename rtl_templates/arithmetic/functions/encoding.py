@@ -17,6 +17,7 @@ class Fields(NamedTuple):
 
     Parameters
     ----------
+    sign, nan, infinite : Value
     exponent : Value
         At least 1, that of the smallest normal numbers.
     significand : Value

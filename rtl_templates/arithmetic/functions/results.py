@@ -16,7 +16,12 @@ from rtl_templates.arithmetic.pipeline import leading_zeros, named, shift_left
 
 
 class Special(NamedTuple):
-    """Whether a result is special, and its sign."""
+    """Whether a result is special, and its sign.
+
+    Parameters
+    ----------
+    zero, largest, nan, sign : Value
+    """
 
     zero: Value
     largest: Value
@@ -32,6 +37,8 @@ class FunctionResult(Protocol):
 
         Parameters
         ----------
+        m : Module
+        result : Result
         significand : Value
             Unsigned.
         exponent : Value

@@ -18,8 +18,10 @@ class Rom:
 
     Parameters
     ----------
+    m : Module
     name : str
         Prefix of the signals' names.
+    address : Value
     """
 
     def __init__(self, m: Module, name: str, address: Value) -> None:
@@ -70,6 +72,7 @@ def polynomial(
     Parameters
     ----------
     m, pipe : Module, Pipeline
+    table : Polynomial
     argument : Value
         Bits enough for all segments; beyond the last one the result is any.
     **along
@@ -151,6 +154,7 @@ class TableBlock(Block):
 
     Parameters
     ----------
+    table : Polynomial
     name : str
         Unique for what the table holds.
 

@@ -24,6 +24,7 @@ class FunctionBlock(Block):
 
     Parameters
     ----------
+    unit : FunctionUnit
     stages : int
         Latency in cycles. Registers are, in this order, behind the table, behind the polynomial,
         in front of the table, within the polynomial if it is of degree 2, and behind the result.
@@ -82,6 +83,7 @@ class FunctionStream(Block):
 
     Parameters
     ----------
+    unit : FunctionUnit
     stages : int
         Latency in cycles, at least 1; see `FunctionBlock`.
 

@@ -85,6 +85,7 @@ def compress(
         Where the adders go.
     name : str
         Prefix of their names.
+    operands : sequence of Operand
     width : int
         Bits of the result.
     constant : int

@@ -54,6 +54,7 @@ def accumulate_digits(
 
     Parameters
     ----------
+    m : Module
     digits, factors : sequences
         The factors of each product, one of them as digits.
     counts : Value
@@ -63,6 +64,7 @@ def accumulate_digits(
     registers : int
         Registers in the path: the last in front of the accumulators, another one behind the sums
         of `SUMMED_PRODUCTS` products.
+    accumulation : DigitAccumulation
     """
     totals, start = [], 0
     for number, part in enumerate(accumulation.parts):
@@ -93,6 +95,11 @@ def signed_factor(m: Module, factor: Signal, accumulation: DigitAccumulation) ->
 
 class FinalAdder(Block):
     """A step of the final carry-propagate add, from the registers of an accumulator to its value.
+
+    Parameters
+    ----------
+    addition : FinalAddition
+    step : int
 
     Members
     -------

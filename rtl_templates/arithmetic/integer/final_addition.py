@@ -16,6 +16,8 @@ def final_add_stream(m: Module, addition: FinalAddition, rows: AnyStream) -> Str
 
     Parameters
     ----------
+    m : Module
+    addition : FinalAddition
     rows : stream
         ``data``, a row of accumulators; ``sign_constant``, the sign-extension constants in it,
         negated; ``last``, whether the row is the last of a tile.

@@ -72,8 +72,10 @@ def multiply(
 
     Parameters
     ----------
+    m : Module
     term : int
         Number of the product, for names.
+    x, w : Signal
     product : IntegerFormat
         Format of products.
     registered : bool

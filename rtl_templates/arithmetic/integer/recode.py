@@ -31,6 +31,7 @@ class Recoder(Block):
     Parameters
     ----------
     encoding : {"booth4", "ent"}
+    fmt : IntegerFormat
 
     Members
     -------

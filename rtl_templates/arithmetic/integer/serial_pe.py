@@ -27,6 +27,7 @@ class SerialPe(Block):
 
     Parameters
     ----------
+    serial_sum : SerialSum
     queue : int
         Groups of factors that are there to choose from.
     registers : int
@@ -141,6 +142,7 @@ class SerialFinalAdder(Block):
 
     Parameters
     ----------
+    serial_sum : SerialSum
     number : int
         Of the step; each takes what the one before gives.
 

@@ -33,6 +33,10 @@ from rtl_templates.hdl.hierarchy import Block, place
 class PostLane(Block):
     """One accumulator a cycle.
 
+    Parameters
+    ----------
+    features : PostFeatures
+
     Members
     -------
     run : In(1)

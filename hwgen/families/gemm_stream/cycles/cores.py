@@ -67,6 +67,7 @@ class _Stretch(NamedTuple):
 
     Parameters
     ----------
+    cycles : int
     events : tuple of (str, int)
         Blocks that are left (``a``, ``w``) or complete (``c``), and in which cycle.
     after : tuple
@@ -83,6 +84,8 @@ class Cores:
 
     Parameters
     ----------
+    flow : CoreFlow
+    steps : sequence of Step
     happens : callable
         Gets ``a`` or ``w`` and the cycle in which such a block is not needed any more, and ``c``
         and the cycle in which the last beat of a block of C is collected.

@@ -38,6 +38,8 @@ class Engine:
 
     Parameters
     ----------
+    plan : Plan
+    places : Places
     read_latency, write_latency : int
         Cycles of the memory, at least 1: from an address to its first beat, from the last beat of
         a burst to its response.  It gives and takes a beat in every cycle.
@@ -123,6 +125,7 @@ def job_cycles(
 
     Parameters
     ----------
+    plan : Plan
     places : Places, optional
         By default `Places.aligned`.
     read_latency, write_latency : int

@@ -35,6 +35,7 @@ class Reader:
 
     Parameters
     ----------
+    config : GemmStreamConfig
     latency : int
         Cycles from the handshake of an address to the first beat.
 

@@ -25,6 +25,7 @@ def register_cycles(config: GemmStreamConfig, held: Mapping[str, int]) -> UnitJo
 
     Parameters
     ----------
+    config : GemmStreamConfig
     held : mapping of int
         Contents by register name.
 
@@ -59,6 +60,7 @@ def _plan(config: GemmStreamConfig, held: Mapping[str, int]) -> Plan:
 
     Parameters
     ----------
+    config : GemmStreamConfig
     held : mapping of int
         Contents by register name.
     """

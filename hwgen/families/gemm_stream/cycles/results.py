@@ -106,6 +106,9 @@ class Way(NamedTuple):
 
     Parameters
     ----------
+    post : Lanes
+    scatterer : Scatterer
+    writer : Writer
     offsets : tuple of int
         Of the rows whose words have not all gone.
     rows : tuple of tuple of int
@@ -130,6 +133,9 @@ class Results:
 
     Parameters
     ----------
+    plan : Plan
+    places : Places
+    steps : sequence of Step
     latency : int
         Cycles from the last beat of a burst to its response.
 

@@ -51,6 +51,7 @@ class Load:
     ----------
     what : {"a", "w", "p"}
         The operand; records of columns.
+    rows : int
     address, stride, size : int
         Bytes: to the first row, from one to the next, of each.
     """
@@ -68,6 +69,7 @@ class Step:
 
     Parameters
     ----------
+    block : Block
     beats, inner : tuple of int
         Beats of the ports act, wgt and out; of those, how many the innermost loop has.
     a, w, c : int
