@@ -7,19 +7,21 @@ from pathlib import Path
 
 import click
 
-from hwgen.cli.support.common import config_option, emit_json, force_option, headed, json_option
+from hwgen.cli.support.common import (
+    config_option,
+    emit_json,
+    force_option,
+    headed,
+    json_option,
+    path_option,
+)
 from hwgen.cli.support.outputs import atomic_directory
 from hwgen.reports.terminal import console
 
 
 @click.command()
 @config_option
-@click.option(
-    "--output",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Directory to write into; default build/NAME.",
-)
+@path_option("--output", "DIR", "Directory to write into; default build/NAME.")
 @force_option
 @json_option
 def command(config: Path, output: Path | None, force: bool, as_json: bool) -> None:

@@ -13,10 +13,12 @@ from hwgen.cli.support.common import (
     clock_option,
     config_option,
     emit_json,
+    file_option,
     fpga_energies_option,
     given_memory,
     json_option,
     memory_options,
+    new_table,
     print_device,
     workload_options,
 )
@@ -43,11 +45,9 @@ _BAR = 24
     help="An operation to time that is no product of matrices; may be repeated.",
 )  # fmt: skip
 @operand_options
-@click.option(
-    "--compare", metavar="FILE", multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Another configuration to show beside it; may be repeated.",
-)  # fmt: skip
+@file_option(
+    "--compare", "Another configuration to show beside it; may be repeated.", multiple=True
+)
 @click.option(
     "--memories", "made_of", type=click.Choice(["macros", "registers"]), default="macros",
     show_default=True, help="What memories are made of; those below `memories.registers_below` bits"
@@ -168,14 +168,9 @@ def _measured(entry: Mapping[str, Any], result: SynthesisResult) -> dict[str, An
 
 
 def _print_measured(entry: Mapping[str, Any], result: SynthesisResult) -> None:
-    from rich.table import Table
-
     from hwgen.cli.synth import tools_of, way_of
 
-    table = Table(box=None, pad_edge=False)
-    table.add_column(f"synthesized {entry['name']}")
-    for heading in ("estimate", "measured", "difference"):
-        table.add_column(heading, justify="right")
+    table = new_table(f"synthesized {entry['name']}", "estimate", "measured", "difference")
     for field, pair in entry["measured"]["figures"].items():
         difference = pair["difference_percent"]
         text = "" if difference is None else f"{difference:+.1f} %"
@@ -256,19 +251,12 @@ def _limited(path: Mapping[str, Any]) -> str:
 
 
 def _parts(entry: Mapping[str, Any]) -> Any:
-    from rich.table import Table
-
     key, parts = breakdown(entry)
     total = sum(part[key] or 0.0 for part, _ in parts) if key else 0.0
-    table = Table(box=None, pad_edge=False)
-    table.add_column("part")
     complete = bool(total and key and all(part[key] is not None for part, _ in parts))
-    if total:
-        table.add_column(key or "", justify="right")
-    if complete:
-        table.add_column("%", justify="right")
-        table.add_column("")
-    table.add_column("consists of", overflow="fold")
+    figures = [key or ""] if total else []
+    shares = ["%", ""] if complete else []
+    table = new_table("part", *figures, *shares, "consists of", left=("", "consists of"))
     for part, text in parts:
         cells: list[str] = []
         if total and key:
@@ -282,16 +270,13 @@ def _parts(entry: Mapping[str, Any]) -> Any:
 
 
 def _print_workloads(entry: Mapping[str, Any], out: Any) -> None:
-    from rich.table import Table
-
     names = [m[7:-1] for m in entry["metrics"] if m.startswith("cycles(")]
     if not names:
         return
-    table = Table("workload", box=None, pad_edge=False)
     limits = (entry["roofline"] or {}).get("workloads", {})
     tokens = any(limit["tokens"] for limit in limits.values())
-    for heading in ("cycles", "", "ms", "mJ", *(_OF_TOKENS if tokens else ())):
-        table.add_column(heading, justify="right" if heading else "left")
+    more_headings = _OF_TOKENS if tokens else ()
+    table = new_table("workload", "cycles", "", "ms", "mJ", *more_headings, left=("",))
     for name in names:
         values = [entry["metrics"][f"{m}({name})"] for m in ("cycles", "latency_ms", "energy_mj")]
         cycles = "-" if values[0] is None else f"{values[0]:,}"
@@ -311,15 +296,13 @@ _OF_TOKENS = {"tokens/s": "tokens_per_s", "J/token": "j_per_token"}
 
 def print_roofline(entry: Mapping[str, Any], out: Any) -> None:
     """Print what the memory behind the ports leaves of each layer's speed."""
-    from rich.table import Table
-
     limits = entry["roofline"]
     out.print("  " + behind(limits))
     for name, workload in limits["workloads"].items():
-        table = Table(f"layers of {name}", box=None, pad_edge=False)
-        for heading in ("times", "operations a byte", "compute ms", "memory ms", "limited by"):
-            left = heading == "limited by"
-            table.add_column(heading, justify="left" if left else "right")
+        table = new_table(
+            f"layers of {name}", "times", "operations a byte", "compute ms", "memory ms",
+            "limited by", left=("limited by",),
+        )  # fmt: skip
         for layer in workload["layers"]:
             table.add_row(
                 layer["name"], f"{layer['repeat']:,}",
@@ -331,12 +314,10 @@ def print_roofline(entry: Mapping[str, Any], out: Any) -> None:
 
 
 def _print_memories(entry: Mapping[str, Any], out: Any) -> None:
-    from rich.table import Table
-
-    table = Table("memories", box=None, pad_edge=False)
-    table.add_column("hold")
-    for heading in ("", "words x bits", "made of", "area_um2", "leakage_nw", "pJ read", "write"):
-        table.add_column(heading, justify="left" if heading == "made of" else "right")
+    table = new_table(
+        "memories", "hold", "", "words x bits", "made of", "area_um2", "leakage_nw", "pJ read",
+        "write", left=("hold", "made of"),
+    )  # fmt: skip
     rest = 0
     for each in entry["memories"]:
         if each["form"] == "registers" and each["words"] * each["bits"] < _SMALL:
@@ -361,13 +342,9 @@ _SMALL = 2048
 
 
 def _print_memory(memory: Mapping[str, Any], out: Any) -> None:
-    from rich.table import Table
-
     each = number(memory["off_chip_pj_per_bit"])
     if memory["workloads"]:
-        table = Table("memory energy", box=None, pad_edge=False)
-        for heading in ("bytes moved", "off chip mJ", "buffers mJ"):
-            table.add_column(heading, justify="right")
+        table = new_table("memory energy", "bytes moved", "off chip mJ", "buffers mJ")
         for name, use in memory["workloads"].items():
             energies = (use["off_chip_mj"], use["on_chip_mj"])
             table.add_row(name, f"{use['moved_bytes']:,}", *map(number, energies))
@@ -379,12 +356,8 @@ def _print_memory(memory: Mapping[str, Any], out: Any) -> None:
 
 
 def _compare(estimates: Sequence[Mapping[str, Any]]) -> None:
-    from rich.table import Table
-
-    table = Table("", box=None, pad_edge=False)
-    for entry in estimates:
-        table.add_column(f"{entry['name']}\n{entry['technology']}", justify="right")
-    table.add_column("")
+    shown = (f"{entry['name']}\n{entry['technology']}" for entry in estimates)
+    table = new_table("", *shown, "", left=("",))
     for metric in estimates[0]["metrics"]:
         values = [entry["metrics"].get(metric) for entry in estimates]
         if all(value is None for value in values):

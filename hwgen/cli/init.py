@@ -7,18 +7,13 @@ from pathlib import Path
 
 import click
 
-from hwgen.cli.support.common import emit_json, json_option
+from hwgen.cli.support.common import emit_json, json_option, path_option
 from hwgen.cli.support.outputs import write_file
 
 
 @click.command(epilog="`hwgen families` lists the families.")
 @click.argument("family")
-@click.option(
-    "--output",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="File to write; default: standard output.",
-)
+@path_option("--output", "FILE", "File to write; default: standard output.")
 @click.option("--name", metavar="NAME", default="", help="Name of the core; default: FAMILY_core.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @json_option

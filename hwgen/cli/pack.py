@@ -3,13 +3,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
-from hwgen.cli.support.common import emit_json, force_option, json_option, optional_config
+from hwgen.cli.support.common import (
+    emit_json,
+    force_option,
+    json_option,
+    optional_config,
+    path_option,
+)
 from hwgen.cli.support.operands import load_matrix
-from hwgen.cli.support.outputs import atomic_directory, check_directory
+from hwgen.cli.support.outputs import atomic_directory, check_directory, npy_bytes
 from hwgen.reports.terminal import console
 
 
@@ -21,20 +29,14 @@ from hwgen.reports.terminal import console
     metavar="NAME|FILE",
     help="Block format to quantise to and pack in, instead of a core's: mxfp4, q4_0, int4_g128 ...",
 )
-@click.option(
-    "--weights",
-    metavar="W.npy",
+@path_option(
+    "--weights", "W.npy", "Weights, shape (K, N): integers of the core's format, or floats.",
     required=True,
-    type=click.Path(path_type=Path),
-    help="Weights, shape (K, N): integers of the core's format, or floats.",
-)
-@click.option(
-    "--output",
-    metavar="DIR",
+)  # fmt: skip
+@path_option(
+    "--output", "DIR", "Directory to write into; the files are called like the weights.",
     required=True,
-    type=click.Path(path_type=Path),
-    help="Directory to write into; the files are called like the weights.",
-)
+)  # fmt: skip
 @click.option(
     "--layout",
     type=click.Choice(["keys", "trits"]),
@@ -66,129 +68,72 @@ def command(
     """
     if (config is None) == (block is None):
         raise click.UsageError("give either --config, for a core's weights, or --format")
-    if block is not None:
-        if per_column or layout != "keys":
-            raise click.UsageError("--layout and --per-column go with --config, not with --format")
-        _pack_blocks(block, weights, output, strict=strict, force=force, as_json=as_json)
-        return
-    assert config is not None
-    _pack(config, weights, output, layout, per_column, strict, force, as_json)
-
-
-def _pack(
-    config: Path,
-    weights: Path,
-    output: Path,
-    layout: str,
-    per_column: bool,
-    strict: bool,
-    force: bool,
-    as_json: bool,
-) -> None:
-    """Pack for a core."""
-    import io
+    if block is not None and (per_column or layout != "keys"):
+        raise click.UsageError("--layout and --per-column go with --config, not with --format")
     import json
 
-    import numpy as np
-
     from flows.build.load import load_config
-    from hwgen.core.files.packing import pack
+    from hwgen.core.files.block_formats import block_format_of
+    from hwgen.core.files.block_packing import PackedBlocks, pack_matrix
+    from hwgen.core.files.packing import Packed, pack
     from hwgen.errors import InputError
 
     check_directory(output)
-    core = load_config(config)
+    core = load_config(config) if config else None
+    fmt = block_format_of(block) if block else None
+    packed: Packed | PackedBlocks
     array = load_matrix(weights, floats=True)
-    _check_apart(output, weights)
+    if output.resolve() == weights.resolve().parent:
+        raise InputError(f"{output} holds {weights.name}; choose another directory for the output")
     try:
-        packed = pack(core, array, layout=layout, per_column=per_column, strict=strict)
+        if fmt is not None:
+            packed = pack_matrix(fmt, array, strict=strict)
+        elif core is not None:
+            packed = pack(core, array, layout=layout, per_column=per_column, strict=strict)
     except InputError as error:
         raise InputError(f"{weights}: {error}") from None
     name = weights.stem
     files = {f"{name}.bin": packed.image}
     description = {**packed.description, "image": f"{name}.bin"}
-    if packed.scales is not None:
-        arrays = {f"{name}.npy": packed.weights, f"{name}.scales.npy": packed.scales}
-        for file, content in arrays.items():
-            buffer = io.BytesIO()
-            np.save(buffer, content)
-            files[file] = buffer.getvalue()
+    if isinstance(packed, Packed) and packed.scales is not None:
+        files[f"{name}.npy"] = npy_bytes(packed.weights)
+        files[f"{name}.scales.npy"] = npy_bytes(packed.scales)
         description |= {"weights": f"{name}.npy", "scales": f"{name}.scales.npy"}
     files[f"{name}.json"] = (json.dumps(description, indent=2) + "\n").encode()
     with atomic_directory(output, force=force) as staging:
         for file, data in files.items():
             (staging / file).write_bytes(data)
+    sizes = {file: len(data) for file, data in files.items()}
     if as_json:
-        emit_json(
-            {
-                "directory": str(output),
-                "description": f"{name}.json",
-                **{key: value for key, value in description.items() if key != "config"},
-                "files": {file: len(data) for file, data in files.items()},
-            }
-        )
+        facts = {key: value for key, value in description.items() if key != "config"}
+        of_core = {} if core is None else {"description": f"{name}.json"}
+        emit_json({"directory": str(output), **of_core, **facts, "files": sizes})
         return
     k, n = array.shape
-    out = console()
-    out.print(f"{weights}: {k} x {n} weights for {core.name} -> {output}")
-    density = f"  {description['bits_per_weight']:.4g} bits/weight"
-    if layout == "keys":
-        planes = f" a bit plane, {count} planes" if (count := description["planes"]) > 1 else ""
-        density += (
-            f": {description['weights_per_key']} in {description['key_bits']} bits{planes},"
-            f" {description['beats']} beats of {description['beat_bytes']} bytes"
+    out, density = console(), 8 * len(packed.image) / (k * n)
+    if core is not None:
+        out.print(f"{weights}: {k} x {n} weights for {core.name} -> {output}")
+        out.print(f"  {_density(description)}")
+        out.print(f"  {density:.4g} bits/weight with all filling")
+    if fmt is not None:
+        lost = description["error"]
+        out.print(f"{weights}: {k} x {n} numbers in {fmt} -> {output}")
+        out.print(f"  {fmt.bits_per_value:.4g} bits each, {density:.4g} with all filling")
+        out.print(
+            f"  signal to quantisation noise {lost['qsnr_db']:.2f} dB, relative error (rms)"
+            f" {lost['relative_rms']:.3g}, largest {lost['max_abs']:.3g}"
         )
-    out.print(density)
-    out.print(f"  {8 * len(packed.image) / (k * n):.4g} bits/weight with all filling")
-    for file, data in files.items():
-        out.print(f"  {file:<24} {len(data):10} bytes")
+    for file, size in sizes.items():
+        out.print(f"  {file:<24} {size:10} bytes")
 
 
-def _check_apart(output: Path, weights: Path) -> None:
-    from hwgen.errors import InputError
-
-    if output.resolve() == weights.resolve().parent:
-        raise InputError(f"{output} holds {weights.name}; choose another directory for the output")
-
-
-def _pack_blocks(
-    block: str, weights: Path, output: Path, *, strict: bool, force: bool, as_json: bool
-) -> None:
-    """Quantise to a block format and pack."""
-    import json
-
-    from hwgen.core.files.block_formats import block_format_of
-    from hwgen.core.files.block_packing import pack_matrix
-    from hwgen.errors import InputError
-
-    check_directory(output)
-    fmt = block_format_of(block)
-    array = load_matrix(weights, floats=True)
-    _check_apart(output, weights)
-    try:
-        packed = pack_matrix(fmt, array, strict=strict)
-    except InputError as error:
-        raise InputError(f"{weights}: {error}") from None
-    name = weights.stem
-    description = {**packed.description, "image": f"{name}.bin"}
-    files = {
-        f"{name}.bin": packed.image,
-        f"{name}.json": (json.dumps(description, indent=2) + "\n").encode(),
-    }
-    with atomic_directory(output, force=force) as staging:
-        for file, data in files.items():
-            (staging / file).write_bytes(data)
-    if as_json:
-        sizes = {file: len(data) for file, data in files.items()}
-        emit_json({"directory": str(output), **description, "files": sizes})
-        return
-    k, n = array.shape
-    out, lost = console(), description["error"]
-    density = 8 * len(packed.image) / (k * n)
-    out.print(f"{weights}: {k} x {n} numbers in {fmt} -> {output}")
-    out.print(f"  {fmt.bits_per_value:.4g} bits each, {density:.4g} with all filling")
-    out.print(
-        f"  signal to quantisation noise {lost['qsnr_db']:.2f} dB, relative error (rms)"
-        f" {lost['relative_rms']:.3g}, largest {lost['max_abs']:.3g}"
+def _density(description: Mapping[str, Any]) -> str:
+    """Return the bits of a weight, and of what they consist, in words."""
+    density = f"{description['bits_per_weight']:.4g} bits/weight"
+    if description["layout"] != "keys":
+        return density
+    planes = f" a bit plane, {count} planes" if (count := description["planes"]) > 1 else ""
+    return (
+        f"{density}: {description['weights_per_key']} in {description['key_bits']} bits{planes},"
+        f" {description['beats']} beats of {description['beat_bytes']} bytes"
     )
-    for file, data in files.items():
-        out.print(f"  {file:<24} {len(data):10} bytes")

@@ -12,9 +12,12 @@ from hwgen.cli.support.common import (
     clock_option,
     config_option,
     emit_json,
+    file_option,
     force_option,
     headed,
     json_option,
+    new_table,
+    path_option,
     task_progress,
     tool_run_options,
 )
@@ -45,15 +48,11 @@ if TYPE_CHECKING:
               help="Run nextpnr with seeds 1 to N.")  # fmt: skip
 @click.option("--io", type=click.Choice(["frame", "pins"]), default="frame", show_default=True,
               help="Surround the core with registers, or make its ports pins.")  # fmt: skip
-@click.option("--pins", metavar="FILE",
-              type=click.Path(exists=True, dir_okay=False, path_type=Path),
-              help="Pin assignments (LPF or PCF) for --io pins.")  # fmt: skip
-@click.option("--bitstream", metavar="FILE", type=click.Path(path_type=Path),
-              help="Write the bitstream of the fastest seed.")  # fmt: skip
+@file_option("--pins", "Pin assignments (LPF or PCF) for --io pins.")
+@path_option("--bitstream", "FILE", "Write the bitstream of the fastest seed.")
 @click.option("--check", is_flag=True, help="Exit 1 if no seed meets the clock target.")
 @tool_run_options
-@click.option("--output", metavar="DIR", type=click.Path(path_type=Path),
-              help="Directory for result, netlist, reports and logs.")  # fmt: skip
+@path_option("--output", "DIR", "Directory for result, netlist, reports and logs.")
 @force_option
 @json_option
 def command(
@@ -172,8 +171,6 @@ def _placed_as(name: str) -> str:
 
 
 def _print(result: PnrResult) -> None:
-    from rich.table import Table
-
     out = console()
     grade = f" speed {result.speed_grade}" if result.speed_grade else ""
     device = f"{result.target} {result.device} {result.package}{grade}"
@@ -185,16 +182,12 @@ def _print(result: PnrResult) -> None:
             f" {result.fmax_max_mhz:.1f} over {seeds} (asked for"
             f" {result.clock_target_mhz:g} MHz)"
         )
-    table = Table(box=None, pad_edge=False)
-    for heading in ("  seed", "MHz", "from", "to"):
-        table.add_column(heading, justify="right" if heading == "MHz" else "left", overflow="fold")
+    table = new_table("  seed", "MHz", "from", "to", left=("from", "to"))
     for seed in result.seeds:
         figure = "failed" if seed.failure else "-" if not seed.fmax_mhz else f"{seed.fmax_mhz:.1f}"
         table.add_row(f"  {seed.seed}", figure, seed.path_start or "", seed.path_end or "")
     out.print(table)
-    table = Table(box=None, pad_edge=False)
-    for heading in ("  resource", "used", "there", "share"):
-        table.add_column(heading, justify="left" if "resource" in heading else "right")
+    table = new_table("  resource", "used", "there", "share")
     for name, row in result.utilization.items():
         share = f"{100 * row['used'] / row['available']:.1f} %"
         table.add_row(f"  {name}", f"{row['used']:,}", f"{row['available']:,}", share)

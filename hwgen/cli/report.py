@@ -16,6 +16,7 @@ from hwgen.cli.support.common import (
     given_memory,
     json_option,
     memory_options,
+    path_option,
     workload_options,
 )
 from hwgen.cli.support.outputs import check_file, write_file
@@ -32,8 +33,7 @@ _SUFFIXES = (".md", ".html")
 @config_option
 @workload_options
 @memory_options
-@click.option("--output", metavar="FILE", type=click.Path(path_type=Path),
-              help="NAME.md or NAME.html; default: shown here.")  # fmt: skip
+@path_option("--output", "FILE", "NAME.md or NAME.html; default: shown here.")
 @force_option
 @json_option
 def command(

@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hwgen.cli.support.common import config_option, emit_json, force_option, json_option
+from hwgen.cli.support.common import (
+    config_option,
+    emit_json,
+    file_option,
+    force_option,
+    json_option,
+    path_option,
+)
 from hwgen.cli.support.operands import load_operand
-from hwgen.cli.support.outputs import check_file, write_file
+from hwgen.cli.support.outputs import check_file, npy_bytes, write_file
 from hwgen.cli.support.run_operation import run
 from hwgen.cli.support.run_post import post_processing, with_second_scales
 from hwgen.reports.terminal import console, cycle_progress
@@ -22,17 +29,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @config_option
-@click.option(
-    "--activations",
-    metavar="A.npy",
-    type=click.Path(path_type=Path),
-    help="Activations of shape (M, K): integers, or floats for a core that takes them.",
-)
-@click.option(
-    "--weights",
-    metavar="W.npy",
-    type=click.Path(path_type=Path),
-    help="Weights of shape (K, N): integers, or floats for a core that takes them.",
+@path_option(
+    "--activations", "A.npy",
+    "Activations of shape (M, K): integers, or floats for a core that takes them.",
+)  # fmt: skip
+@path_option(
+    "--weights", "W.npy", "Weights of shape (K, N): integers, or floats for a core that takes them."
 )
 @click.option(
     "--operation",
@@ -54,13 +56,11 @@ if TYPE_CHECKING:
     multiple=True,
     help="A number that goes with --operation; may be repeated.",
 )
-@click.option(
-    "--output",
-    metavar="C.npy",
+@path_option(
+    "--output", "C.npy",
+    "Where to write the result, shape (M, N); other results go beside it, C.RESULT.npy.",
     required=True,
-    type=click.Path(path_type=Path),
-    help="Where to write the result, shape (M, N); other results go beside it, C.RESULT.npy.",
-)
+)  # fmt: skip
 @click.option(
     "--engine",
     type=click.Choice(["fast", "cocotb"]),
@@ -68,11 +68,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="What drives the simulation: compiled C++, or cocotb, with the same result in more time.",
 )
-@click.option(
+@file_option(
     "--post",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Post-processing (YAML or JSON): output, activation, scale, bias, ...; default: raw.",
+    "Post-processing (YAML or JSON): output, activation, scale, bias, ...; default: raw.",
 )
 @click.option("--check", is_flag=True, help="Compare with the golden model; exit 1 if it differs.")
 @force_option
@@ -147,10 +145,7 @@ def _multiply(
     as_json: bool,
 ) -> None:
     """Run a product of matrices."""
-    import io
     import time
-
-    import numpy as np
 
     from flows.build.design import Design
     from flows.simulation.run import check_results, run_product
@@ -172,13 +167,12 @@ def _multiply(
             Design(core_of(core)), a, w, *processing, engine=engine, on_progress=update
         )
     seconds = time.monotonic() - start
-    buffer = io.BytesIO()
     c = result.result.astype(_file_dtype(core, *processing))
-    np.save(buffer, with_second_scales(c, a_second, w_second, processing))
+    scaled = with_second_scales(c, a_second, w_second, processing)
     if check:
         golden = core_of(core).multiply(a, w, *processing)
         check_results(f"{output} is not written", result.results, {"result": golden})
-    write_file(output, buffer.getvalue(), force=force)
+    write_file(output, npy_bytes(scaled), force=force)
     m, k, n = (*a.shape, w.shape[1])
     utilisation = m * k * n / (core.macs_per_cycle * result.cycles)
     if as_json:

@@ -4,14 +4,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
-from hwgen.cli.support.common import config_option, emit_json, json_option
+from hwgen.cli.support.common import (
+    config_option,
+    emit_json,
+    json_option,
+    path_option,
+    task_progress,
+)
 from hwgen.cli.support.outputs import check_directory
 from hwgen.reports.terminal import console
 
@@ -28,12 +33,7 @@ if TYPE_CHECKING:
 @click.option("--waves", type=click.Choice(["fst", "vcd"]), help="Write waveforms.")
 @click.option("--jobs", type=click.IntRange(1, 64), default=1, show_default=True,
               help="Simulators that run at once.")  # fmt: skip
-@click.option(
-    "--output",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Directory for results; default build/NAME-sim.",
-)
+@path_option("--output", "DIR", "Directory for results; default build/NAME-sim.")
 @json_option
 def command(
     config: Path,
@@ -68,7 +68,13 @@ def command(
     work = output or Path("build") / f"{core.name}-sim"
     check_directory(work)
     start = time.monotonic()
-    with _progress(len(names or known), quiet=as_json) as follow:
+    total, begun = len(names or known), count(1)
+    with task_progress("testing", quiet=as_json) as update:
+
+        def follow(line: str) -> None:
+            if " running " in line and "regression" in line:
+                update("cases", min(next(begun), total), total)
+
         outcomes = regress(
             Design(core_of(core)),
             work,
@@ -99,20 +105,3 @@ def command(
 def _explain(outcome: Outcome, config: Path, seed: int) -> None:
     repeat = f"hwgen sim --config {shlex.quote(str(config))} --seed {seed} --case {outcome.name}"
     click.echo(f"{outcome.name}: {outcome.message}\n  repeat with: {repeat}", err=True)
-
-
-@contextmanager
-def _progress(total: int, *, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Give a function of a simulator's line, for a progress bar over `total` cases."""
-    from rich.progress import Progress
-
-    out = console()
-    hidden = quiet or not out.is_terminal  # or it leaves an empty line behind
-    with Progress(console=out, transient=True, disable=hidden) as progress:
-        task = progress.add_task("testing", total=total)
-
-        def follow(line: str) -> None:
-            if " running " in line and "regression" in line:
-                progress.advance(task)
-
-        yield follow

@@ -7,12 +7,22 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from hwgen.cli.support.common import emit_json, force_option, headed, json_option
+from hwgen.cli.support.common import (
+    emit_json,
+    file_option,
+    force_option,
+    headed,
+    json_option,
+    new_table,
+    path_option,
+    task_progress,
+)
 from hwgen.cli.support.outputs import MARKER, atomic_directory, claim_entry
 from hwgen.reports.terminal import console
 
@@ -31,19 +41,8 @@ _JOURNAL = "journal"
 
 
 @click.command()
-@click.option(
-    "--config",
-    metavar="FILE",
-    required=True,
-    type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path),
-    help="Sweep file (YAML); docs/sweep.md describes it.",
-)
-@click.option(
-    "--output",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Directory for results; default build/NAME-sweep.",
-)
+@file_option("--config", "Sweep file (YAML); docs/sweep.md describes it.", required=True)
+@path_option("--output", "DIR", "Directory for results; default build/NAME-sweep.")
 @click.option(
     "--jobs", type=click.IntRange(1, 256), help="Processes; default one for each processor."
 )
@@ -216,24 +215,11 @@ def _verification(points: str | None, jobs: int | None, quiet: bool) -> Verifica
 @contextmanager
 def _progress(label: str, unit: str, *, quiet: bool) -> Iterator[Callable[[int, int], None]]:
     """Give a function of the things done and the things in all, for a progress bar."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn(label),
-        BarColumn(),
-        TextColumn(f"{{task.completed:,.0f}}/{{task.total:,.0f}} {unit}"),
-        TimeRemainingColumn(),
-    )
-    out = console()
-    hidden = quiet or not out.is_terminal  # or it leaves an empty line behind
-    with Progress(*columns, console=out, transient=True, disable=hidden) as bar:
-        task = bar.add_task("", total=1)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    with task_progress(label, quiet=quiet) as update:
+        yield partial(update, unit)
 
 
 def _report(summary: dict[str, Any], directory: Path) -> None:
-    from rich.table import Table
-
     out = console()
     removed = summary["removed"]
     out.print(headed(summary["name"], f" -> {directory}"))
@@ -261,10 +247,7 @@ def _report(summary: dict[str, Any], directory: Path) -> None:
         click.echo(f"no {name}, although its costs are known: {problem}", err=True)
     if summary["refine"]:
         _report_refined(out, summary["refine"])
-    table = Table(box=None, pad_edge=False)
-    table.add_column("best by")
-    table.add_column("figure", justify="right")
-    table.add_column("point", overflow="fold")
+    table = new_table("best by", "figure", "point", left=("point",))
     for best in summary["best"]:
         parameters = ", ".join(
             f"{name.split('.')[-1]} {value}" for name, value in best["parameters"].items()
@@ -293,12 +276,7 @@ def _report_refined(out: Console, refined: Mapping[str, Any]) -> None:
 
 
 def _report_verified(out: Console, verified: Sequence[Mapping[str, Any]]) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    table.add_column("synthesized")
-    for heading in ("metric", "estimated", "measured", "error"):
-        table.add_column(heading, justify="left" if heading == "metric" else "right")
+    table = new_table("synthesized", "metric", "estimated", "measured", "error", left=("metric",))
     for entry in verified:
         if entry["problem"]:
             click.echo(f"{entry['config']}: {entry['problem']}", err=True)

@@ -15,6 +15,8 @@ from hwgen.cli.support.common import (
     force_option,
     headed,
     json_option,
+    new_table,
+    path_option,
     print_device,
     task_progress,
     tool_run_options,
@@ -40,12 +42,10 @@ BAR = 24
     metavar="NAME",
     help="Standard cells or FPGA family; default that of the configuration.",
 )
-@click.option("--liberty", metavar="FILE", multiple=True, type=click.Path(path_type=Path),
-              help="Liberty file of the technology, instead of those in HWGEN_PDK_DIR; may be given"
-              " several times.")  # fmt: skip
-@click.option("--macros", metavar="FILE", multiple=True, type=click.Path(path_type=Path),
-              help="Liberty file of SRAM macros, instead of those of the technology's data file;"
-              " may be given several times.")  # fmt: skip
+@path_option("--liberty", "FILE", "Liberty file of the technology, instead of those in"
+             " HWGEN_PDK_DIR; may be given several times.", multiple=True)  # fmt: skip
+@path_option("--macros", "FILE", "Liberty file of SRAM macros, instead of those of the technology's"
+             " data file; may be given several times.", multiple=True)  # fmt: skip
 @click.option("--memories", type=click.Choice(["macros", "registers"]),
               help="What memories are made of in standard cells; default macros, and registers with"
               " --activity.")  # fmt: skip
@@ -80,12 +80,7 @@ BAR = 24
 )
 @click.option("--check", is_flag=True, help="Exit 1 if the clock target is missed.")
 @tool_run_options
-@click.option(
-    "--output",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Directory for result, netlist, scripts and logs.",
-)
+@path_option("--output", "DIR", "Directory for result, netlist, scripts and logs.")
 @force_option
 @json_option
 def command(
@@ -227,18 +222,13 @@ def _print(result: SynthesisResult) -> None:
 
 
 def _print_power(power: PowerResult) -> None:
-    from rich.table import Table
-
     out, document = console(), power.document()
     out.print(
         f"  power      {power.total_mw:.4g} mW at {power.clock_mhz:,.0f} MHz,"
         f" {document['energy_per_operation_fj']:,.1f} fJ an operation"
     )
     out.print(f"    while    {power.workload}: {power.cycles:,} cycles")
-    table = Table(box=None, pad_edge=False)
-    table.add_column("    mW")
-    for heading in ("internal", "switching", "leakage", "all", "share"):
-        table.add_column(heading, justify="right")
+    table = new_table("    mW", "internal", "switching", "leakage", "all", "share")
     for name, group in power.groups.items():
         figures = (group.internal_mw, group.switching_mw, group.leakage_mw, group.total_mw)
         cells = ["-" if figure is None else f"{figure:.4g}" for figure in figures]
@@ -293,15 +283,9 @@ def _resources(result: SynthesisResult) -> list[str]:
 
 
 def _modules(result: SynthesisResult) -> Table:
-    from rich.table import Table
-
     cells = result.area_um2 is not None
-    table = Table(box=None, pad_edge=False)
-    table.add_column("  module", overflow="fold")
     headings = ("each um2", "all um2") if cells else ("LUTs", "flip-flops", "DSPs", "all LUTs")
-    for heading in ("instances", *headings, "share"):
-        table.add_column(heading, justify="right")
-    table.add_column("")
+    table = new_table("  module", "instances", *headings, "share", "", left=("",))
     weights = {
         m.name: m.instances * ((m.area_um2 if cells else m.luts) or 0) for m in result.modules
     }
@@ -325,14 +309,8 @@ def _modules(result: SynthesisResult) -> Table:
 
 
 def _trials(result: SynthesisResult) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for heading in ("  tried", "full adders", "hierarchy"):
-        table.add_column(heading)
-    for heading in ("um2", "ns"):
-        table.add_column(heading, justify="right")
-    table.add_column("")
+    left = ("full adders", "hierarchy", "")
+    table = new_table("  tried", *left[:2], "um2", "ns", "", left=left)
     for trial in result.trials:
         taken = (trial.recipe, trial.full_adders, trial.hierarchy) == (
             result.recipe,

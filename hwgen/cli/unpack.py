@@ -7,28 +7,28 @@ from pathlib import Path
 
 import click
 
-from hwgen.cli.support.common import emit_json, force_option, json_option, optional_config
-from hwgen.cli.support.outputs import check_file, write_file
+from hwgen.cli.support.common import (
+    emit_json,
+    force_option,
+    json_option,
+    optional_config,
+    path_option,
+)
+from hwgen.cli.support.outputs import check_file, npy_bytes, write_file
 from hwgen.reports.terminal import console
 
 
 @click.command()
 @optional_config("Configuration that a core's weights were packed for; a block format needs none.")
-@click.option(
-    "--input",
-    "source",
-    metavar="NAME.json",
+@path_option(
+    "--input", "NAME.json", "Description that `hwgen pack` wrote; the image lies beside it.",
+    "source", required=True,
+)  # fmt: skip
+@path_option(
+    "--output", "W.npy",
+    "Where to write the weights, shape (K, N): integers, or float64 of a block format.",
     required=True,
-    type=click.Path(path_type=Path),
-    help="Description that `hwgen pack` wrote; the image lies beside it.",
-)
-@click.option(
-    "--output",
-    metavar="W.npy",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="Where to write the weights, shape (K, N): integers, or float64 of a block format.",
-)
+)  # fmt: skip
 @force_option
 @json_option
 def command(config: Path | None, source: Path, output: Path, force: bool, as_json: bool) -> None:
@@ -37,10 +37,7 @@ def command(config: Path | None, source: Path, output: Path, force: bool, as_jso
     For weights of a core, the configuration must be the one they were packed for; the image's size
     and SHA-256 are checked.
     """
-    import io
     import json
-
-    import numpy as np
 
     from flows.build.load import load_config
     from hwgen.core.files.block_packing import is_blocks, unpack_matrix
@@ -77,9 +74,7 @@ def command(config: Path | None, source: Path, output: Path, force: bool, as_jso
         weights = unpack(core, description, data) if core else unpack_matrix(description, data)
     except InputError as error:
         raise InputError(f"{source}: {error}") from None
-    buffer = io.BytesIO()
-    np.save(buffer, weights)
-    write_file(output, buffer.getvalue(), force=force)
+    write_file(output, npy_bytes(weights), force=force)
     k, n = weights.shape
     if as_json:
         emit_json({"output": str(output), "k": k, "n": n, "dtype": str(weights.dtype)})

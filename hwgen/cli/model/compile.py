@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from hwgen.cli.support.common import config_option, emit_json, force_option, json_option
+from hwgen.cli.support.common import (
+    config_option,
+    emit_json,
+    force_option,
+    json_option,
+    new_table,
+    path_option,
+)
 from hwgen.cli.support.outputs import atomic_directory, check_directory
 from hwgen.reports.terminal import console
 
@@ -43,13 +50,7 @@ def _number(_: Any, __: Any, text: str | None) -> int | None:
 @click.command("compile")
 @click.argument("source", metavar="DIR", type=click.Path(path_type=Path))
 @config_option
-@click.option(
-    "--output",
-    metavar="DIR",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="Directory to write the compiled model into.",
-)
+@path_option("--output", "DIR", "Directory to write the compiled model into.", required=True)
 @click.option(
     "--context",
     metavar="POSITIONS",
@@ -177,8 +178,6 @@ def _refuse_positions(name: str) -> None:
 
 def _print(output: Path, document: dict[str, Any], compilation: Compilation) -> None:
     """Print the memory map."""
-    from rich.table import Table
-
     from hwgen.cli.model.estimate import shortened
     from hwgen.models.compile.compilation import JobsCompilation
 
@@ -197,10 +196,7 @@ def _print(output: Path, document: dict[str, Any], compilation: Compilation) -> 
         f" {document['bytes']:,d} bytes from {document['base']:#x}",
         highlight=False, soft_wrap=True,
     )  # fmt: skip
-    table = Table(box=None, pad_edge=False)
-    for heading in ("region", "array", "address", "bytes", "times", "every"):
-        right = heading not in ("region", "array")
-        table.add_column(heading, justify="right" if right else "left", overflow="fold")
+    table = new_table("region", "array", "address", "bytes", "times", "every", left=("array",))
     for region, array in arrays:
         table.add_row(
             region,
@@ -215,8 +211,6 @@ def _print(output: Path, document: dict[str, Any], compilation: Compilation) -> 
 
 def _print_passes(passes: dict[str, Any]) -> None:
     """Print the cycles of passes, and the operations of the last one."""
-    from rich.table import Table
-
     from hwgen.cli.model.estimate import shortened
 
     out = console()
@@ -225,10 +219,8 @@ def _print_passes(passes: dict[str, Any]) -> None:
         text = f"{name}{of}: {result['cycles']:,d} cycles ({_basis(result)})"
         out.print(text, highlight=False, soft_wrap=True)
     last = list(passes)[-1]
-    table = Table(box=None, pad_edge=False)
-    for heading in (last, "unit", "jobs", "cycles", "bytes", "limit", "memory", "MACs"):
-        right = heading not in (last, "unit", "limit")
-        table.add_column(heading, justify="right" if right else "left", overflow="fold")
+    headings = ("unit", "jobs", "cycles", "bytes", "limit", "memory", "MACs")
+    table = new_table(last, *headings, left=("unit", "limit"))
     for row in passes[last]["operations"]:
         used = row["utilisation"]
         table.add_row(

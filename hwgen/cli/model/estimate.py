@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.table import Table
 
 from hwgen.cli.estimate import print_roofline
+from hwgen.cli.support.common import new_table
 from hwgen.reports.datasheet import share
 from hwgen.reports.roofline import SERVED, number
 from hwgen.reports.terminal import console
@@ -26,13 +26,11 @@ def print_speeds(name: str, speeds: Any, entry: Any) -> None:
     """Print the speeds of passes, and what limits each layer."""
     out = console()
     out.print(f"{name} on {entry['name']}, {entry['technology']} at {_clock(entry)} MHz")
-    table = Table("pass", box=None, pad_edge=False)
     by_token = "tokens" in next(iter(speeds.values()))
     counts = ("tokens", "context") if by_token else ()
     each_is = "token" if by_token else "frame"
     headings = (*counts, "ms", f"{each_is}s/s", f"J/{each_is}", "of the bandwidth's floor")
-    for heading in headings:
-        table.add_column(heading, justify="right")
+    table = new_table("pass", *headings)
     for key, each in speeds.items():
         table.add_row(
             key,
@@ -67,11 +65,8 @@ def print_targets(name: str, speeds: list[Any], entries: list[Any]) -> None:
         f"{last} of {passes[last]['tokens']:,} behind {passes[last]['context']:,}"
     )  # fmt: skip
     out.print(f"{name} on {entries[0]['name']}: {what}")
-    table = Table("target", box=None, pad_edge=False)
     headings = ("MHz", "mm²", "LUTs", "DSPs", f"{each_is}s/s", f"J/{each_is}", "of the floor")
-    for heading in headings:
-        table.add_column(heading, justify="right")
-    table.add_column("limited by")
+    table = new_table("target", *headings, "limited by", left=("limited by",))
     for each, entry in zip(speeds, entries, strict=True):
         metrics, speed = entry["metrics"], each[last]
         table.add_row(
@@ -114,9 +109,9 @@ def write_report(
 
 def print_layers(network: Network, weight_bits: float, activation_bits: float) -> None:
     """Print the products of a frame: sizes, work, and bytes in the formats of an accelerator."""
-    table = Table("layers", box=None, pad_edge=False)
-    for heading in ("times", "M", "K", "N", "million MACs", "weights kB", "activations kB"):
-        table.add_column(heading, justify="right")
+    table = new_table(
+        "layers", "times", "M", "K", "N", "million MACs", "weights kB", "activations kB"
+    )
     for layer in network.layers:
         if layer.product is not None:
             m, k, n = layer.product

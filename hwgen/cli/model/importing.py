@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hwgen.cli.support.common import emit_json, force_option, json_option
+from hwgen.cli.support.common import emit_json, force_option, json_option, path_option
 from hwgen.cli.support.outputs import atomic_directory, check_directory
 from hwgen.reports.terminal import console
 
@@ -18,13 +18,7 @@ if TYPE_CHECKING:
 
 @click.command("import")
 @click.argument("source", metavar="FILE", type=click.Path(path_type=Path))
-@click.option(
-    "--output",
-    metavar="DIR",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="Directory to write the model into.",
-)
+@path_option("--output", "DIR", "Directory to write the model into.", required=True)
 @click.option(
     "--i2s-layout",
     type=click.Choice(["x86", "arm"]),

@@ -17,6 +17,7 @@ from hwgen.cli.support.common import (
     given_memory,
     json_option,
     memory_options,
+    path_option,
 )
 
 if TYPE_CHECKING:
@@ -53,12 +54,10 @@ if TYPE_CHECKING:
 @clock_option("Clock instead of the configuration's.")
 @memory_options
 @fpga_energies_option
-@click.option(
+@path_option(
     "--report",
-    "report",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Also a data sheet of the accelerator with the model, NAME.md or NAME.html: its passes,"
+    "FILE",
+    "Also a data sheet of the accelerator with the model, NAME.md or NAME.html: its passes,"
     " and their layers in pictures of the roofline.",
 )
 @force_option

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from hwgen.cli.support.common import emit_json, force_option, json_option
+from hwgen.cli.support.common import emit_json, force_option, json_option, new_table, path_option
 from hwgen.cli.support.outputs import atomic_directory, check_directory
 from hwgen.reports.terminal import console
 
@@ -31,22 +31,15 @@ def _refuse_renamed(_: Any, __: Any, value: Any) -> None:
 
 @click.command("quantise")
 @click.argument("source", metavar="DIR", type=click.Path(path_type=Path))
-@click.option(
-    "--output",
-    metavar="DIR",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="Directory to write the quantised model into.",
-)
-@click.option(
+@path_option("--output", "DIR", "Directory to write the quantised model into.", required=True)
+@path_option(
     "--calibration",
-    metavar="FILE",
-    required=True,
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Text, or tokens (.npy), that shows how large activations are; 2,048 tokens of each are"
+    "FILE",
+    "Text, or tokens (.npy), that shows how large activations are; 2,048 tokens of each are"
     " read; may be repeated, up to 8,192 tokens. Of a network that is no decoder an input (.npy, or"
     " .npz by name) that errors are measured with.",
+    required=True,
+    multiple=True,
 )
 @click.option(
     "--weights",
@@ -86,14 +79,12 @@ def _refuse_renamed(_: Any, __: Any, value: Any) -> None:
     help="Elements of blocks that hardware turns by a Hadamard matrix before it quantises them"
     " (`hadamard_quantise`); int8 is then nearest to the model. Default: hardware turns nothing.",
 )
-@click.option(
+@path_option(
     "--evaluate",
+    "FILE",
+    "Text, or tokens (.npy), to compare predictions with those of the model on; may be repeated.",
     "evaluated",
-    metavar="FILE",
     multiple=True,
-    type=click.Path(path_type=Path),
-    help="Text, or tokens (.npy), to compare predictions with those of the model on; may be"
-    " repeated.",
 )
 @click.option("--judge", multiple=True, hidden=True, expose_value=False, callback=_refuse_renamed)
 @click.option(
@@ -203,18 +194,14 @@ def _tokens(model: Any, path: Path) -> list[int]:
 
 def _print_quantised(output: Path, reports: Any, evaluations: dict[str, Any]) -> None:
     """Print the error of each product, the worst of a kind, and how near predictions are."""
-    from rich.table import Table
-
     from hwgen.cli.model.estimate import shortened
 
     out = console()
     kinds: dict[str, list[Any]] = {}
     for report in reports:
         kinds.setdefault(re.split("[./]", report.name)[-1], []).append(report)
-    table = Table(box=None, pad_edge=False)
     headings = ("product", "layers", "mean error", "largest", "in", "saturated", "smoothed")
-    for heading in headings:
-        table.add_column(heading, justify="left" if heading in ("product", "in") else "right")
+    table = new_table(*headings, left=("in",))
     for kind, result in kinds.items():
         worst = max(result, key=lambda report: report.error)
         mean = sum(report.error for report in result) / len(result)

@@ -175,6 +175,12 @@ class Chosen(Protocol):
         """Journal of simulated operations."""
 
 
+def check_layers(request: Chosen) -> None:
+    """Refuse options that only simulations have."""
+    if request.engine != "rtl" and (request.layers is not None or request.journal is not None):
+        raise click.UsageError("--layers and --journal belong to --engine rtl")
+
+
 def engine_of(model: Model, request: Chosen, engines: Engines, update: Any) -> tuple[Any, Any]:
     """Return the engine that a request names, and the record of what is simulated.
 
@@ -183,8 +189,7 @@ def engine_of(model: Model, request: Chosen, engines: Engines, update: Any) -> t
     click.UsageError
         If the options do not go together.
     """
-    if request.engine != "rtl" and (request.layers is not None or request.journal is not None):
-        raise click.UsageError("--layers and --journal belong to --engine rtl")
+    check_layers(request)
     if request.engine == "float":
         if request.units:
             raise click.UsageError("--unit belongs to --engine golden and --engine rtl")
@@ -204,14 +209,18 @@ def engine_of(model: Model, request: Chosen, engines: Engines, update: Any) -> t
     digest = digest_of(model, configs) if request.journal else ""
     record = Record(layers, request.journal, digest)
     engine = engines.simulated(configs, record)
-    total = engines.operations(engine, layers)
+    show_progress(record, engines.operations(engine, layers), update)
+    return engine, record
+
+
+def show_progress(record: Record, total: int, update: Any) -> None:
+    """Let a record show how far it is, of a number of operations."""
 
     def show(record: Record) -> None:
         done = record.simulated + record.reused
         update(record.node, done, max(total, done + 1))
 
     record.on_operation = show
-    return engine, record
 
 
 def _engines(model: Model, prompt: int, count: int) -> Engines:

@@ -15,7 +15,9 @@ from hwgen.cli.model.run import (
     Chosen,
     Continuation,
     Request,
+    check_layers,
     layers_of,
+    show_progress,
     simulated_counts,
     simulated_line,
     token_numbers,
@@ -43,15 +45,20 @@ def form_of(source: Path) -> str:
     return form if form in (JOBS, NETWORK) else "list"
 
 
+def check_compiled(request: Chosen) -> None:
+    """Refuse options that only models have, which are not compiled."""
+    if request.units:
+        raise click.UsageError("--unit is for models, not compiled ones")
+    if request.engine == "float":
+        raise click.UsageError("a compiled model runs by --engine golden or --engine rtl")
+
+
 def tokens_of(request: Request) -> tuple[Tokenizer | JsonTokenizer | None, list[int]]:
     """Return the tokenizer of a compiled model, if a text is given, and the prompt's tokens."""
     from hwgen.errors import InputError
     from hwgen.models.files.tokenizer_json import tokenizer_of
 
-    if request.units:
-        raise click.UsageError("--unit is for models, not compiled ones")
-    if request.engine == "float":
-        raise click.UsageError("a compiled model runs by --engine golden or --engine rtl")
+    check_compiled(request)
     if request.prompt is None:
         return None, token_numbers(request.prompt_tokens)
     path = request.source / TOKENIZER
@@ -102,8 +109,7 @@ def run_jobs(request: Request, draws: Draws | None, *, as_json: bool) -> None:
     from hwgen.models.compile.golden_jobs import GoldenJobs
     from hwgen.models.compile.job_program import CompiledJobs, JobProgram, generate
 
-    if request.engine != "rtl" and (request.layers is not None or request.journal is not None):
-        raise click.UsageError("--layers and --journal belong to --engine rtl")
+    check_layers(request)
     tokenizer, prompt = tokens_of(request)
     compiled = CompiledJobs(request.source)
     compiled.check_tokens(prompt, request.count)
@@ -158,13 +164,7 @@ def record_of(
 
     layers = layers_of(request.layers, compiled.layers)
     record = Record(layers, request.journal, compiled.digest() if request.journal else "")
-    products = total(layers)
-
-    def show(record: Record) -> None:
-        done = record.simulated + record.reused
-        update(record.node, done, max(products, done + 1))
-
-    record.on_operation = show
+    show_progress(record, total(layers), update)
     return record
 
 
@@ -173,12 +173,8 @@ def run_network(request: ArrayRequest, *, as_json: bool) -> None:
     from hwgen.models.compile.golden_jobs import GoldenJobs
     from hwgen.models.compile.network_program import CompiledNetwork, NetworkProgram
 
-    if request.units:
-        raise click.UsageError("--unit is for models, not compiled ones")
-    if request.engine == "float":
-        raise click.UsageError("a compiled model runs by --engine golden or --engine rtl")
-    if request.engine != "rtl" and (request.layers is not None or request.journal is not None):
-        raise click.UsageError("--layers and --journal belong to --engine rtl")
+    check_compiled(request)
+    check_layers(request)
     compiled = CompiledNetwork(request.source)
     forms = {name: compiled.forms[name][0] for name in compiled.inputs}
     frames = frames_of(forms, inputs_of(compiled.inputs, request.inputs))

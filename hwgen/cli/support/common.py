@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +15,7 @@ from hwgen.errors import InputError
 from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
+    from rich.table import Table
     from rich.text import Text
 
     from hwgen.core.params.base import FamilyConfig
@@ -37,13 +38,21 @@ def optional_config(about: str) -> Callable[[F], F]:
 
 
 def _config(about: str, *, required: bool) -> Callable[[F], F]:
-    return click.option(
-        "--config",
-        metavar="FILE",
-        required=required,
-        type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path),
-        help=about,
-    )
+    return file_option("--config", about, required=required)
+
+
+def file_option(name: str, about: str, *parameter: str, **options: Any) -> Callable[[F], F]:
+    """Return a decorator that adds an option with an existing, readable file."""
+    existing = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
+    return click.option(name, *parameter, metavar="FILE", type=existing, help=about, **options)
+
+
+def path_option(
+    name: str, metavar: str, about: str, *parameter: str, **options: Any
+) -> Callable[[F], F]:
+    """Return a decorator that adds an option with a path, which need not exist."""
+    path = click.Path(path_type=Path)
+    return click.option(name, *parameter, metavar=metavar, type=path, help=about, **options)
 
 
 def clock_option(meaning: str) -> Callable[[F], F]:
@@ -193,15 +202,22 @@ def headed(name: str, rest: str) -> Text:
     return Text.assemble((name, "bold"), rest)
 
 
-def print_device(device: Mapping[str, Any]) -> None:
-    """Print what share of a device is used, as `hwgen.technologies.utilization` says it."""
+def new_table(*headings: str, left: Collection[str] = ()) -> Table:
+    """Return a table without lines; the first column and those of `left` are aligned left."""
     from rich.table import Table
 
+    table = Table(box=None, pad_edge=False)
+    for number, heading in enumerate(headings):
+        justify: Any = "right" if number and heading not in left else "left"
+        table.add_column(heading, justify=justify, overflow="fold")
+    return table
+
+
+def print_device(device: Mapping[str, Any]) -> None:
+    """Print what share of a device is used, as `hwgen.technologies.utilization` says it."""
     from hwgen.reports.datasheet import fitting, shares_of
 
-    table = Table(f"  {fitting(device)}", box=None, pad_edge=False)
-    for heading in ("used", "there", "share"):
-        table.add_column(heading, justify="right")
+    table = new_table(f"  {fitting(device)}", "used", "there", "share")
     for name, *cells in shares_of(device):
         table.add_row(f"  {name}", *cells)
     console().print(table)

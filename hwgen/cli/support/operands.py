@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hwgen.cli.support.common import path_option
 from hwgen.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
 
 def operand_options(function: F) -> F:
     """Add ``--activations``, ``--weights`` and ``--n``, as `given_operands` takes them."""
-    activations = click.option(
-        "--activations", metavar="A.npy", type=click.Path(path_type=Path),
-        help="Activations (M, K) to time a product of, whose values serial PEs depend on.",
+    activations = path_option(
+        "--activations", "A.npy",
+        "Activations (M, K) to time a product of, whose values serial PEs depend on.",
     )  # fmt: skip
-    weights = click.option(
-        "--weights", metavar="W.npy", type=click.Path(path_type=Path),
-        help="Its weights (K, N), or say --n: no core's time depends on their values.",
+    weights = path_option(
+        "--weights", "W.npy",
+        "Its weights (K, N), or say --n: no core's time depends on their values.",
     )  # fmt: skip
     columns = click.option("--n", "n", type=click.IntRange(1), help="Columns of its weights.")
     return activations(weights(columns(function)))

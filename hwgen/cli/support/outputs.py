@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import secrets
 import shutil
@@ -11,8 +12,12 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from hwgen.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 MARKER = ".hwgen"
 """File in an output directory that lists the entries hwgen wrote and may replace."""
@@ -97,6 +102,15 @@ def write_file(path: Path, content: str | bytes, *, force: bool = False) -> None
                 temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def npy_bytes(array: NDArray[Any]) -> bytes:
+    """Return an array as the contents of a ``.npy`` file."""
+    import numpy as np
+
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
 
 
 @contextmanager

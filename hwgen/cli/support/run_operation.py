@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hwgen.cli.support.common import emit_json
-from hwgen.cli.support.outputs import check_file, write_file
+from hwgen.cli.support.outputs import check_file, npy_bytes, write_file
 from hwgen.reports.terminal import console, cycle_progress
 
 if TYPE_CHECKING:
@@ -44,10 +44,7 @@ def run(
         Whether results are compared with the golden model.
     force, as_json : bool
     """
-    import io
     import time
-
-    import numpy as np
 
     from flows.build.design import Design
     from flows.simulation.run import check_results, run_job
@@ -70,9 +67,8 @@ def run(
     if check:
         check_results(f"{output} is not written", outcome.results, accelerator.golden(job, arrays))
     for file, tensor in zip(files, operation.results, strict=True):
-        buffer = io.BytesIO()
-        np.save(buffer, outcome.results[tensor.name].astype(tensor.format.file_dtype))
-        write_file(file, buffer.getvalue(), force=force)
+        result = outcome.results[tensor.name].astype(tensor.format.file_dtype)
+        write_file(file, npy_bytes(result), force=force)
     work = operation.work(job.sizes)
     share = work / (core.operations_per_cycle * outcome.cycles)
     if as_json:
