@@ -205,7 +205,7 @@ def shares(device: str | None, metrics: Mapping[str, Any]) -> dict[str, Any]:
     used = {name: metrics.get(name, np.nan) for name in RESOURCES}
     found: dict[str, Any] = {}
     with np.errstate(all="ignore"):
-        for resource, taken in utilization.taken(family, used).items():
+        for resource, taken in utilization.used_resources(family, used).items():
             number = np.asarray(taken, np.float64)
             share = np.where(number == 0, 0.0, number / getattr(there, resource))
             found[f"{resource}_share"] = share

@@ -40,10 +40,10 @@ def lane(features: PostFeatures) -> dict[str, float]:
         found = total(found, _integer(features, stages))
     if features.floats:
         found = total(found, _float(features, stages))
-    if "raw" in features.kinds:
+    if "raw" in features.output_types:
         kept = width * (stages.results - 1)
         found = total(found, {"saturate": float(width > features.raw.width) * features.raw.width})
-    choices = len(features.kinds) - 1
+    choices = len(features.output_types) - 1
     return total(found, register(kept, enable=True), {"mux": float(choices * features.lane_width)})
 
 
@@ -128,7 +128,7 @@ def common(features: PostFeatures, lanes: Number, records: Number) -> Counts:
     record = sum(sizes[name] for name in record_fields(features))
     head = settings + WORD_BITS + record * records
     result = max(
-        features.raw.width if "raw" in features.kinds else 0,
+        features.raw.width if "raw" in features.output_types else 0,
         min(features.limit_bits, features.widest.lane_width) if features.integers else 0,
         *(fmt.width for fmt in features.floats),
     )

@@ -247,7 +247,7 @@ def _resolved(how: FinalAddition) -> tuple[Heap, ...]:
         operands = [Operand(len(columns)), Operand(how.carry_width(step))]
         for part in how.accumulation.parts:
             for found in (how.sums(part, columns.start), how.carries(part, columns.start)):
-                places = [place + part.place for place in found]
+                places = [place + part.position for place in found]
                 operands += [Operand(1, p - columns.start) for p in places if p in columns]
         behind = how.carry_width(step + 1) if step < how.registers else 0
         width = len(columns) + behind

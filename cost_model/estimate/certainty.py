@@ -14,7 +14,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from cost_model.roofline.roofline import OF_MEMORY, OF_TOKENS
-from hwgen.core.cycles.figures import BASES, Basis, Cycles
+from hwgen.core.cycles.basis import BASES, Basis, Cycles
 from hwgen.core.operation import gemm_operands
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import core_of

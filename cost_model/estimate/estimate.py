@@ -22,7 +22,7 @@ from cost_model.roofline import roofline
 from cost_model.roofline.report import roofline as report
 from cost_model.timing.limit import described, steps_of
 from hwgen.config.dotted import flattened
-from hwgen.core.cycles.figures import Cycles
+from hwgen.core.cycles.basis import Cycles
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.params.off_chip import OffChip
 from hwgen.core.protocols import BufferedCore

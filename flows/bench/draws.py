@@ -24,7 +24,7 @@ from flows.calibration.draws import Draw, drawn
 from flows.calibration.parts import parts_of
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import core_of, families
-from hwgen.technologies import fpga_family, of_kind
+from hwgen.technologies import fpga_family, technology_names
 
 SMALLEST, LARGEST = 100.0, 100_000.0
 """Sizes that are drawn for standard cells, see `size`; the largest is about 0.5 mm2 at 45 nm."""
@@ -81,7 +81,7 @@ def draw(
 
 def limit(technology: str) -> float:
     """Return the largest `size` for a technology: of an FPGA what fills a middling device."""
-    if technology not in of_kind("fpga"):
+    if technology not in technology_names("fpga"):
         return LARGEST
     luts = sorted(device.luts for device in fpga_family(technology).devices.values())
     return min(LARGEST, float(luts[len(luts) // 2])) if luts else LARGEST

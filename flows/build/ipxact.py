@@ -52,11 +52,11 @@ def component(config: FamilyConfig) -> str:
     _leaves(root, vendor="hwgen", library=config.family, name=config.name, version=__version__)
     _interfaces(root, config)
     for bus in config.buses:
-        if bus.kind == "axi4":
+        if bus.protocol == "axi4":
             _address_space(root, bus)
     if config.registers:
         for bus in config.buses:
-            if bus.kind == "axi_lite":
+            if bus.protocol == "axi_lite":
                 _memory_map(root, bus, config.registers)
     _model(root, config)
     _files(root, config)
@@ -88,18 +88,18 @@ def _interfaces(root: ET.Element, config: FamilyConfig) -> None:
         _add(interface, "slave" if port.direction == "in" else "master")
         names.append(port.prefix)
     for bus in config.buses:
-        if bus.kind == "output":
+        if bus.protocol == "output":
             interface = _interface(interfaces, bus.name, "interrupt", {"INTERRUPT": bus.name})
             _add(interface, "master")
             _parameters(interface, SENSITIVITY="LEVEL_HIGH")
             continue
         signals = _upper(bus.prefix, [name for name, _, _ in bus.signals])
-        interface = _interface(interfaces, bus.prefix, bus.kind, signals)
-        if bus.kind == "axi4":
+        interface = _interface(interfaces, bus.prefix, bus.protocol, signals)
+        if bus.protocol == "axi4":
             _add(_add(interface, "master"), "addressSpaceRef", addressSpaceRef=_MEMORY)
         else:
             _add(_add(interface, "slave"), "memoryMapRef", memoryMapRef=_REGISTERS)
-        _parameters(interface, PROTOCOL="AXI4" if bus.kind == "axi4" else "AXI4LITE")
+        _parameters(interface, PROTOCOL="AXI4" if bus.protocol == "axi4" else "AXI4LITE")
         names.append(bus.prefix)
     clock = _interface(interfaces, "aclk", "clock", {"CLK": "aclk"})
     _add(clock, "slave")

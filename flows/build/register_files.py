@@ -21,7 +21,7 @@ def defines(config: FamilyConfig) -> list[str]:
     """Return the lines of the C header: offsets, fields, and what a driver must know."""
     if is_engine(config):
         return _job_defines(config, config.name.upper())
-    if config.takes_jobs:
+    if config.queues_jobs:
         return _stream_defines(config, config.name.upper())
     lists: Any = config
     return _list_defines(lists, config.name.upper())
@@ -200,7 +200,7 @@ _OF_LISTS = (
 
 def markdown(config: FamilyConfig) -> str:
     """Return the register map as a page; with command lists, their descriptors as well."""
-    jobs = config.takes_jobs
+    jobs = config.queues_jobs
     lines = [
         f"# Registers of `{config.name}`",
         "",

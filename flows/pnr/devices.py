@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from flows.tools.toolchain import TOOLS
 from hwgen.errors import InputError, did_you_mean
-from hwgen.technologies import file_of, fpga_family, of_kind, technologies
+from hwgen.technologies import file_of, fpga_family, technologies, technology_names
 from hwgen.technologies.fpga_model import Fpga, PlaceAndRoute
 
 
@@ -36,7 +36,7 @@ def _runnable(chosen: PlaceAndRoute, family: str) -> PlaceAndRoute:
 
 def placed() -> tuple[str, ...]:
     """Return the names of the FPGA families that there is place and route for."""
-    return tuple(name for name in of_kind("fpga") if fpga_family(name).place_and_route)
+    return tuple(name for name in technology_names("fpga") if fpga_family(name).place_and_route)
 
 
 def options(chosen: PlaceAndRoute, device: str, package: str, speed: str) -> list[str]:

@@ -24,7 +24,7 @@ from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 from hwgen.formats.block import quantise_lines
-from hwgen.technologies import cell_library, of_kind, technology
+from hwgen.technologies import cell_library, technology, technology_names
 from hwgen.workloads import Gemm, parse_gemm
 
 RANDOM = Gemm(m=32, k=64, n=32)
@@ -206,7 +206,7 @@ def measure_power(
 def measurable(config: FamilyConfig, target: str) -> None:
     """Raise `InputError` unless the power of a configuration can be measured for a target."""
     if technology(target).kind != "standard_cells":
-        names = ", ".join(of_kind("standard_cells"))
+        names = ", ".join(technology_names("standard_cells"))
         raise InputError(f"--activity: power is known of standard cells ({names}), not of {target}")
     if not config.ports:
         raise InputError(

@@ -78,18 +78,18 @@ def _connections(buses: Iterable[BusPort]) -> str:
     targets = {"axi4": ("Axi4", "memories"), "axi_lite": ("AxiLite", "controls")}
     lines = []
     for bus in buses:
-        if bus.kind == "output":
+        if bus.protocol == "output":
             if bus.name == INTERRUPT:
                 lines.append("    ports.interrupt = interrupt_of(top, 0);")
             continue
-        kind, target = targets[bus.kind]
+        kind, target = targets[bus.protocol]
         lines += ["    {", f"        {kind} port{{}};", f'        port.name = "{bus.prefix}";']
         lines += [
             f"        port.{name} = wire(top.{bus.prefix}_{name});"
             for name, _, _ in bus.signals
-            if not name.endswith(unused[bus.kind])
+            if not name.endswith(unused[bus.protocol])
         ]
-        if bus.kind == "axi4":
+        if bus.protocol == "axi4":
             lines.append(f"        port.beat_bytes = {bus.data_width // 8};")
         lines += [f"        ports.{target}.push_back(port);", "    }"]
     return "\n".join(

@@ -25,7 +25,7 @@ from flows.simulation.stream_program import (
     run_stream,
 )
 from flows.tools.guard import scratch
-from hwgen.core.cycles.figures import Cycles
+from hwgen.core.cycles.basis import Cycles
 from hwgen.core.lists.commands import Program
 from hwgen.core.operation import Array, Arrays, Job, StreamPlan, gemm_operands
 from hwgen.core.post import Columns, PostSettings

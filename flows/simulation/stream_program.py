@@ -27,7 +27,7 @@ from flows.simulation.verilator.verilator import (
     is_quick,
     program_id,
 )
-from hwgen.core.cycles.figures import Cycles
+from hwgen.core.cycles.basis import Cycles
 from hwgen.core.operation import Chunks, StreamPlan
 from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import CheckFailed

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from flows.synthesis import liberty
 from hwgen.errors import InputError
-from hwgen.technologies import cell_library, of_kind
+from hwgen.technologies import cell_library, technology_names
 from hwgen.technologies.model import Macro, Memories
 
 _SHAPE = re.compile(r"\b(address_width|word_width)\s*:\s*\"?(\d+)")
@@ -42,7 +42,10 @@ def macro_files_of(paths: tuple[str, ...], technology: str) -> Memories:
         If a file is missing or not Liberty, has no memory, or one whose pins no technology knows.
     """
     cells = [cell for path in paths for cell in _memories_in(path)]
-    names = [technology, *(name for name in of_kind("standard_cells") if name != technology)]
+    names = [
+        technology,
+        *(name for name in technology_names("standard_cells") if name != technology),
+    ]
     libraries = [result for name in names if (result := cell_library(name).memories)]
     for memories in libraries:
         macros = [_macro(cell, memories) for cell in cells]

@@ -21,7 +21,7 @@ HALF_SUM, HALF_CARRY = 10, 7
 ZERO, ONE = -1, -2
 """Numbers of constant bits."""
 
-Kind = Literal["full", "half", "half_up", "up"]
+Cell = Literal["full", "half", "half_up", "up"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Adder:
 
     Parameters
     ----------
-    kind : {"full", "half", "half_up", "up"}
+    cell : {"full", "half", "half_up", "up"}
         Adds three bits; two; two and a constant one; one and a constant one.
     column : int
         Position of the bits that it adds.
@@ -40,7 +40,7 @@ class Adder:
         The bits that it makes, by number; the carry belongs to the next column.
     """
 
-    kind: Kind
+    cell: Cell
     column: int
     inputs: tuple[int, ...]
     sum: int
@@ -124,19 +124,19 @@ class _Heap:
         """Add the bits of a column, and a constant bit, to a single one; return its number."""
         bits = self.columns[column]
         while len(bits) >= 3:
-            taken = self._taken(bits, 3)
-            early, late = taken[1][0], taken[2][0]
+            popped = self._pop_earliest(bits, 3)
+            early, late = popped[1][0], popped[2][0]
             total = max(early + SUM, late + SUM_OF_LAST)
             carry = max(early + CARRY, late + CARRY_OF_LAST)
-            self._add("full", column, taken, total, carry)
+            self._add("full", column, popped, total, carry)
         if len(bits) == 2:
-            taken = self._taken(bits, 2)
-            late = taken[1][0]
-            kind: Kind = "half_up" if one else "half"
-            self._add(kind, column, taken, late + HALF_SUM, late + HALF_CARRY)
+            popped = self._pop_earliest(bits, 2)
+            late = popped[1][0]
+            cell: Cell = "half_up" if one else "half"
+            self._add(cell, column, popped, late + HALF_SUM, late + HALF_CARRY)
         elif bits and one:
-            taken = self._taken(bits, 1)
-            self._add("up", column, taken, taken[0][0], taken[0][0])
+            popped = self._pop_earliest(bits, 1)
+            self._add("up", column, popped, popped[0][0], popped[0][0])
         return bits[0][1] if bits else ONE if one else ZERO
 
     def without_latest(self, column: int) -> tuple[int, int]:
@@ -148,16 +148,16 @@ class _Heap:
         heapq.heapify(bits)
         return time, latest
 
-    def _taken(self, bits: list[tuple[int, int]], number: int) -> list[tuple[int, int]]:
+    def _pop_earliest(self, bits: list[tuple[int, int]], number: int) -> list[tuple[int, int]]:
         """Take the bits that arrive first."""
         return [heapq.heappop(bits) for _ in range(number)]
 
     def _add(
-        self, kind: Kind, column: int, taken: list[tuple[int, int]], total: int, carry: int
+        self, cell: Cell, column: int, popped: list[tuple[int, int]], total: int, carry: int
     ) -> None:
         """Put sum and carry, which arrive at `total` and `carry`, in the place of bits."""
-        inputs = tuple(number for _, number in taken)
-        made = Adder(kind, column, inputs, next(self._numbers), next(self._numbers))
+        inputs = tuple(number for _, number in popped)
+        made = Adder(cell, column, inputs, next(self._numbers), next(self._numbers))
         self.adders.append(made)
         heapq.heappush(self.columns[column], (total, made.sum))
         heapq.heappush(self.columns[column + 1], (carry, made.carry))

@@ -105,7 +105,7 @@ class Accumulator:
     ----------
     sum : DigitSum
         What it adds at a time.
-    place : int
+    position : int
         Position of its least significant bit in the result.
     width : int
         Bits; carries out of the last are lost.
@@ -114,7 +114,7 @@ class Accumulator:
     """
 
     sum: DigitSum
-    place: int
+    position: int
     width: int
     spacing: int
 
@@ -184,7 +184,9 @@ class DigitAccumulation:
 
         The sign-extension constants of all accumulators.
         """
-        return sum(part.sum.sign_constant << part.place for part in self.parts) % (1 << self.width)
+        return sum(part.sum.sign_constant << part.position for part in self.parts) % (
+            1 << self.width
+        )
 
     @property
     def register_bits(self) -> int:
@@ -229,11 +231,11 @@ class FinalAddition:
 
     def sums(self, part: Accumulator, first: int) -> range:
         """Return the bits of an accumulator from a column of the result on."""
-        return range(min(max(first - part.place, 0), part.width), part.width)
+        return range(min(max(first - part.position, 0), part.width), part.width)
 
     def carries(self, part: Accumulator, first: int) -> range:
         """Return the carries of an accumulator from a column of the result on."""
-        kept = [c for c in part.carries if c + part.place < first]
+        kept = [c for c in part.carries if c + part.position < first]
         return part.carries[len(kept) :]
 
     def carry_most(self, step: int) -> int:
@@ -247,8 +249,8 @@ class FinalAddition:
                 self.sums(part, columns.start),
                 self.carries(part, columns.start),
             ):
-                places = (place + part.place - columns.start for place in columns_of_bits)
-                most += sum(1 << place for place in places if place < len(columns))
+                places = (position + part.position - columns.start for position in columns_of_bits)
+                most += sum(1 << position for position in places if position < len(columns))
         return most >> len(columns)
 
     def carry_width(self, step: int) -> int:

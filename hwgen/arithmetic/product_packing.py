@@ -31,7 +31,7 @@ from hwgen.lazy import np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Kind = Literal["exact", "over"]
+PackingMode = Literal["exact", "over"]
 
 Range = tuple[int, int]
 """Least and largest value."""
@@ -195,7 +195,7 @@ def packed_products(
     weight: IntegerFormat,
     columns: int,
     factors: tuple[int, int],
-    kind: Kind,
+    mode: PackingMode,
 ) -> PackedProducts | None:
     """Return the packing of most products to a multiplier, None if it makes one only.
 
@@ -206,7 +206,7 @@ def packed_products(
         Columns of the array.
     factors : (int, int)
         Bits of the signed factors of a multiplier; weights are packed into the longer one.
-    kind : {"exact", "over"}
+    mode : {"exact", "over"}
         Exact products, or one more than that, as far apart as there is room; the low bits that
         are made apart are no more than the spacing.
     """
@@ -214,16 +214,16 @@ def packed_products(
     if activation.width + (not activation.signed) > shortest:
         return None
 
-    def fits(found: PackedProducts) -> bool:
-        width = found.factor.width + (not found.factor.signed)
-        return found.lanes <= columns and width <= longest
+    def fits(packing: PackedProducts) -> bool:
+        width = packing.factor.width + (not packing.factor.signed)
+        return packing.lanes <= columns and width <= longest
 
     exact = PackedProducts(activation, weight, columns, 2, 1, True)
     while not all(low >= -1 and high <= 0 for low, high in exact.borrowed):
         exact = replace(exact, spacing=exact.spacing + 1)
     while fits(replace(exact, lanes=exact.lanes + 1)):
         exact = replace(exact, lanes=exact.lanes + 1)
-    if kind == "exact":
+    if mode == "exact":
         return exact if fits(exact) else None
     lanes = exact.lanes + 1 if fits(exact) else 2
     for spacing in range(exact.spacing - 1, 0, -1):

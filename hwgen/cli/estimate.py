@@ -15,16 +15,16 @@ from hwgen.cli.support.common import (
     emit_json,
     file_option,
     fpga_energies_option,
-    given_memory,
     json_option,
     memory_options,
     new_table,
     print_device,
+    requested_memory,
     workload_options,
 )
-from hwgen.cli.support.operands import given_operands, operand_options
+from hwgen.cli.support.operands import operand_options, read_operands
 from hwgen.reports.datasheet import METRICS, assumed_clock, breakdown, standing
-from hwgen.reports.roofline import SERVED, behind, number, summary
+from hwgen.reports.roofline import SERVED, describe_memory, number, summary
 from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
@@ -97,13 +97,13 @@ def command(
         technology(target)  # refuses an unknown name
     cores = [load_config(path) for path in (config, *compare)]
     workloads = named_workloads(gemms, names, cores, context)
-    matrices = [given_operands(core, activations, weights, n) for core in cores]
+    matrices = [read_operands(core, activations, weights, n) for core in cores]
     for name, (a, w) in matrices[0].items():
         workloads[name] = network_of([(*a.shape, w.shape[1])])
     for core in cores:
         if jobs:
             must_not_multiply(core, "--job")
-    served = [given_memory(core, memory, gb_s, efficiency) for core in cores]
+    served = [requested_memory(core, memory, gb_s, efficiency) for core in cores]
     builds = [
         Build(Design(core_of(core)), retarget(core.target, target, clock_mhz, off_chip))
         for core, off_chip in zip(cores, served, strict=True)
@@ -168,7 +168,7 @@ def _measured(entry: Mapping[str, Any], result: SynthesisResult) -> dict[str, An
 
 
 def _print_measured(entry: Mapping[str, Any], result: SynthesisResult) -> None:
-    from hwgen.cli.synth import tools_of, way_of
+    from hwgen.cli.synth import describe_mapping, tools_of
 
     table = new_table(f"synthesized {entry['name']}", "estimate", "measured", "difference")
     for field, pair in entry["measured"]["figures"].items():
@@ -177,7 +177,10 @@ def _print_measured(entry: Mapping[str, Any], result: SynthesisResult) -> None:
         table.add_row(field, number(pair["estimated"]), number(pair["measured"]), text)
     out = console()
     out.print(table)
-    made = [f"{way_of(result)}, {result.clock_target_mhz:g} MHz asked for", tools_of(result)]
+    made = [
+        f"{describe_mapping(result)}, {result.clock_target_mhz:g} MHz asked for",
+        tools_of(result),
+    ]
     if result.library:
         made.append(f"library {', '.join(result.library)}")
     out.print(f"  {'; '.join(made)}")
@@ -297,7 +300,7 @@ _OF_TOKENS = {"tokens/s": "tokens_per_s", "J/token": "j_per_token"}
 def print_roofline(entry: Mapping[str, Any], out: Any) -> None:
     """Print what the memory behind the ports leaves of each layer's speed."""
     limits = entry["roofline"]
-    out.print("  " + behind(limits))
+    out.print("  " + describe_memory(limits))
     for name, workload in limits["workloads"].items():
         table = new_table(
             f"layers of {name}", "times", "operations a byte", "compute ms", "memory ms",
@@ -372,7 +375,7 @@ def _compare(estimates: Sequence[Mapping[str, Any]]) -> None:
     console().print(table)
     if any(metric.startswith("latency_ms(") for metric in estimates[0]["metrics"]):
         for entry in estimates:
-            served = behind(entry["roofline"]) if entry["roofline"] else SERVED
+            served = describe_memory(entry["roofline"]) if entry["roofline"] else SERVED
             console().print(f"{entry['name']}: {served}", soft_wrap=True)
     for text in dict.fromkeys(filter(None, map(assumed_clock, estimates))):
         console().print(text, style="yellow")

@@ -13,10 +13,10 @@ from hwgen.cli.support.common import (
     config_option,
     emit_json,
     force_option,
-    given_memory,
     json_option,
     memory_options,
     path_option,
+    requested_memory,
     workload_options,
 )
 from hwgen.cli.support.outputs import check_file, write_file
@@ -64,7 +64,7 @@ def command(
     if output:
         check_sheet(output, "--output", force=force)
     core = load_config(config)
-    off_chip = given_memory(core, memory, gb_s, efficiency)
+    off_chip = requested_memory(core, memory, gb_s, efficiency)
     build = Build(Design(core_of(core)), retarget(core.target, memory=off_chip))
     sheet = sheet_of(build, named_workloads(gemms, names, [core], context))
     if output:

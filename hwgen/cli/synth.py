@@ -200,7 +200,7 @@ def _device(core: FamilyConfig, result: SynthesisResult) -> dict[str, Any] | Non
 
 def _print(result: SynthesisResult) -> None:
     out = console()
-    out.print(headed(result.name, f" on {result.target}: {way_of(result)}"))
+    out.print(headed(result.name, f" on {result.target}: {describe_mapping(result)}"))
     if result.area_um2 is not None:
         registers = (result.sequential_area_um2 or 0) / result.area_um2
         out.print(
@@ -237,13 +237,13 @@ def _print_power(power: PowerResult) -> None:
     out.print(f"    note     {power.note}")
 
 
-def way_of(result: SynthesisResult) -> str:
+def describe_mapping(result: SynthesisResult) -> str:
     """Return the way of mapping in words."""
-    ways = [f"recipe {result.recipe}"]
+    words = [f"recipe {result.recipe}"]
     if result.full_adders is not None:
-        ways.append("full adders" if result.full_adders else "no full adders")
-    ways.append("repeated modules kept" if result.hierarchy == "keep" else "flattened")
-    return ", ".join(ways)
+        words.append("full adders" if result.full_adders else "no full adders")
+    words.append("repeated modules kept" if result.hierarchy == "keep" else "flattened")
+    return ", ".join(words)
 
 
 def tools_of(result: SynthesisResult) -> str:

@@ -240,7 +240,7 @@ class _Composer:
 
     def compose(self, text: str) -> Document:
         for event in self._events(text):
-            self._take(event)
+            self._handle(event)
         if self.root is None or (self.root.data is None and self.root.children is None):
             raise self._error("empty; `hwgen init FAMILY` writes a template", Position(1, 1))
         if not isinstance(self.root.children, dict):
@@ -267,7 +267,7 @@ class _Composer:
                 self.here = Position(start.line + 1, start.column + 1)
             yield event
 
-    def _take(self, event: Any) -> None:
+    def _handle(self, event: Any) -> None:
         if isinstance(event, yaml.DocumentStartEvent):
             if self.root is not None:
                 raise self._error("a second document begins; a file holds one", self.here)
@@ -361,12 +361,12 @@ class _Composer:
             shown = tag.replace("tag:yaml.org,2002:", "!!")[:40]
             self._complain(f"tags are not supported; remove {shown!r}", self.here)
 
-    def _complain(self, message: str, place: Position) -> None:
+    def _complain(self, message: str, position: Position) -> None:
         if len(self.problems) < MAX_PROBLEMS:
-            self.problems.append(Problem(message, "", self.file, place.line, place.column))
+            self.problems.append(Problem(message, "", self.file, position.line, position.column))
 
-    def _error(self, message: str, place: Position) -> ConfigError:
-        last = Problem(message, "", self.file, place.line, place.column)
+    def _error(self, message: str, position: Position) -> ConfigError:
+        last = Problem(message, "", self.file, position.line, position.column)
         return ConfigError([*self.problems, last])
 
 

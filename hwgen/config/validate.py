@@ -112,7 +112,7 @@ def translate_errors(error: ValidationError, document: Document, fields: Fields)
 
 
 def error_path(
-    location: Sequence[str | int], data: Any, kind: str, fields: Fields
+    location: Sequence[str | int], data: Any, error_type: str, fields: Fields
 ) -> tuple[str | int, ...]:
     """Return the part of pydantic's location that is a field or item; the rest names types."""
     path: list[str | int] = []
@@ -122,7 +122,7 @@ def error_path(
             data = data[step]
         elif (*path, step) in fields:
             data = None
-        elif not (kind == "missing" and step == location[-1]):
+        elif not (error_type == "missing" and step == location[-1]):
             break
         path.append(step)
     return tuple(path)
@@ -132,20 +132,24 @@ def describe_error(
     item: Mapping[str, Any], path: tuple[str | int, ...], document: Document, fields: Fields
 ) -> list[Problem]:
     """Return the problems of one of pydantic's errors: one, or of a rule one for each line."""
-    kind, value = item["type"], item["input"]
+    error_type, value = item["type"], item["input"]
     names = tuple(str(step) for step in path)
     parameter = fields.get(names)
-    if kind == "missing":
+    if error_type == "missing":
         if isinstance(path[-1], int):
             return [problem_at(document, path[:-1], f"too short: item {path[-1] + 1} is missing")]
         about = parameter.description.rstrip(".") if parameter else ""
         about = f" ({about})" if about else ""
         return [problem_at(document, path, f"missing; add `{names[-1]}: ...`{about}")]
-    if kind == "extra_forbidden" and parameter is None:
+    if error_type == "extra_forbidden" and parameter is None:
         return [problem_at(document, path, _unknown_key(names, fields))]
-    if parameter is not None and _DESCRIBED.fullmatch(kind):
+    if parameter is not None and _DESCRIBED.fullmatch(error_type):
         return [problem_at(document, path, complaint(parameter, value))]
-    text = str(item["ctx"]["error"]) if kind in ("value_error", "assertion_error") else item["msg"]
+    text = (
+        str(item["ctx"]["error"])
+        if error_type in ("value_error", "assertion_error")
+        else item["msg"]
+    )
     if text.startswith("Input should "):
         text = f"must {text.removeprefix('Input should ')}, not {shown(value)}"
     return [place_rule(line, path, document, fields) for line in text.splitlines() if line.strip()]
@@ -202,8 +206,8 @@ def _fits(value: Any, types: Sequence[str]) -> bool:
         return ("null" if value is None else "boolean") in types
     if isinstance(value, int) and "number" in types:
         return True
-    kind = {int: "integer", float: "number", str: "string", list: "array", dict: "object"}
-    return kind.get(type(value)) in types
+    type_names = {int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+    return type_names.get(type(value)) in types
 
 
 def _remedy(value: Any) -> str:

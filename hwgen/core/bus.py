@@ -44,7 +44,7 @@ class BusPort:
 
     Parameters
     ----------
-    kind : {"axi4", "axi_lite", "output"}
+    protocol : {"axi4", "axi_lite", "output"}
         AXI4 as the manager, AXI4-Lite as the subordinate, or an output of one bit.
     name : str
         Name of the core's member: ``mem`` becomes ``m_axi_mem_*``, ``control``
@@ -55,7 +55,7 @@ class BusPort:
         Bits of an address; 0 for an output.
     """
 
-    kind: Literal["axi4", "axi_lite", "output"]
+    protocol: Literal["axi4", "axi_lite", "output"]
     name: str
     data_width: int = 1
     address_width: int = 0
@@ -63,28 +63,28 @@ class BusPort:
     @property
     def direction(self) -> Literal["manager", "subordinate", "out"]:
         """Role of the core on the bus."""
-        if self.kind == "output":
+        if self.protocol == "output":
             return "out"
-        return "manager" if self.kind == "axi4" else "subordinate"
+        return "manager" if self.protocol == "axi4" else "subordinate"
 
     @property
     def prefix(self) -> str:
         """Prefix of the bus' signals in the Verilog; an output's whole name."""
-        if self.kind == "output":
+        if self.protocol == "output":
             return self.name
-        return f"{'m' if self.kind == 'axi4' else 's'}_axi_{self.name}"
+        return f"{'m' if self.protocol == 'axi4' else 's'}_axi_{self.name}"
 
     @property
     def signals(self) -> tuple[Signal, ...]:
         """Signals of the bus in order; none for an output."""
-        if self.kind == "axi4":
+        if self.protocol == "axi4":
             return axi4_signals(self.data_width, self.address_width)
-        return axi_lite_signals(self.address_width) if self.kind == "axi_lite" else ()
+        return axi_lite_signals(self.address_width) if self.protocol == "axi_lite" else ()
 
     @property
     def flat(self) -> tuple[Signal, ...]:
         """Ports of the top module: full name, direction, bits."""
-        if self.kind == "output":
+        if self.protocol == "output":
             return ((self.name, "out", self.data_width),)
         return tuple((f"{self.prefix}_{name}", way, bits) for name, way, bits in self.signals)
 

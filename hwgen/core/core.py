@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Generic, TypeVar
 
 from hwgen.core.bus import BusPort
-from hwgen.core.cycles.figures import Cycles
+from hwgen.core.cycles.basis import Cycles
 from hwgen.core.jobs import select_operation
 from hwgen.core.operation import GEMM, Array, Arrays, Job, Operation, Plan, gemm_operands
 from hwgen.core.params.base import FamilyConfig

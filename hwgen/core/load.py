@@ -78,13 +78,13 @@ def _validate(document: Document) -> Draft:
     return draft
 
 
-def _family_problem(document: Document, known: Sequence[str]) -> Problem:
+def _family_problem(document: Document, families: Sequence[str]) -> Problem:
     if "family" not in document.data:
-        text = f"missing; add `family: {known[0]}` (there is: {', '.join(known)})"
+        text = f"missing; add `family: {families[0]}` (there is: {', '.join(families)})"
     else:
         name = document.data["family"]
-        near = did_you_mean(name, known) if isinstance(name, str) else ""
-        text = f"must be {either(known)}, not {shown(name)}{near}"
+        near = did_you_mean(name, families) if isinstance(name, str) else ""
+        text = f"must be {either(families)}, not {shown(name)}{near}"
     return problem_at(document, ("family",), text)
 
 

@@ -142,7 +142,7 @@ def choose_registers(params: FamilyConfig, timing: Timing) -> tuple[FamilyConfig
     if errors:
         return params, errors
     if isinstance(params, Resolvable):
-        return _choose_own(params, timing)
+        return _choose_core_registers(params, timing)
     complete, clock = params.with_children(children), params.target.clock_mhz
     limit = timing(complete)
     if limit is not None and not limit.allows(clock):
@@ -154,7 +154,7 @@ def choose_registers(params: FamilyConfig, timing: Timing) -> tuple[FamilyConfig
     return complete, []
 
 
-def _choose_own(params: FamilyConfig, timing: Timing) -> tuple[FamilyConfig, list[str]]:
+def _choose_core_registers(params: FamilyConfig, timing: Timing) -> tuple[FamilyConfig, list[str]]:
     """Raise the registers of a core one by one where its slowest path leads through."""
     assert isinstance(params, Resolvable)
     clock, technology = params.target.clock_mhz, params.target.technology

@@ -51,12 +51,14 @@ def template(name: str, core: str = "") -> str:
     return text
 
 
-def _template(known: type[Core[Any]], values: Mapping[str, str], unused: Mapping[str, str]) -> str:
+def _template(
+    core_class: type[Core[Any]], values: Mapping[str, str], unused: Mapping[str, str]
+) -> str:
     lines = [
-        f"# {known.family_name()}: {known.summary}.",
+        f"# {core_class.family_name()}: {core_class.summary}.",
         "# Only `name` and `family` are required; every other value below is the default.",
     ]
-    for path, parameter in parameters(known.params_class).items():
+    for path, parameter in parameters(core_class.params_class).items():
         if not path:
             continue
         margin = "  " * (len(path) - 1)
@@ -118,17 +120,17 @@ def _definitions(name: str, entry: type[Core[Any]]) -> dict[str, Any]:
 
 
 def _set_defaults(
-    schema: dict[str, Any], groups: Mapping[str, Any], known: Mapping[Path, Parameter], path: Path
+    schema: dict[str, Any], groups: Mapping[str, Any], by_path: Mapping[Path, Parameter], path: Path
 ) -> None:
     """Write defaults as a file has them, where the model's are objects such as formats."""
     for key, part in schema.get("properties", {}).items():
         part.pop("title", None)
-        parameter = known.get((*path, key))
+        parameter = by_path.get((*path, key))
         if "default" in part and parameter is not None and not parameter.is_group:
             part["default"] = parameter.default
         if "$ref" in part:
             group = groups[part["$ref"].rsplit(".", 1)[-1]]
-            _set_defaults(group, groups, known, (*path, key))
+            _set_defaults(group, groups, by_path, (*path, key))
 
 
 # -- reference page and overview ---------------------------------------------------------------

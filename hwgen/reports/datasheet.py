@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from hwgen.reports.roofline import SERVED, behind, number, summary
+from hwgen.reports.roofline import SERVED, describe_memory, number, summary
 
 METRICS = {
     "area_mm2": ("area", "mm²"), "luts": ("LUTs", ""), "flip_flops": ("flip-flops", ""),
@@ -267,7 +267,7 @@ def _roofline(entry: Mapping[str, Any], pictures: Mapping[str, str]) -> str:
     """Return the effect of the memory on workloads, layer by layer."""
     if not entry["roofline"]:
         return SERVED if any(name.startswith("latency_ms(") for name in entry["metrics"]) else ""
-    words = behind(entry["roofline"])
+    words = describe_memory(entry["roofline"])
     paragraphs = [f"## Roofline\n\n{words[:1].upper()}{words[1:]}."]
     for name, workload in entry["roofline"]["workloads"].items():
         rows = [

@@ -16,7 +16,7 @@ from hwgen.config.dotted import nested
 from hwgen.config.parameters import Parameter, parameters, ranges
 from hwgen.core.core import Core
 from hwgen.core.registry import families
-from hwgen.technologies import of_kind
+from hwgen.technologies import technology_names
 
 COUNTED = 4
 """A parameter with at most so many numbers to choose from is a choice, with more it is a size."""
@@ -87,9 +87,9 @@ def _legal(
     family: type[Core[Any]], parameter: Parameter, value: Any, helped: list[dict[str, Any]]
 ) -> bool:
     """Return whether a value is legal, alone or beside another; what helped is tried first."""
-    targets = ({"target.technology": name} for name in of_kind("fpga"))
+    targets = ({"target.technology": name} for name in technology_names("fpga"))
     known = [other for other in helped if parameter.field not in other]
-    for other in chain([{}], known, _beside(family, parameter), targets):
+    for other in chain([{}], known, _companion_values(family, parameter), targets):
         if _accepted(family, nested({parameter.field: value, **other})):
             if other and other not in helped:
                 helped.append(other)
@@ -97,7 +97,7 @@ def _legal(
     return False
 
 
-def _beside(family: type[Core[Any]], parameter: Parameter) -> Iterator[dict[str, Any]]:
+def _companion_values(family: type[Core[Any]], parameter: Parameter) -> Iterator[dict[str, Any]]:
     """Yield other values to try a value beside: one, or two of parameters of equal choices."""
     others = [
         other

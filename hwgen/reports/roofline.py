@@ -13,7 +13,7 @@ SERVED = (
 """What figures per second assume without a memory."""
 
 
-def behind(roofline: Mapping[str, Any]) -> str:
+def describe_memory(roofline: Mapping[str, Any]) -> str:
     """Return the memory of an estimate in words, and the ports that it serves."""
     memory = roofline["memory"]
     each = memory["pj_per_bit"]
@@ -34,14 +34,14 @@ def summary(entry: Mapping[str, Any], name: str) -> str:
     """Return the effect of a memory on a workload of an estimate."""
     workload, metrics = entry["roofline"]["workloads"][name], entry["metrics"]
 
-    def figure(metric: str) -> str:
+    def show(metric: str) -> str:
         return number(metrics.get(f"{metric}({name})"))
 
     floor = metrics.get(f"floor_share({name})")
     words = [
         f"limited by {workload['limit']}" if workload["limit"] else "limits unknown",
-        f"{figure('gb_s_used')} GB/s used, {figure('gb_s_needed')} GB/s needed not to wait",
-        f"{figure('ops_per_byte')} operations a byte",
+        f"{show('gb_s_used')} GB/s used, {show('gb_s_needed')} GB/s needed not to wait",
+        f"{show('ops_per_byte')} operations a byte",
     ]
     if floor is not None:
         moved = (workload["weight_bytes"] + workload["kv_bytes"]) * 1e-6

@@ -39,13 +39,13 @@ def technologies() -> Registry[Technology]:
     InputError
         If two packages offer one name, or none offers the default.
     """
-    found: Registry[Technology] = Registry(GROUP, "technology", _load)
-    if DEFAULT not in found:
+    registry: Registry[Technology] = Registry(GROUP, "technology", _load)
+    if DEFAULT not in registry:
         raise InputError(
             f"no technology {DEFAULT!r} is installed: hwgen's installation is older than its"
             " source; install it again (`pip install -e .` in a checkout)"
         )
-    return found
+    return registry
 
 
 def technology(name: str) -> Technology:
@@ -61,36 +61,38 @@ def technology(name: str) -> Technology:
 
 def cell_library(name: str) -> StandardCells:
     """Return the standard-cell technology called `name`, or raise `InputError`."""
-    known = technology(name)
-    if known.kind != "standard_cells":
+    selected = technology(name)
+    if selected.kind != "standard_cells":
         raise InputError(
             f"{name} is not a standard-cell technology; those are"
-            f" {', '.join(of_kind('standard_cells'))}"
+            f" {', '.join(technology_names('standard_cells'))}"
         )
-    return known
+    return selected
 
 
 def fpga_family(name: str) -> Fpga:
     """Return the FPGA family called `name`, or raise `InputError`."""
-    known = technology(name)
-    if known.kind != "fpga":
-        raise InputError(f"{name} is not an FPGA family; those are {', '.join(of_kind('fpga'))}")
-    return known
+    selected = technology(name)
+    if selected.kind != "fpga":
+        raise InputError(
+            f"{name} is not an FPGA family; those are {', '.join(technology_names('fpga'))}"
+        )
+    return selected
 
 
-def of_kind(kind: str) -> tuple[str, ...]:
-    """Return the names of the technologies of a kind; files that cannot be used are left out."""
-    return tuple(name for name in technologies() if _kind(name) == kind)
+def technology_names(type_name: str) -> tuple[str, ...]:
+    """Return the names of the technologies of a type; files that cannot be used are left out."""
+    return tuple(name for name in technologies() if _read_type(name) == type_name)
 
 
 @cache
 def _devices() -> dict[str, str]:
     """Return the technology of each device; files that cannot be used are left out."""
-    found: dict[str, str] = {}
-    for name in of_kind("fpga"):
+    result: dict[str, str] = {}
+    for name in technology_names("fpga"):
         for device in fpga_family(name).devices:
-            found.setdefault(device, name)
-    return found
+            result.setdefault(device, name)
+    return result
 
 
 def devices(name: str | None = None) -> tuple[str, ...]:
@@ -104,7 +106,7 @@ def technology_of(device: str) -> str | None:
 
 
 @cache
-def _kind(name: str) -> str | None:
+def _read_type(name: str) -> str | None:
     try:
         return technologies()[name].kind
     except InputError:
@@ -120,8 +122,8 @@ def file_of(name: str) -> Path:
 
 def costs_of(name: str) -> Path | None:
     """Return the path of the table of costs of a technology; None if it names none."""
-    known = technology(name)
-    return None if known.costs is None else file_of(name).with_name(known.costs)
+    selected = technology(name)
+    return None if selected.costs is None else file_of(name).with_name(selected.costs)
 
 
 def read(path: Path, name: str) -> Technology:
@@ -134,20 +136,20 @@ def read(path: Path, name: str) -> Technology:
     """
     from hwgen.config.document import read_document
     from hwgen.config.validate import of_model, problem_at, shown
-    from hwgen.technologies.model import KINDS
+    from hwgen.technologies.model import MODELS
 
     document = read_document(path, quickly=True)
     kind = document.data.get("kind")
-    if not isinstance(kind, str) or kind not in KINDS:
-        text = f"must be {' or '.join(KINDS)}"
+    if not isinstance(kind, str) or kind not in MODELS:
+        text = f"must be {' or '.join(MODELS)}"
         if "kind" in document.data:
             text += f", not {shown(kind)}"
         raise ConfigError([problem_at(document, ("kind",), text)])
-    found = of_model(document, KINDS[kind])
-    if found.name != name:
-        text = f"must be {name}, as its entry point says, not {shown(found.name)}"
+    result = of_model(document, MODELS[kind])
+    if result.name != name:
+        text = f"must be {name}, as its entry point says, not {shown(result.name)}"
         raise ConfigError([problem_at(document, ("name",), text)])
-    return found
+    return result
 
 
 def _load(point: EntryPoint) -> Technology:

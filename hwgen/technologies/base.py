@@ -30,7 +30,7 @@ class TechnologyModel(Model):
     )
 
     @model_validator(mode="after")
-    def _beside(self) -> Self:
+    def _check_costs(self) -> Self:
         away = self.costs is not None and ("/" in self.costs or "\\" in self.costs)
         return check_rules(
             self, ["costs: must be the name of a file beside this one"] if away else []
@@ -39,10 +39,10 @@ class TechnologyModel(Model):
     @property
     def mapping(self) -> str:
         """The settings that shape a mapped design, as text: part of the key of cached results."""
-        return self.model_dump_json(exclude=_BESIDE_MAPPING)
+        return self.model_dump_json(exclude=_NON_MAPPING_FIELDS)
 
 
-_BESIDE_MAPPING = {
+_NON_MAPPING_FIELDS = {
     "summary", "costs", "liberty", "mapper_clock_ps", "memories", "rules", "place_and_route",
     "devices", "luts_in", "dsp_block",
 }  # fmt: skip

@@ -58,7 +58,7 @@ class LutMemory(Model):
     per_block: Positive = Field(description="Small memories that are dearer than a block memory.")
 
 
-class HeldMemory(Model):
+class RegisterMemory(Model):
     """Registers and block memories, where there are no small memories."""
 
     per_block: Positive = Field(description="Bits of registers that are dearer than a block.")
@@ -79,7 +79,7 @@ class LutTrees(Model):
     tree: Positive = Field(description="Two pairs of inputs, or one and a further input.")
     long: Positive = Field(description="Such a tree and a further input behind.")
     multiplexer: Positive = Field(description="A multiplexer of two.")
-    long_takes: Count = Field(1, description="Look-up tables that one of `long` takes.")
+    long_luts: Count = Field(1, description="Look-up tables that one of `long` takes.")
 
 
 class FabricRules(Model):
@@ -128,7 +128,7 @@ class FabricRules(Model):
     )
     block_memory: BlockMemory
     lut_memory: LutMemory | None = None
-    held_memory: HeldMemory | None = None
+    register_memory: RegisterMemory | None = None
     brams_read_first: bool = Field(
         False,
         description="Whether a block memory reads what was there before it is written in the same"
@@ -181,14 +181,14 @@ class FabricRules(Model):
     )
 
     @model_validator(mode="after")
-    def _one_kind_of_small_memory(self) -> Self:
-        wrong = (self.lut_memory is None) == (self.held_memory is None)
+    def _check_small_memory(self) -> Self:
+        wrong = (self.lut_memory is None) == (self.register_memory is None)
         return check_rules(
-            self, ["lut_memory: either this or held_memory must be there"] if wrong else []
+            self, ["lut_memory: either this or register_memory must be present"] if wrong else []
         )
 
 
-_PLACES: Mapping[str, tuple[str, ...]] = {
+_PLACEHOLDERS: Mapping[str, tuple[str, ...]] = {
     "part": ("device", "package", "speed"),
     "pin": ("port", "pin"),
     "pins": ("file",),
@@ -259,11 +259,11 @@ class PlaceAndRoute(Model):
         broken += [
             f"devices.{name}: must have a package" for name, p in self.devices.items() if not p
         ]
-        for field, allowed in _PLACES.items():
-            found = {name for _, name, _, _ in Formatter().parse(getattr(self, field)) if name}
+        for field, allowed in _PLACEHOLDERS.items():
+            used = {name for _, name, _, _ in Formatter().parse(getattr(self, field)) if name}
             broken += [
                 f"{field}: {{{name}}} is none of {', '.join(f'{{{a}}}' for a in allowed)}"
-                for name in sorted(found - set(allowed))
+                for name in sorted(used - set(allowed))
             ]
         return check_rules(self, broken)
 
@@ -359,11 +359,11 @@ class Fpga(TechnologyModel):
 
     @model_validator(mode="after")
     def _placeable(self) -> Self:
-        known = self.place_and_route.devices if self.place_and_route else {}
+        placeable = self.place_and_route.devices if self.place_and_route else {}
         broken = [
             f"devices.{name}: placed_as: must be one of `place_and_route.devices`"
             for name, device in self.devices.items()
-            if device.placed_as is not None and device.placed_as not in known
+            if device.placed_as is not None and device.placed_as not in placeable
         ]
         return check_rules(self, broken)
 

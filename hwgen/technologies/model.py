@@ -172,7 +172,7 @@ class StandardCells(TechnologyModel):
 
 Technology = StandardCells | Fpga
 
-KINDS: Mapping[str, type[StandardCells] | type[Fpga]] = {
+MODELS: Mapping[str, type[StandardCells] | type[Fpga]] = {
     "standard_cells": StandardCells,
     "fpga": Fpga,
 }

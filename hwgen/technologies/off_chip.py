@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of off-chip memory, their bandwidth and energy; the figures are in ``off_chip.json``."""
+"""Types of off-chip memory, their bandwidth and energy; the figures are in ``off_chip.json``."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class MemoryKind:
-    """A kind of memory.
+class MemoryType:
+    """A type of memory.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class MemoryKind:
 
 
 @cache
-def memory_kinds() -> Mapping[str, MemoryKind]:
-    """Return the kinds of memory by name."""
+def memory_types() -> Mapping[str, MemoryType]:
+    """Return the types of memory by name."""
     text = (Path(__file__).parent / "off_chip.json").read_text(encoding="utf-8")
-    return {name: MemoryKind(**kind) for name, kind in json.loads(text)["kinds"].items()}
+    return {name: MemoryType(**fields) for name, fields in json.loads(text)["kinds"].items()}

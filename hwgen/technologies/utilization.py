@@ -38,7 +38,7 @@ def of(name: str) -> tuple[Fpga, Device]:
     return family, family.devices[name]
 
 
-def taken(family: Fpga, used: Mapping[str, Any]) -> dict[str, Any]:
+def used_resources(family: Fpga, used: Mapping[str, Any]) -> dict[str, Any]:
     """Return the number of each of `RESOURCES` of a device that a mapped design uses.
 
     Carry cells and small memories lie in look-up tables, see ``luts_in`` of the family.
@@ -90,7 +90,7 @@ def utilization(name: str, used: Mapping[str, float | None]) -> dict[str, Any]:
     known = {key: math.nan if value is None else value for key, value in used.items()}
     resources: dict[str, Any] = {}
     shares = [0.0]
-    for resource, number in taken(family, known).items():
+    for resource, number in used_resources(family, known).items():
         there = getattr(device, resource)
         if math.isnan(number):
             shares.append(math.nan)

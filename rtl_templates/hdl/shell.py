@@ -35,7 +35,7 @@ def stream_members(ports: Iterable[Any]) -> dict[str, Any]:
 def bus_members(buses: Iterable[Any]) -> dict[str, Any]:
     """Return the members of a core for the `BusPort` descriptions of its configuration."""
     return {
-        bus.name: Out(bus.data_width) if bus.kind == "output" else Out(BusSignature(bus))
+        bus.name: Out(bus.data_width) if bus.protocol == "output" else Out(BusSignature(bus))
         for bus in buses
     }
 

@@ -21,7 +21,7 @@ from flows.build.load import parse_config
 from hwgen.cli import cli, main
 from hwgen.cli.support.outputs import MARKER, atomic_directory, write_file
 from hwgen.errors import InputError
-from hwgen.technologies import of_kind, technologies
+from hwgen.technologies import technologies, technology_names
 
 Fake = Callable[[str], list[str]]
 
@@ -141,7 +141,7 @@ def test_the_matrix_of_features_is_found_by_trying(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Engines on FPGAs take minutes; the page of the documentation is held to the whole matrix.
-    known = {name: "gowin" if name in of_kind("fpga") else name for name in technologies()}
+    known = {name: "gowin" if name in technology_names("fpga") else name for name in technologies()}
     retarget = builds.retarget
     monkeypatch.setattr(builds, "retarget", lambda target, name: retarget(target, known[name]))
     assert main(["families", "--matrix", "--json"]) == 0

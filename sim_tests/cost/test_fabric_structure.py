@@ -98,7 +98,7 @@ def test_full_adders_are_two_look_up_tables(size: int) -> None:
     assert gates.full_adder(a, a ^ 1, c) == (c ^ 1, c)
 
 
-TREES = LutTrees(pair=10, tree=10, long=12, multiplexer=5, long_takes=2)
+TREES = LutTrees(pair=10, tree=10, long=12, multiplexer=5, long_luts=2)
 
 
 def _trees(gates: Gates, *sinks: int) -> int:

@@ -30,7 +30,7 @@ from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.families.gemm_stream.schedule import Plan
 from hwgen.technologies import technologies
 from hwgen.technologies.model import Memories
-from hwgen.technologies.off_chip import memory_kinds
+from hwgen.technologies.off_chip import memory_types
 from sim_tests.support.designs import design_of, estimate_of
 
 ENGINE = """\
@@ -226,7 +226,7 @@ def test_what_is_around_macros_is_counted() -> None:
 
 def test_unknown_memories_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert library("ecp5") is None
-    assert memory_kinds()["lpddr5"].energy_pj_per_bit is None
+    assert memory_types()["lpddr5"].energy_pj_per_bit is None
     known = published("asap7")
     silent = known.model_copy(
         update={

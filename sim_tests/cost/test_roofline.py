@@ -25,7 +25,7 @@ from hwgen.config.dotted import flattened
 from hwgen.core.params.off_chip import OffChip, Ports
 from hwgen.errors import ConfigError
 from hwgen.families.gemm_stream.schedule import Plan
-from hwgen.technologies.off_chip import memory_kinds
+from hwgen.technologies.off_chip import memory_types
 from hwgen.workloads import Gemm, Network, load_workload, network_of
 from sim_tests.support.cores import cycles_of
 from sim_tests.support.cores import plan as gemm_plan
@@ -264,12 +264,12 @@ def test_engines_are_limited_by_their_port() -> None:
 
 
 def test_every_figure_of_a_kind_has_its_source() -> None:
-    for name, kind in memory_kinds().items():
+    for name, kind in memory_types().items():
         assert all((kind.configuration, kind.energy_source, kind.efficiency_source)), name
         assert kind.peak_gb_s > 0
         assert 0 < kind.efficiency <= 1
         assert kind.energy_pj_per_bit is None or kind.energy_pj_per_bit > 0
-    assert {"ddr4", "lpddr4x", "hbm2", "hbm2e", "hbm3", "gddr6"} < set(memory_kinds())
+    assert {"ddr4", "lpddr4x", "hbm2", "hbm2e", "hbm3", "gddr6"} < set(memory_types())
 
 
 def test_the_energy_of_ddr4_follows_from_its_currents() -> None:
@@ -280,7 +280,7 @@ def test_the_energy_of_ddr4_follows_from_its_currents() -> None:
     standby = idd3n * active_ns + idd2n * (row_ns - active_ns)
     activation = 1.2 * (idd0 * row_ns - standby) / 8192
     burst = 1.2 * idd4 * 4 * cycle_ns / 64
-    result = memory_kinds()["ddr4"].energy_pj_per_bit
+    result = memory_types()["ddr4"].energy_pj_per_bit
     assert result == pytest.approx(activation + burst, abs=5e-4)
 
 
@@ -387,7 +387,7 @@ def test_the_command_names_what_limits(
 
 def test_the_page_has_the_kinds() -> None:
     page = (ROOT / "docs" / "roofline.md").read_text()
-    for name, kind in memory_kinds().items():
+    for name, kind in memory_types().items():
         energy = "-" if kind.energy_pj_per_bit is None else f"{kind.energy_pj_per_bit:g}"
         cells = (f"`{name}`", kind.configuration, f"{kind.peak_gb_s:g}", energy)
         assert f"| {' | '.join(cells)} | {kind.efficiency:g} |" in page

@@ -14,7 +14,7 @@ from flows.build.load import parse_config
 from flows.simulation.run import run_product
 from hwgen.arithmetic.digits import statistics, uniform
 from hwgen.arithmetic.sparse_digits import GROUP_TERMS, expected_group, group_cycles, window_cycles
-from hwgen.core.cycles.figures import Cycles
+from hwgen.core.cycles.basis import Cycles
 from hwgen.core.params.processing_elements import QUEUES
 from hwgen.core.params.spatial import SERIAL, SpatialConfig
 from hwgen.errors import CheckFailed

@@ -16,7 +16,7 @@ def evaluate(how: Plan, bits: list[int], values: dict[int, int] | None = None) -
     values = {} if values is None else values
     values |= {ZERO: 0, ONE: 1, **dict(enumerate(bits))}
     for adder in how.adders:
-        total = sum(values[i] for i in adder.inputs) + (adder.kind in ("half_up", "up"))
+        total = sum(values[i] for i in adder.inputs) + (adder.cell in ("half_up", "up"))
         values[adder.sum], values[adder.carry] = total & 1, total >> 1
     return sum(values[number] << column for column, number in enumerate(how.result))
 
@@ -54,7 +54,7 @@ def test_saved_carries_are_missing(
 def test_bits_that_come_first_are_added_first() -> None:
     how = plan([[0, 30, 0, 30, 0]])
     assert how.adders[0].inputs == (0, 2, 4)
-    assert [adder.kind for adder in how.adders] == ["full", "full"]
+    assert [adder.cell for adder in how.adders] == ["full", "full"]
     assert how.delay == 30 + 20
 
 
@@ -63,7 +63,7 @@ def test_bits_that_come_first_are_added_first() -> None:
 def test_adders_are_counted_without_a_plan(
     heap: list[list[int]], constant: int, saved: set[int]
 ) -> None:
-    kinds = [adder.kind for adder in plan(heap, constant, saved).adders]
+    kinds = [adder.cell for adder in plan(heap, constant, saved).adders]
     full, half = count_adders([len(column) for column in heap], constant, saved)
     assert full == kinds.count("full")
     assert half == kinds.count("half") + kinds.count("half_up")

@@ -17,7 +17,7 @@ from flows.simulation.models import model_run
 from flows.simulation.models.model_run import Record, RtlEngine, digest_of
 from flows.simulation.run import JobRun
 from hwgen.cli import main
-from hwgen.core.cycles.figures import Cycles
+from hwgen.core.cycles.basis import Cycles
 from hwgen.errors import CheckFailed, InputError
 from hwgen.models.files.store import Model
 from hwgen.models.run.engine import Run

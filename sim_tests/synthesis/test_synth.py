@@ -33,7 +33,7 @@ from flows.tools.toolchain import Installation, forget, probe
 from hwgen.cli import main
 from hwgen.core.registry import core_of
 from hwgen.errors import CheckFailed, InputError, ToolMissing
-from hwgen.technologies import cell_library, fpga_family, of_kind
+from hwgen.technologies import cell_library, fpga_family, technology_names
 
 SYSTOLIC = """\
 name: tiny
@@ -251,7 +251,7 @@ def test_a_failing_job_ends_the_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "target"),
     # Those of Xilinx take seconds, and differ by DSP blocks, which neither design uses.
-    [(n, t) for t in of_kind("fpga") for n in SOURCES if (n, t) != ("tinylut", "xcup")],
+    [(n, t) for t in technology_names("fpga") for n in SOURCES if (n, t) != ("tinylut", "xcup")],
 )
 @pytest.mark.rotate(3)
 def test_fpga_families(name: str, target: str) -> None:

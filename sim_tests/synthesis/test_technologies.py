@@ -17,7 +17,14 @@ from hwgen.cli import main
 from hwgen.config.document import read_document
 from hwgen.errors import ConfigError, InputError
 from hwgen.plugins import Registry
-from hwgen.technologies import costs_of, file_of, of_kind, read, technologies, technology
+from hwgen.technologies import (
+    costs_of,
+    file_of,
+    read,
+    technologies,
+    technology,
+    technology_names,
+)
 from hwgen.technologies.model import Technology
 
 CELLS, FPGA = (file_of(name).read_text(encoding="utf-8") for name in ("nangate45", "ice40"))
@@ -29,10 +36,16 @@ def test_every_shipped_file_can_be_used() -> None:
         assert result.name == name
         assert result.summary
         assert file_of(name).parent.name == "technologies"
-    assert {"asap7", "nangate45", "sky130hd", "ihp-sg13g2"} <= set(of_kind("standard_cells"))
-    assert {"ecp5", "ice40", "xc7", "xcup", "gowin", "nexus", "machxo2"} <= set(of_kind("fpga"))
+    assert {"asap7", "nangate45", "sky130hd", "ihp-sg13g2"} <= set(
+        technology_names("standard_cells")
+    )
+    assert {"ecp5", "ice40", "xc7", "xcup", "gowin", "nexus", "machxo2"} <= set(
+        technology_names("fpga")
+    )
     assert costs_of("nangate45") == file_of("nangate45").with_suffix(".json")
-    assert all(costs_of(name) == file_of(name).with_suffix(".json") for name in of_kind("fpga"))
+    assert all(
+        costs_of(name) == file_of(name).with_suffix(".json") for name in technology_names("fpga")
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,7 +64,12 @@ def test_every_shipped_file_can_be_used() -> None:
         (CELLS, "name: n", "name: m", "3:1: name: must be nangate45, as its entry point says"),
         (CELLS, "costs: ", "costs: ../", "costs: must be the name of a file beside this one"),
         (FPGA, "recipe: logic", "recipe: fast", "recipe: must be dsp or logic, not 'fast'"),
-        (FPGA, "  held_memory", "  #", "rules.lut_memory: either this or held_memory must be"),
+        (
+            FPGA,
+            "  register_memory",
+            "  #",
+            "rules.lut_memory: either this or register_memory must",
+        ),
         (FPGA, "device: hx8k", "device: x", "place_and_route.device: must be one of `devices`"),
         (FPGA, "hx4k: [tq144, bg", "hx4k: []\n    x: [bg", "devices.hx4k: must have a package"),
         (FPGA, "resource: luts", "resource: lut", "16:22: cells.0.resource: must be 'luts', "),

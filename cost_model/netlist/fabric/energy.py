@@ -15,7 +15,7 @@ from cost_model.closed_forms.closed_forms import ACTIVITY, RESOURCES
 from hwgen.technologies import fpga_family
 from hwgen.technologies.fpga_energies import fpga_energies
 from hwgen.technologies.fpga_model import Fpga
-from hwgen.technologies.utilization import taken
+from hwgen.technologies.utilization import used_resources
 from hwgen.workloads import Network
 
 CHANGES = 2 * ACTIVITY
@@ -36,7 +36,7 @@ def cycle_pj(family: Fpga, used: Mapping[str, float]) -> float:
         tables that they take.
     """
     table = fpga_energies()
-    luts: float = taken(family, used)["luts"]
+    luts: float = used_resources(family, used)["luts"]
     registers, dsps, brams = used["flip_flops"], used["dsps"], used["brams"]
     factors = sum(family.dsp_block.factors) if family.dsp_block else math.nan
     block = family.rules.block_memory if family.rules else None

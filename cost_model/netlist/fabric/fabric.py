@@ -127,11 +127,11 @@ class Fabric(FabricRules):
         if self.lut_memory:
             small, chosen = _small(self.lut_memory, width, depth)
             block = clocked & (small > self.lut_memory.per_block * brams)
-        elif self.held_memory:
-            more, at_once = self.held_memory.more, self.held_memory.more_at_once
+        elif self.register_memory:
+            more, at_once = self.register_memory.more, self.register_memory.more_at_once
             if not clocked and at_once is not None:
                 more = at_once
-            block = bits > self.held_memory.per_block * brams + more
+            block = bits > self.register_memory.per_block * brams + more
         block = block & deep
         spread = deep & ~block
         in_registers = spread if self.lut_memory is None else np.zeros_like(spread)

@@ -59,7 +59,7 @@ class TreeCover(Cover):
         self.price = {
             _PAIR: trees.pair, _TREE: trees.tree, _LONG: trees.long, _MUX: trees.multiplexer
         }  # fmt: skip
-        self.more = trees.long_takes - 1
+        self.more = trees.long_luts - 1
         self.shapes: dict[int, dict[Cut, int]] = {}
         super().__init__(gates, sinks, 5)
 

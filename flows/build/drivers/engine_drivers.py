@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from flows.build.drivers.c_templates import render
 from hwgen.core.lists.commands import STATE_TEXTS, STATES
-from hwgen.core.post import ACTIVATIONS, KINDS, RECORD_BYTES, ROUNDINGS
+from hwgen.core.post import ACTIVATIONS, OUTPUT_TYPES, RECORD_BYTES, ROUNDINGS
 from hwgen.core.register_map import LAYOUT, job_window
 from hwgen.core.schedule.memory import SIZE_BITS
 from hwgen.families.gemm_stream import blocks
@@ -156,7 +156,7 @@ def _limits(config: GemmStreamConfig) -> dict[str, int]:
     for name in ("ports", *_FORMAT_LIMITS):
         del planner[name]
     offered = {
-        "POST_KINDS": (features.kinds, KINDS),
+        "POST_KINDS": (features.output_types, OUTPUT_TYPES),
         "POST_ACTIVATIONS": (features.activations, ACTIVATIONS),
         "POST_ROUNDINGS": (features.roundings, ROUNDINGS),
     }

@@ -14,10 +14,10 @@ from hwgen.cli.support.common import (
     emit_json,
     force_option,
     fpga_energies_option,
-    given_memory,
     json_option,
     memory_options,
     path_option,
+    requested_memory,
 )
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def estimate_command(
         raise click.UsageError("--force belongs to --report")
     description = Model(source).description
     core = load_config(config)
-    served = given_memory(core, memory, gb_s, efficiency)
+    served = requested_memory(core, memory, gb_s, efficiency)
     workloads = _workloads(description, prompt, context, source, (config, core))
     design = Design(core_of(core))
     builds = [

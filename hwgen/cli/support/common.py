@@ -127,7 +127,7 @@ def workload_options(function: F) -> F:
 
 
 def memory_options(function: F) -> F:
-    """Add ``--memory``, ``--gb-s`` and ``--efficiency``, as `given_memory` takes them."""
+    """Add ``--memory``, ``--gb-s`` and ``--efficiency``, as `requested_memory` takes them."""
     memory = click.option(
         "--memory", metavar="KIND|PJ",
         help="The memory behind the ports instead of the configuration's: a kind, such as ddr4 or"
@@ -142,7 +142,7 @@ def memory_options(function: F) -> F:
     return memory(bandwidth(share(function)))
 
 
-def given_memory(
+def requested_memory(
     core: FamilyConfig, memory: str | None, gb_s: str | None, efficiency: str | None
 ) -> OffChip:
     """Return the memory behind the ports of a core, what options say in the place of its own.
@@ -158,18 +158,18 @@ def given_memory(
     from hwgen.config.validate import complaint
     from hwgen.core.params.off_chip import OffChip
     from hwgen.errors import did_you_mean
-    from hwgen.technologies.off_chip import memory_kinds
+    from hwgen.technologies.off_chip import memory_types
 
     values = core.target.memory.model_dump(mode="json")
-    if memory in memory_kinds():
+    if memory in memory_types():
         # What is said of another kind does not hold for this one.
         values = {"kind": memory, "ports": values["ports"]}
     elif memory is not None:
         values["pj_per_bit"] = _float(memory)
         if values["pj_per_bit"] is None:
             raise InputError(
-                f"--memory: must be {either(tuple(memory_kinds()))}, or pJ per bit, 0 or more, not"
-                f" {memory[:80]!r}{did_you_mean(memory, memory_kinds())}"
+                f"--memory: must be {either(tuple(memory_types()))}, or pJ per bit, 0 or more, not"
+                f" {memory[:80]!r}{did_you_mean(memory, memory_types())}"
             )
     given = {"--memory": ("pj_per_bit", None), "--gb-s": ("gb_s", gb_s),
              "--efficiency": ("efficiency", efficiency)}  # fmt: skip

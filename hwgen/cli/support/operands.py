@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def operand_options(function: F) -> F:
-    """Add ``--activations``, ``--weights`` and ``--n``, as `given_operands` takes them."""
+    """Add ``--activations``, ``--weights`` and ``--n``, as `read_operands` takes them."""
     activations = path_option(
         "--activations", "A.npy",
         "Activations (M, K) to time a product of, whose values serial PEs depend on.",
@@ -32,7 +32,7 @@ def operand_options(function: F) -> F:
     return activations(weights(columns(function)))
 
 
-def given_operands(
+def read_operands(
     core: Any, activations: Path | None, weights: Path | None, n: int | None
 ) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:
     """Return the matrices that `operand_options` name, under the name of the activations.

@@ -15,7 +15,7 @@ from hwgen.reports.terminal import console, cycle_progress
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hwgen.core.cycles.figures import Cycles
+    from hwgen.core.cycles.basis import Cycles
     from hwgen.core.operation import Operation
 
 
@@ -107,13 +107,13 @@ def _agrees(expected: Cycles) -> str:
     return f"where the cycle model says {expected}"
 
 
-def _arrays(operation: Operation, given: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+def _arrays(operation: Operation, texts: tuple[str, ...]) -> dict[str, NDArray[Any]]:
     """Return operands by name from ``NAME=FILE`` texts."""
     from hwgen.core.files.arrays import read_npy
 
     formats = {tensor.name: tensor.format for tensor in operation.operands}
     result: dict[str, NDArray[Any]] = {}
-    for text in given:
+    for text in texts:
         name, equals, file = text.partition("=")
         if not equals or not file:
             raise click.UsageError(f"--operand: must be NAME=FILE.npy, not {text[:80]!r}")
@@ -124,10 +124,10 @@ def _arrays(operation: Operation, given: tuple[str, ...]) -> dict[str, NDArray[A
     return result
 
 
-def _numbers(given: tuple[str, ...]) -> dict[str, float]:
+def _numbers(texts: tuple[str, ...]) -> dict[str, float]:
     """Return scalars by name from ``NAME=VALUE`` texts."""
     result = {}
-    for text in given:
+    for text in texts:
         name, _, value = text.partition("=")
         try:
             result[name] = float(value)

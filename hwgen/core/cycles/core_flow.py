@@ -14,21 +14,21 @@ class CoreFlow(Protocol):
     """A core, in the state of its reset."""
 
     def cycle(
-        self, act: bool, act_last: bool, wgt: bool, wgt_last: bool, taken: bool
+        self, act: bool, act_last: bool, wgt: bool, wgt_last: bool, pop: bool
     ) -> tuple[bool, bool, bool]:
         """Pass a cycle.
 
         Parameters
         ----------
         act, act_last, wgt, wgt_last : bool
-            Whether the input ports are given a beat, and whether it is marked as a last one.
-        taken : bool
-            Whether a result would be taken.
+            Whether the input ports are valid, and whether their beats are marked as last ones.
+        pop : bool
+            Whether the receiver of results is ready.
 
         Returns
         -------
         tuple of bool
-            Whether the core takes a beat of port act, of port wgt, and gives a result.
+            Whether the core accepts a beat of port act, of port wgt, and offers a result.
         """
         ...
 
@@ -57,62 +57,62 @@ class Queue:
     def __init__(self) -> None:
         self.count = self.lasts = 0
 
-    def pass_cycle(self, given: bool, last: bool, taken: bool) -> bool:
-        """Pass a cycle; return whether there was room for the beat that was given."""
-        room = self.count < 2
-        if taken:
+    def pass_cycle(self, valid: bool, last: bool, pop: bool) -> bool:
+        """Pass a cycle; return whether the queue was ready for a beat."""
+        ready = self.count < 2
+        if pop:
             self.count -= 1
             self.lasts >>= 1
-        if given and room:
+        if valid and ready:
             self.lasts |= last << self.count
             self.count += 1
-        return room
+        return ready
 
 
 class Slices:
-    """Registers in a row, each with a handshake of its own; beats without marks.
+    """Registers in a row, each with a handshake; beats without marks.
 
     Parameters
     ----------
     depth : int
-        Registers; the last of them has room for two beats.
+        Registers; the last of them stores two beats.
     """
 
-    __slots__ = ("_places", "_top", "full")
+    __slots__ = ("_slots", "_top", "full")
 
     def __init__(self, depth: int) -> None:
-        self._places = [0] * (depth - 1)
-        self.full = 0  # beats of the last place
+        self._slots = [0] * (depth - 1)
+        self.full = 0  # beats of the last slot
         self._top = depth - 1
 
-    def pass_cycle(self, given: bool, taken: bool) -> bool:
-        """Pass a cycle; return whether there was room for the beat that was given.
+    def pass_cycle(self, valid: bool, pop: bool) -> bool:
+        """Pass a cycle; return whether the queue was ready for a beat.
 
-        A register takes a beat when it is empty or its own is taken, all in the same cycle.
+        A register accepts a beat when it is empty or its beat leaves in the same cycle.
         """
-        room, places = self.full < 2, self._places
-        if taken and self.full:
+        ready, slots = self.full < 2, self._slots
+        if pop and self.full:
             self.full -= 1
         for number in range(self._top - 1, -1, -1):
-            leaves = places[number] and room
+            leaves = slots[number] and ready
             if leaves:
                 if number == self._top - 1:
                     self.full += 1
                 else:
-                    places[number + 1] = 1
-                places[number] = 0
-            room = not places[number]
-        if given and room:
+                    slots[number + 1] = 1
+                slots[number] = 0
+            ready = not slots[number]
+        if valid and ready:
             if self._top:
-                places[0] = 1
+                slots[0] = 1
             else:
                 self.full += 1
-        return bool(room)
+        return bool(ready)
 
     def state(self) -> tuple[int, ...]:
         """Return the occupancy of the pipeline."""
-        return (self.full, *self._places)
+        return (self.full, *self._slots)
 
     def restore(self, state: tuple[int, ...]) -> None:
         """Return to a state."""
-        self.full, *self._places = state
+        self.full, *self._slots = state

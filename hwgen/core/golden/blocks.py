@@ -395,14 +395,14 @@ def _unpacked(fmt: FloatFormat, bits: NDArray[Any]) -> tuple[NDArray[np.int64], 
     return signed, np.maximum(biased, 1) - fmt.bias
 
 
-def _cut(integers: Integers, places: NDArray[np.int64], wide: bool) -> Integers:
+def _cut(integers: Integers, shifts: NDArray[np.int64], wide: bool) -> Integers:
     """Return ``integers * 2**places``, towards zero."""
-    left, right = np.maximum(places, 0), np.minimum(np.maximum(-places, 0), _INT64_BITS)
+    left, right = np.maximum(shifts, 0), np.minimum(np.maximum(-shifts, 0), _INT64_BITS)
     magnitude = np.abs(integers)
     if wide or integers.dtype == object:
         # Beyond every bit of an integer nothing is left.
         magnitude, left = magnitude.astype(object), left.astype(object)
-        right = np.maximum(-places, 0).astype(object)
+        right = np.maximum(-shifts, 0).astype(object)
     shifted = (magnitude << left) >> right
     signed: Integers = np.where((integers < 0).astype(np.bool_), -shifted, shifted)
     return signed

@@ -30,24 +30,26 @@ class GoldenUnit:
     config : FamilyConfig
         Of a family that takes jobs.
     memory : Memory
-    held : dict of int
+    register_values : dict of int
         Contents of the job window by register.
     """
 
     config: Any
     memory: Memory
-    held: dict[str, int] = field(default_factory=dict)
+    register_values: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._registers = {register.offset: register for register in job_window(self.config)}
-        self.held = {register.name: 0 for register in self._registers.values()} | self.held
+        self.register_values = {
+            register.name: 0 for register in self._registers.values()
+        } | self.register_values
 
     def put(self, offset: int, word: int) -> bool:
         """Write a register of the job window; say whether there is one."""
         register = self._registers.get(offset)
         if register is None:
             return False
-        self.held[register.name] = word & ((1 << register.bits) - 1)
+        self.register_values[register.name] = word & ((1 << register.bits) - 1)
         return True
 
     def submit(self) -> bool:
@@ -55,7 +57,7 @@ class GoldenUnit:
         core = core_of(self.config)
         assert isinstance(core, JobCore)
         try:
-            core.execute(self.held, self.memory)
+            core.execute(self.register_values, self.memory)
         except (ValueError, HwgenError, MemoryFault):
             return False
         return True

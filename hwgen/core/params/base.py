@@ -187,7 +187,7 @@ class FamilyConfig(Configuration):
 
     shared_fields: ClassVar[frozenset[str]] = frozenset({"target", "memories"})
 
-    takes_jobs: ClassVar[bool] = False
+    queues_jobs: ClassVar[bool] = False
     """Whether it is an engine whose jobs are described in registers and wait in a queue.
 
     Such a family has ``memory``, ``queue`` and ``job_interface`` (`hwgen.core.register_map`).

@@ -70,7 +70,7 @@ class InnerCore:
         """Return every parameter of a core but those of the engine, as plain JSON values."""
         return {key: value for key, value in core.resolved().items() if key not in self.outer}
 
-    def given(self, core: FamilyConfig) -> dict[str, Any]:
+    def explicit_values(self, core: FamilyConfig) -> dict[str, Any]:
         """Return the values of a core that a configuration file sets."""
         values = core.model_dump(mode="json", exclude_defaults=True, exclude=set(self.outer))
         return {"family": core.family, **values}

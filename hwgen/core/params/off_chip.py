@@ -10,18 +10,18 @@ from pydantic_core import PydanticCustomError
 
 from hwgen.config.base import Model, check_rules
 from hwgen.errors import did_you_mean
-from hwgen.technologies.off_chip import MemoryKind, memory_kinds
+from hwgen.technologies.off_chip import MemoryType, memory_types
 
-Behind = Literal["dram", "on_chip"]
+PortMemory = Literal["dram", "on_chip"]
 
 
-def _known(name: str) -> str:
-    if name not in memory_kinds():
+def _check_memory_type(name: str) -> str:
+    if name not in memory_types():
         raise PydanticCustomError("literal_error", "must be the name of a kind of memory")
     return name
 
 
-_NAMES = {"type": "string", "enum": list(memory_kinds())}
+_NAMES = {"type": "string", "enum": list(memory_types())}
 
 
 class Ports(Model):
@@ -30,10 +30,10 @@ class Ports(Model):
     The memory port of an engine is behind the memory, whatever is said here.
     """
 
-    weights: Behind = Field("dram", description="Behind the port of the weights.")
-    activations: Behind = Field("on_chip", description="Behind the port of the activations.")
-    outputs: Behind = Field("on_chip", description="Behind the port of the results.")
-    kv_cache: Behind = Field(
+    weights: PortMemory = Field("dram", description="Behind the port of the weights.")
+    activations: PortMemory = Field("on_chip", description="Behind the port of the activations.")
+    outputs: PortMemory = Field("on_chip", description="Behind the port of the results.")
+    kv_cache: PortMemory = Field(
         "dram", description="Where the keys and values of a network's attention are kept."
     )
 
@@ -41,7 +41,7 @@ class Ports(Model):
 class OffChip(Model):
     """The memory behind the ports, which limits every figure per second of a workload."""
 
-    kind: Annotated[str, AfterValidator(_known), WithJsonSchema(_NAMES)] | None = Field(
+    kind: Annotated[str, AfterValidator(_check_memory_type), WithJsonSchema(_NAMES)] | None = Field(
         None,
         description="Kind of memory, whose figures hold where none are given here.",
     )
@@ -81,9 +81,9 @@ class OffChip(Model):
         return self.kind is not None or self.gb_s is not None
 
     @property
-    def about(self) -> MemoryKind | None:
+    def about(self) -> MemoryType | None:
         """Figures of the kind, if one is named."""
-        return None if self.kind is None else memory_kinds()[self.kind]
+        return None if self.kind is None else memory_types()[self.kind]
 
     @property
     def peak_gb_s(self) -> float | None:
@@ -120,16 +120,16 @@ def _from_name(value: Any) -> Any:
     """Return a named kind of memory as a group of parameters."""
     if not isinstance(value, str):
         return value
-    if value not in (kinds := memory_kinds()):
+    if value not in (names := memory_types()):
         raise PydanticCustomError(
             "memory_kind",
             "must be a kind of memory ({kinds}) or a group of parameters ({keys}),"
             " not {value}{hint}",
             {
-                "kinds": ", ".join(kinds),
+                "kinds": ", ".join(names),
                 "keys": ", ".join(OffChip.model_fields),
                 "value": repr(value[:80]),
-                "hint": did_you_mean(value, kinds),
+                "hint": did_you_mean(value, names),
             },
         )
     return {"kind": value}

@@ -7,11 +7,11 @@ from typing import Any, Literal, Protocol
 
 from pydantic import Field
 
-from hwgen.arithmetic.product_packing import Kind, PackedProducts, packed_products
+from hwgen.arithmetic.product_packing import PackedProducts, PackingMode, packed_products
 from hwgen.core.params.block_operands import is_plain
 from hwgen.errors import InputError
 from hwgen.formats import IntegerFormat
-from hwgen.technologies import of_kind, technology
+from hwgen.technologies import technology, technology_names
 from hwgen.technologies.fpga_model import DspBlock, Fpga
 
 ProductPacking = Literal["none", "exact", "over"]
@@ -98,11 +98,11 @@ def dsp_block(config: PackingParams) -> DspBlock | None:
 
 def packing_of(config: PackingParams) -> PackedProducts | None:
     """Return the packing of products, None if they are not packed, or cannot be."""
-    kind, block = config.array.packing, dsp_block(config)
+    mode, block = config.array.packing, dsp_block(config)
     plain = is_plain(config.activation, config.weight)
-    if kind == "none" or block is None or not plain:
+    if mode == "none" or block is None or not plain:
         return None
-    return packed_products(config.activation, config.weight, config.cols, block.factors, kind)
+    return packed_products(config.activation, config.weight, config.cols, block.factors, mode)
 
 
 def packed_sum_width(config: PackingParams) -> int | None:
@@ -135,15 +135,15 @@ def block_packing_errors(config: PackingParams) -> list[str]:
 
 def broken_by_packing(config: PackingParams) -> list[str]:
     """Return the rules of packed products that are broken, of integer operands."""
-    kind, block = config.array.packing, dsp_block(config)
-    if kind == "none":
+    mode, block = config.array.packing, dsp_block(config)
+    if mode == "none":
         return []
     if config.array.pe != "mac":
-        why = f"array.pe {config.array.pe}, not {kind}: it has no multipliers; use array.pe mac"
+        why = f"array.pe {config.array.pe}, not {mode}: it has no multipliers; use array.pe mac"
     elif block is None:
-        there = ", ".join(name for name in of_kind("fpga") if _block(name) is not None)
+        there = ", ".join(name for name in technology_names("fpga") if _block(name) is not None)
         why = (
-            f"target.technology {config.target.technology}, not {kind}: it has no DSP blocks; those"
+            f"target.technology {config.target.technology}, not {mode}: it has no DSP blocks; those"
             f" with some are {there}"
         )
     elif config.packing is None:
@@ -155,31 +155,31 @@ def broken_by_packing(config: PackingParams) -> list[str]:
 
 def _why_not(config: PackingParams, block: DspBlock) -> str:
     """Return the end of the message that says why products cannot be packed."""
-    kind, target = config.array.packing, config.target.technology
+    mode, target = config.array.packing, config.target.technology
     operands = f"{config.activation} x {config.weight}"
     exact = _widest(config, block, "exact")
-    found = _widest(config, block, "over") if kind == "over" else exact
+    found = _widest(config, block, "over") if mode == "over" else exact
     if found is not None:
-        needed = found.lanes if kind == "over" else 2
+        needed = found.lanes if mode == "over" else 2
         columns = "1 column" if config.cols == 1 else f"{config.cols} columns"
         return (
-            f"{columns}, not {kind}: products of {needed} neighbouring columns share a DSP block of"
+            f"{columns}, not {mode}: products of {needed} neighbouring columns share a DSP block of"
             f" {target}"
         )
     longest, shortest = block.factors
     most = exact.lanes if exact else 1
     text = (
-        f"{operands} on {target}, not {kind}: its DSP blocks of {longest} x {shortest} bits hold"
+        f"{operands} on {target}, not {mode}: its DSP blocks of {longest} x {shortest} bits hold"
         f" {most} product{'s' * (most > 1)} of them"
     )
-    if kind == "over":
+    if mode == "over":
         text += ", and of more too little could be told apart"
-    return text + ("; exact is possible" if kind == "over" and exact else "")
+    return text + ("; exact is possible" if mode == "over" and exact else "")
 
 
-def _widest(config: PackingParams, block: DspBlock, kind: Kind) -> PackedProducts | None:
+def _widest(config: PackingParams, block: DspBlock, mode: PackingMode) -> PackedProducts | None:
     """Return the packing of products of as many columns as possible."""
-    return packed_products(config.activation, config.weight, 64, block.factors, kind)
+    return packed_products(config.activation, config.weight, 64, block.factors, mode)
 
 
 def _block(name: str) -> DspBlock | None:

@@ -33,16 +33,16 @@ def _list_installed(schema: dict[str, Any]) -> None:
     schema["enum"] = list(technologies())
 
 
-def _known_device(name: str | None) -> str | None:
+def _check_device(name: str | None) -> str | None:
     if name is not None and technology_of(name) is None:
-        known = devices()
+        names = devices()
         raise PydanticCustomError(
             "device",
-            "must be the name of a device, not {name}{hint}; there are {known}",
+            "must be the name of a device, not {name}{hint}; there are {names}",
             {
                 "name": repr(name[:80]),
-                "hint": did_you_mean(name, known),
-                "known": ", ".join(known),
+                "hint": did_you_mean(name, names),
+                "names": ", ".join(names),
             },
         )
     return name
@@ -56,7 +56,7 @@ class Target(Model):
         description="Standard-cell library or FPGA family; by default that of `device`.",
         json_schema_extra=_list_installed,
     )
-    device: Annotated[str | None, AfterValidator(_known_device)] = Field(
+    device: Annotated[str | None, AfterValidator(_check_device)] = Field(
         None,
         description="FPGA device, one that `hwgen technologies` lists: estimates, synthesis and"
         " sweeps say what share of it is used and whether the core fits.",

@@ -10,7 +10,7 @@ from hwgen.core.post.words import (
     BIAS,
     FLOATS,
     INTEGERS,
-    KINDS,
+    OUTPUT_TYPES,
     OUTPUTS,
     RAW,
     ROUNDINGS,
@@ -163,10 +163,12 @@ class PostFeatures:
         return tuple(floating(name) for name in self.outputs if name in FLOATS)
 
     @property
-    def kinds(self) -> tuple[str, ...]:
-        """Those of `KINDS` that the outputs need."""
+    def output_types(self) -> tuple[str, ...]:
+        """Those of `OUTPUT_TYPES` that the outputs need."""
         return tuple(
-            kind for kind in KINDS if kind in self.outputs or (kind == "integer" and self.integers)
+            output_type
+            for output_type in OUTPUT_TYPES
+            if output_type in self.outputs or (output_type == "integer" and self.integers)
         )
 
     @property
@@ -207,7 +209,7 @@ class PostFeatures:
         return Stages(self).results + 1
 
 
-def check_word(name: str, value: object, known: tuple[str, ...]) -> None:
+def check_word(name: str, value: object, words: tuple[str, ...]) -> None:
     """Check that a value is one of the known words.
 
     Raises
@@ -215,6 +217,6 @@ def check_word(name: str, value: object, known: tuple[str, ...]) -> None:
     InputError
         Naming them, and the nearest.
     """
-    if value not in known:
-        hint = did_you_mean(value, known) if isinstance(value, str) else ""
-        raise InputError(f"{name}: must be one of {', '.join(known)}, not {value!r}{hint}")
+    if value not in words:
+        hint = did_you_mean(value, words) if isinstance(value, str) else ""
+        raise InputError(f"{name}: must be one of {', '.join(words)}, not {value!r}{hint}")

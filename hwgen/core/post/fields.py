@@ -22,7 +22,7 @@ def later_fields(features: PostFeatures) -> dict[str, int]:
             fields["rounding"] = stages.rounding
         fields |= {"zero": stages.rounding}
         fields |= dict.fromkeys(("minimum", "maximum"), stages.results)
-    if len(features.kinds) > 1:
+    if len(features.output_types) > 1:
         fields["kind"] = stages.results
     return fields
 

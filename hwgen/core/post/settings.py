@@ -11,7 +11,7 @@ from hwgen.core.post.words import (
     ACTIVATIONS,
     FLOATS,
     INTEGERS,
-    KINDS,
+    OUTPUT_TYPES,
     OUTPUTS,
     RAW,
     REGISTERS,
@@ -176,8 +176,8 @@ class PostSettings:
         )
 
     @property
-    def kind(self) -> str:
-        """The one of `KINDS`."""
+    def output_type(self) -> str:
+        """The output's entry of `OUTPUT_TYPES`."""
         return "integer" if self.output in INTEGERS else self.output
 
     @property
@@ -234,7 +234,7 @@ class PostSettings:
         multiplier, slope = self.factors
         minimum, maximum = self.limits
         values = {
-            "kind": KINDS.index(self.kind),
+            "kind": OUTPUT_TYPES.index(self.output_type),
             "activation": ACTIVATIONS.index(self.activation),
             "rounding": ROUNDINGS.index(self.rounding),
             "columns": int(self.columns),

@@ -110,7 +110,7 @@ class PostFile(Model):
             name: getattr(self, name)
             for name in ("activation", "rounding", "zero", "minimum", "maximum")
         }
-        integers = self._given(_INTEGER)
+        integers = self._explicit_fields(_INTEGER)
         if "bias" in self.model_fields_set or any(array.ndim for array in each.values()):
             settings = PostSettings(self.output, columns=True, single=single, **shared)
             return settings, self._columns(each, integers, n, single=single)
@@ -127,12 +127,12 @@ class PostFile(Model):
         )
         return scaled, None
 
-    def _given(self, names: tuple[str, ...]) -> list[str]:
+    def _explicit_fields(self, names: tuple[str, ...]) -> list[str]:
         return [name for name in names if name in self.model_fields_set]
 
     def _check(self, single: bool) -> None:
         """Refuse what would have no effect."""
-        reals, integers = self._given(_REAL), self._given(_INTEGER)
+        reals, integers = self._explicit_fields(_REAL), self._explicit_fields(_INTEGER)
         if self.output == RAW and (reals or integers):
             raise InputError(f"{(reals + integers)[0]}: raw outputs are not scaled; leave it out")
         if integers and single:
@@ -141,7 +141,7 @@ class PostFile(Model):
             raise InputError(f"{integers[0]}: {self.output} outputs have none; give scale instead")
         if reals and integers:
             raise InputError(f"{integers[0]}: {reals[0]} is given as well; leave one of them out")
-        if self.activation != "leaky" and (slopes := self._given(_SLOPES)):
+        if self.activation != "leaky" and (slopes := self._explicit_fields(_SLOPES)):
             raise InputError(f"{slopes[0]}: only activation leaky has a slope; leave it out")
 
     def _columns(

@@ -15,8 +15,8 @@ FLOATS = ("fp32", "fp16", "bf16")
 OUTPUTS = (RAW, *INTEGERS, *FLOATS)
 """Output formats."""
 
-KINDS = (RAW, "integer", *FLOATS)
-"""Kinds of outputs by their code in the register: integers differ only in their limits."""
+OUTPUT_TYPES = (RAW, "integer", *FLOATS)
+"""Types of outputs by their code in the register: integers differ only in their limits."""
 
 ACTIVATIONS = ("none", "relu", "leaky")
 """Activation functions by their code."""
@@ -76,7 +76,7 @@ REGISTERS = (
         "POST_FLAGS",
         "What is done with accumulators.",
         (
-            Field("kind", 0, 3, False, f"Output: {_codes(KINDS)}."),
+            Field("kind", 0, 3, False, f"Output: {_codes(OUTPUT_TYPES)}."),
             Field("activation", 3, 2, False, f"Activation: {_codes(ACTIVATIONS)}."),
             Field("rounding", 5, 2, False, f"Rounding of integers: {_codes(ROUNDINGS)}."),
             Field("columns", 7, 1, False, "Bias, scales and slopes are those of column records."),

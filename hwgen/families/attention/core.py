@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hwgen.core.core import CONTRACT, Core
-from hwgen.core.cycles.figures import Cycles
+from hwgen.core.cycles.basis import Cycles
 from hwgen.core.operation import Array, Arrays, Job, Operation, Sizes
 from hwgen.core.port import Beats
 from hwgen.families.attention import golden

@@ -9,7 +9,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from hwgen.core.core import CONTRACT, Core
-from hwgen.core.cycles.figures import Cycles
+from hwgen.core.cycles.basis import Cycles
 from hwgen.core.cycles.unit_job import UnitJob
 from hwgen.core.golden.integer import accumulated_product
 from hwgen.core.golden.post import apply

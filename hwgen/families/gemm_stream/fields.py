@@ -24,7 +24,7 @@ CORE = InnerCore(lambda core: issubclass(core, TileCore), OUTER, "an engine")
 Compute = Annotated[
     Any,
     BeforeValidator(CORE.validate),
-    PlainSerializer(CORE.given, return_type=dict),
+    PlainSerializer(CORE.explicit_values, return_type=dict),
     WithJsonSchema({"type": "object"}),
 ]
 

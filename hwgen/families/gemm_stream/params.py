@@ -65,7 +65,7 @@ class BufferShape:
 class GemmStreamConfig(OnMemory, FamilyConfig):
     """An engine that reads A and W from memory, multiplies, and writes C to memory."""
 
-    takes_jobs: ClassVar[bool] = True
+    queues_jobs: ClassVar[bool] = True
 
     family: Literal["gemm_stream"] = Field("gemm_stream", description="Family of the accelerator.")
     compute: Compute = Field(
@@ -424,7 +424,7 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
 
 def is_engine(config: FamilyConfig) -> TypeGuard[GemmStreamConfig]:
     """Return whether an accelerator is an engine whose jobs are products of matrices."""
-    return config.takes_jobs and config.multiplies
+    return config.queues_jobs and config.multiplies
 
 
 def rows_of(config: GemmStreamConfig, operand: Literal["a", "w"]) -> OperandRows:

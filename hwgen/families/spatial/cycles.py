@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hwgen.core.cycles.basis import Cycles
 from hwgen.core.cycles.core_flow import CoreFlow, Queue, Slices
 from hwgen.core.cycles.counting import Number, ceil_div
-from hwgen.core.cycles.figures import Cycles
 from hwgen.families.spatial import serial_cycles
 from hwgen.families.spatial.schedule import Schedule
 from hwgen.lazy import np
@@ -130,14 +130,14 @@ class Spatial:
         self._slices = Slices(config.output_registers)
 
     def cycle(
-        self, act: bool, act_last: bool, wgt: bool, wgt_last: bool, taken: bool
+        self, act: bool, act_last: bool, wgt: bool, wgt_last: bool, pop: bool
     ) -> tuple[bool, bool, bool]:
         """Pass a cycle; see `CoreFlow`."""
         x, y, slices = self._act, self._wgt, self._slices
         arrives = self._under_way >> (self._lead - 1) & 1
         leaves = bool(arrives or self._waiting)
         gives = slices.full > 0
-        ready = slices.pass_cycle(leaves, taken)
+        ready = slices.pass_cycle(leaves, pop)
         free = ready and not self._under_way and not self._waiting
         drain = self._finished and free
         fire = x.count > 0 and y.count > 0 and (not self._finished or free)

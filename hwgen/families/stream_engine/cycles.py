@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil, gcd
 from typing import TYPE_CHECKING
 
-from hwgen.core.cycles.figures import Cycles
+from hwgen.core.cycles.basis import Cycles
 from hwgen.core.cycles.unit_job import UnitJob
 from hwgen.core.protocols import CommandCore
 from hwgen.core.registry import core_of

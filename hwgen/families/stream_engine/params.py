@@ -50,7 +50,7 @@ _PATIENCE = 256
 def _fits(core: type[Core[Any]]) -> bool:
     """Return whether it has stream ports alone, and operations that are no products of matrices."""
     config = core.params_class
-    engine = config.takes_jobs or config.buses is not FamilyConfig.buses
+    engine = config.queues_jobs or config.buses is not FamilyConfig.buses
     return not engine and config.operations is not FamilyConfig.operations
 
 
@@ -59,7 +59,7 @@ CORE = InnerCore(_fits, OUTER, "this engine")
 Compute = Annotated[
     Any,
     BeforeValidator(CORE.validate),
-    PlainSerializer(CORE.given, return_type=dict),
+    PlainSerializer(CORE.explicit_values, return_type=dict),
     WithJsonSchema({"type": "object"}),
 ]
 
@@ -78,7 +78,7 @@ class Buffers(Model):
 class StreamEngineConfig(OnMemory, FamilyConfig):
     """An engine that reads the input ports of a core from memory and writes its results there."""
 
-    takes_jobs: ClassVar[bool] = True
+    queues_jobs: ClassVar[bool] = True
 
     family: Literal["stream_engine"] = Field(
         "stream_engine", description="Family of the accelerator."

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hwgen.core.core import CONTRACT
+from hwgen.core.cycles.basis import Cycles
 from hwgen.core.cycles.core_flow import CoreFlow
-from hwgen.core.cycles.figures import Cycles
 from hwgen.core.gemm_core import GemmCore
 from hwgen.core.operation import Arrays, Job
 from hwgen.core.schedule.stream import StreamProduct

@@ -117,16 +117,16 @@ class OutputStationary:
         self._slices = Slices(steps + 1) if config.geometry.in_steps else None
 
     def cycle(
-        self, act: bool, act_last: bool, wgt: bool, wgt_last: bool, taken: bool
+        self, act: bool, act_last: bool, wgt: bool, wgt_last: bool, pop: bool
     ) -> tuple[bool, bool, bool]:
         """Pass a cycle; see `CoreFlow`."""
         x, y, draining = self._act, self._wgt, self._draining
         held, slices = self._held > 0, self._slices
         if slices is None:
-            gives, popped = held, held and taken
+            gives, popped = held, held and pop
         else:
             gives = slices.full > 0
-            popped = slices.pass_cycle(held, taken) and held
+            popped = slices.pass_cycle(held, pop) and held
         bus_free = draining <= 1
         drain = self._finished and bus_free
         drains = drain or draining > 1
@@ -182,7 +182,7 @@ class Stationary:
         self._results = 0  # in the output buffer
 
     def cycle(
-        self, act: bool, act_last: bool, wgt: bool, wgt_last: bool, taken: bool
+        self, act: bool, act_last: bool, wgt: bool, wgt_last: bool, pop: bool
     ) -> tuple[bool, bool, bool]:
         """Pass a cycle; see `CoreFlow`."""
         x, y = self._act, self._wgt
@@ -206,7 +206,7 @@ class Stationary:
                     self._loaded, self._ends = True, bool(y.lasts & 1)
             self._line = self._line >> 1 | (fire and closes) << (self._stages - 1)
             self._results += done
-        self._results -= gives and taken
+        self._results -= gives and pop
         act_room = x.pass_cycle(act, act_last, fire)
         wgt_room = y.pass_cycle(wgt, wgt_last, load)
         return act_room, wgt_room, gives

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from hwgen.core.core import CONTRACT
+from hwgen.core.cycles.basis import Cycles
 from hwgen.core.cycles.core_flow import CoreFlow
 from hwgen.core.cycles.counting import Number, ceil_div
-from hwgen.core.cycles.figures import Cycles
 from hwgen.core.gemm_core import GemmCore
 from hwgen.core.golden.post import processed
 from hwgen.core.operation import Array, Arrays, Job
@@ -88,7 +88,7 @@ class TernaryLut:
         self._spare = False
 
     def cycle(
-        self, act: bool, act_last: bool, wgt: bool, wgt_last: bool, taken: bool
+        self, act: bool, act_last: bool, wgt: bool, wgt_last: bool, pop: bool
     ) -> tuple[bool, bool, bool]:
         """Pass a cycle; see `CoreFlow`."""
         done = bool(self._line & 1)
@@ -97,7 +97,7 @@ class TernaryLut:
         held, closes, last = bool(self._valids & 1), bool(self._lasts & 1), self._wgt_last
         fire = run and self._wgt and held
         step = not held or (fire and last)
-        self._spare = gives and not taken
+        self._spare = gives and not pop
         if run:
             final = fire and closes and self._plane == self._planes - 1
             self._line = self._line >> 1 | final << (self._stages - 1)

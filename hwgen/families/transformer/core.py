@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hwgen.core.core import CONTRACT, Core
-from hwgen.core.cycles.figures import Cycles
+from hwgen.core.cycles.basis import Cycles
 from hwgen.core.memories import Buffer, Use
 from hwgen.core.operation import Array, Arrays, Job, Plan
 from hwgen.core.protocols import BufferedCore

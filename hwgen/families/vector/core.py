@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hwgen.core.core import CONTRACT, Core
-from hwgen.core.cycles.figures import Cycles
+from hwgen.core.cycles.basis import Cycles
 from hwgen.core.operation import Array, Arrays, Job
 from hwgen.core.port import Beats
 from hwgen.families.vector import golden

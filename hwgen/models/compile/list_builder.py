@@ -117,7 +117,7 @@ class ListBuilder:
         self.config = config
         self.program = Program(list(config.units), config.lists.registers)
         self.submitted: list[tuple[int, str]] = []
-        self._held: dict[str, dict[int, int]] = {name: {} for name in config.units}
+        self._written: dict[str, dict[int, int]] = {name: {} for name in config.units}
         self._pending = {name: _Pending() for name in config.units}
 
     def unit(self, operation: str, multiple: int = 0, **formats: str) -> str:
@@ -149,7 +149,7 @@ class ListBuilder:
 
     def forget(self) -> None:
         """Assume nothing about job windows from here on: a label that lists branch to."""
-        for held in self._held.values():
+        for held in self._written.values():
             held.clear()
 
     def label(self, name: str) -> None:
@@ -206,7 +206,7 @@ class ListBuilder:
             puts.append((offset, number, wide))
             for each in (offset, offset + 4)[: 1 + wide]:
                 wanted.pop(each)
-                self._held[unit].pop(each, None)
+                self._written[unit].pop(each, None)
         self._window(unit, wanted)
         for offset, number, wide in puts:
             self.program.put(unit, offset, number.register, value=number.constant, wide=wide)
@@ -219,7 +219,7 @@ class ListBuilder:
 
     def _window(self, unit: str, wanted: Mapping[int, int]) -> None:
         """Write what differs from what the window holds, in as few pieces as is worth it."""
-        held = self._held[unit]
+        held = self._written[unit]
         run: list[int] = []
         for offset in sorted(wanted):
             near = run and offset - run[-1] <= 4 * _GAP

@@ -110,7 +110,7 @@ def compress(
     block = FullAdder()
     for adder in tree.adders:
         inputs = [values[i] for i in adder.inputs]
-        if adder.kind == "full":
+        if adder.cell == "full":
             total, carry = Signal(name=f"{name}_s{adder.sum}"), Signal(name=f"{name}_c{adder.sum}")
             place(
                 m,
@@ -121,11 +121,11 @@ def compress(
                 carry=carry,
             )
             values[adder.sum], values[adder.carry] = total, carry
-        elif adder.kind == "up":
+        elif adder.cell == "up":
             values[adder.sum], values[adder.carry] = ~inputs[0], inputs[0]
         else:
             a, b = inputs
-            up = adder.kind == "half_up"
+            up = adder.cell == "half_up"
             values[adder.sum] = ~(a ^ b) if up else a ^ b
             values[adder.carry] = a | b if up else a & b
     total = Cat(*(values[number] for number in tree.result))

@@ -136,11 +136,11 @@ class FinalAdder(Block):
             at += len(registers)
             added = len(sums) - len(addition.sums(part, columns.stop))
             if added:
-                operands.append(HeapOperand(registers[:added], sums.start + part.place - start))
+                operands.append(HeapOperand(registers[:added], sums.start + part.position - start))
             above.append(registers[added : len(sums)])
             for bit, column in zip(registers[len(sums) :], carries, strict=True):
-                if column + part.place in columns:
-                    operands.append(HeapOperand(bit, column + part.place - start))
+                if column + part.position in columns:
+                    operands.append(HeapOperand(bit, column + part.position - start))
                 else:
                     above.append(bit)
         # All but the last two numbers by full adders, these by a fast adder.

@@ -32,7 +32,7 @@ class IntegerLane(PostLane):
             results["integer"] = self._integer(m, pipe, total, factor.as_signed(), shift)
         if features.floats:
             results |= self._floats(m, pipe, total, factor)
-        if "raw" in features.kinds:
+        if "raw" in features.output_types:
             (delayed,) = self.delayed(pipe, 1, raw=total)
             results["raw"] = self._raw(m, delayed)
         return results

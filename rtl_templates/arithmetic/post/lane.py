@@ -13,7 +13,7 @@ from amaranth.lib.wiring import In, Out
 
 from hwgen.core.post import (
     ACTIVATIONS,
-    KINDS,
+    OUTPUT_TYPES,
     RECORD,
     RECORD_BYTES,
     ROUNDINGS,
@@ -79,7 +79,7 @@ class PostLane(Block):
         if others:
             with m.Switch(self.kind):
                 for kind in others:
-                    with m.Case(KINDS.index(kind)):
+                    with m.Case(OUTPUT_TYPES.index(kind)):
                         m.d.comb += self.o.eq(results[kind])
                 with m.Default():
                     m.d.comb += self.o.eq(results[last])

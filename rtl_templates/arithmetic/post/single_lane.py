@@ -31,7 +31,7 @@ class SingleLane(PostLane):
                 results["integer"] = self._integer(m, pipe, product)
             if features.floats:
                 results |= self.floats(m, pipe, product)
-        if "raw" in features.kinds:
+        if "raw" in features.output_types:
             (results["raw"],) = self.delayed(pipe, stages.total, raw=total)
         return results
 
