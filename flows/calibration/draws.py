@@ -191,8 +191,8 @@ def _value(entry: Mapping[str, Any], root: Mapping[str, Any], draw: Draw) -> Any
     """Draw a value; None leaves the default."""
     if "$ref" in entry:
         entry = {**entry, **root["$defs"][entry["$ref"].rpartition("/")[2]]}
-    if "enum" in entry:
-        return draw.random.choice(entry.get("drawn", entry["enum"]))
+    if "drawn" in entry or "enum" in entry:
+        return draw.random.choice(entry.get("drawn") or entry["enum"])
     if "anyOf" in entry:
         return _value({**entry["anyOf"][draw.random.randrange(len(entry["anyOf"]))],
                        "default": entry.get("default")}, root, draw)  # fmt: skip

@@ -41,6 +41,8 @@ class FloatFormat(ScalarFormat):
         becomes that NaN.
     dtype_name : str
         NumPy's name of the type, or ml_dtypes' name.
+    nan_pattern : int
+        Bits of the NaN that arithmetic has as its result, 0 for the usual one.
 
     Attributes
     ----------
@@ -74,6 +76,7 @@ class FloatFormat(ScalarFormat):
     mantissa_bits: int
     infinities: bool = True
     dtype_name: str = ""
+    nan_pattern: int = 0
 
     is_integer: ClassVar[Literal[False]] = False
     is_float: ClassVar[Literal[True]] = True
@@ -107,6 +110,8 @@ class FloatFormat(ScalarFormat):
     @cached_property
     def nan(self) -> int:
         """Bits of the canonical quiet NaN."""
+        if self.nan_pattern:
+            return self.nan_pattern
         if self.infinities:
             return self.overflow | 1 << (self.mantissa_bits - 1)
         return self.magnitude_mask

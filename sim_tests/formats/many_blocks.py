@@ -21,8 +21,9 @@ import numpy as np
 from hwgen.core.golden.blocks import block_matrix, block_products
 from hwgen.core.params.block_operands import BLOCKS
 from hwgen.formats.block import BlockFormat
+from hwgen.formats.block.accumulator import BlockAccumulator
 from hwgen.formats.block.factors import Factor
-from hwgen.formats.block.products import BlockAccumulator, BlockProduct
+from hwgen.formats.block.products import BlockProduct
 from hwgen.formats.registry import block_format
 from sim_tests.support.exact_blocks import INFINITE, NAN, SMALLEST
 

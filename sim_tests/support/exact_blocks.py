@@ -16,6 +16,9 @@ import numpy as np
 SMALLEST = -149
 """Exponent of the smallest subnormal of single precision."""
 
+LOWEST = -133
+"""Lowest exponent at which terms are aligned."""
+
 NAN, INFINITE = 0x7FC00000, 0x7F800000
 
 _FLOATS = {NAN: math.nan, INFINITE: math.inf, INFINITE | 0x80000000: -math.inf}
@@ -166,7 +169,8 @@ def _aligned(total: int, step: Sequence[tuple[Fraction | float, int]], fraction_
     if special is not None:
         return special
     terms = [(Fraction(v), e) for v, e in step if math.isfinite(v) and v]
-    largest = max([exponent_of(total), *(e for _, e in terms)])
+    largest = max([exponent_of(total) if number_of(total) else LOWEST, *(e for _, e in terms)])
+    largest = max(largest, LOWEST)
     unit = Fraction(2) ** (largest - fraction_bits)
     numbers = [number_of(total), *(value for value, _ in terms)]
     return bits_of(sum((math.trunc(n / unit) for n in numbers), 0) * unit, nearest=False)

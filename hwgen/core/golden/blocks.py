@@ -90,7 +90,13 @@ def block_matrix(product: BlockProduct, fmt: Format, lines: NDArray[Any]) -> Blo
     return BlockMatrix(Factor(fmt), fmt.integers_of(codes, choices), scales, minima)
 
 
-def block_products(product: BlockProduct, a: BlockMatrix, w: BlockMatrix) -> NDArray[np.float32]:
+def block_products(
+    product: BlockProduct,
+    a: BlockMatrix,
+    w: BlockMatrix,
+    *,
+    initial: NDArray[np.uint32] | None = None,
+) -> NDArray[np.float32]:
     """Return the products of the lines of two operands.
 
     Parameters
@@ -98,6 +104,8 @@ def block_products(product: BlockProduct, a: BlockMatrix, w: BlockMatrix) -> NDA
     product : BlockProduct
     a, w : BlockMatrix
         M and N lines of equally many blocks.
+    initial : ndarray of uint32, shape (m, n), optional
+        Bit patterns that aligned sums begin with, by default +0.
 
     Returns
     -------
@@ -109,8 +117,9 @@ def block_products(product: BlockProduct, a: BlockMatrix, w: BlockMatrix) -> NDA
     each = product.length if product.fused else 1
     rows = max(1, (1 << 21) // max(1, blocks * each * len(w.elements)))
     for start in range(0, len(a.elements), rows):
-        terms = block_terms(product, a.part(slice(start, start + rows)), w)
-        parts.append(accumulated(product, terms))
+        part = slice(start, start + rows)
+        terms = block_terms(product, a.part(part), w)
+        parts.append(accumulated(product, terms, None if initial is None else initial[part]))
     return np.asarray(product.result.decode(np.concatenate(parts)))
 
 
@@ -241,13 +250,25 @@ def _with_minimum(
     return _Part(a.integers + b.integers, *(p | q for p, q in zip(a[1:], b[1:], strict=True)))
 
 
-def accumulated(product: BlockProduct, terms: Terms) -> NDArray[np.uint32]:
-    """Return the bit patterns of the sums over the last axis, shape (m, n)."""
-    kind = product.accumulator.method
-    if kind == "fp32":
+def accumulated(
+    product: BlockProduct, terms: Terms, initial: NDArray[np.uint32] | None = None
+) -> NDArray[np.uint32]:
+    """Return the bit patterns of the sums over the last axis, shape (m, n).
+
+    Parameters
+    ----------
+    product : BlockProduct
+    terms : Terms
+    initial : ndarray of uint32, shape (m, n), optional
+        Bit patterns that aligned sums begin with, by default +0.
+    """
+    method = product.accumulator.method
+    if method == "aligned":
+        return _aligned(product, terms, initial)
+    if initial is not None:
+        raise ValueError(f"only aligned sums have an initial total, not {product.accumulator}")
+    if method == "fp32":
         return _in_single_precision(product, terms)
-    if kind == "aligned":
-        return _aligned(product, terms)
     flags = _any(terms.nan), _any(terms.positive), _any(terms.negative)
     return _flagged(product.result, _exact(product, terms), *flags)
 
@@ -360,25 +381,31 @@ def _exact(product: BlockProduct, terms: Terms) -> NDArray[Any]:
     return rounded(product.result, np.asarray(total), product.last_bit)
 
 
-def _aligned(product: BlockProduct, terms: Terms) -> NDArray[Any]:
+def _aligned(
+    product: BlockProduct, terms: Terms, initial: NDArray[np.uint32] | None = None
+) -> NDArray[Any]:
     """Return totals that are cut off after each step; see `hwgen.formats.block.products`."""
     fmt, places = product.result, product.accumulator.fraction_bits
     step, blocks = product.addends, terms.integers.shape[-1]
     wide = max(product.aligned.width, product.term.width) > _INT64_BITS
-    bits = np.zeros(terms.integers.shape[:2], fmt.bits_dtype)
+    bits = np.zeros(terms.integers.shape[:2], fmt.bits_dtype) if initial is None else initial
+    lowest = product.lowest_exponent
     for start in range(0, blocks, step):
         part = slice(start, start + step)
         integers, exponents = terms.integers[..., part], terms.exponents[..., part]
         total, exponent = _unpacked(fmt, bits)
-        usable = np.where((integers != 0).astype(np.bool_), exponents, 1 - fmt.bias)
-        largest = np.maximum(exponent, usable.max(axis=-1))
+        exponent = np.where(total != 0, exponent, lowest)
+        usable = np.where((integers != 0).astype(np.bool_), exponents, lowest)
+        largest = np.maximum(np.maximum(exponent, lowest), usable.max(axis=-1))
         aligned = _cut(integers, usable - largest[..., None] + places - product.fraction, wide)
         whole = aligned.sum(axis=-1) + _cut(
             total, exponent - largest + places - fmt.mantissa_bits, wide
         )
-        sums = _truncated(fmt, np.asarray(whole), largest - places)
+        sums = _truncated(fmt, np.asarray(whole), largest - places, product.accumulator.result_bits)
+        if product.accumulator.tensor_core:
+            sums = np.where(sums == fmt.sign_mask, 0, sums)
         # A total that has become infinite, or a NaN, remains so.
-        nan = _any(terms.nan[..., part]) | (bits == fmt.nan)
+        nan = _any(terms.nan[..., part]) | fmt.is_nan(bits)
         positive = _any(terms.positive[..., part]) | (bits == fmt.overflow)
         negative = _any(terms.negative[..., part]) | (bits == fmt.overflow | fmt.sign_mask)
         bits = _flagged(fmt, sums, nan, positive, negative)
@@ -408,12 +435,18 @@ def _cut(integers: Integers, shifts: NDArray[np.int64], wide: bool) -> Integers:
     return signed
 
 
-def _truncated(fmt: FloatFormat, integers: Integers, exponents: NDArray[np.int64]) -> NDArray[Any]:
-    """Return the bit patterns of ``integers * 2**exponents``, towards zero, too large infinite."""
+def _truncated(
+    fmt: FloatFormat, integers: Integers, exponents: NDArray[np.int64], fraction_bits: int
+) -> NDArray[Any]:
+    """Return the bit patterns of ``integers * 2**exponents``, towards zero, too large infinite.
+
+    `fraction_bits` of the fraction are used.
+    """
     magnitude = np.abs(integers)
     length = _lengths(magnitude)
     # The exponent of the last bit that is kept.
-    last = np.maximum(length + exponents - fmt.precision, 1 - fmt.bias - fmt.mantissa_bits)
+    leading = np.maximum(length + exponents - 1, 1 - fmt.bias)
+    last = leading - fraction_bits
     drop = np.maximum(last - exponents, 0)
     kept = magnitude >> (drop.astype(object) if magnitude.dtype == object else drop)
     wide = np.ldexp(kept.astype(np.float64), (exponents + drop).astype(np.int32))

@@ -87,7 +87,7 @@ def apply(
 
 def _of_singles(settings: PostSettings, acc: NDArray[Any], columns: Columns | None) -> NDArray[Any]:
     """Post-process accumulators in single precision."""
-    total = SINGLE.encode(acc)
+    total = np.ascontiguousarray(acc, np.float32).view(np.uint32).reshape(acc.shape)
     if columns is not None:
         total = add(SINGLE, total, columns.bias.view(np.uint32))
     negative = total & SINGLE.sign_mask != 0  # -0 as well; a NaN has no sign

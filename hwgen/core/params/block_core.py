@@ -31,9 +31,11 @@ from hwgen.core.params.processing_elements import (
     final_addition,
 )
 from hwgen.core.params.product import IntegerProductConfig
+from hwgen.core.params.tensor_cores import tensor_core_errors
 from hwgen.formats import IntegerFormat, integer
+from hwgen.formats.block.accumulator import BlockAccumulator, TensorCore
 from hwgen.formats.block.lanes import BlockLanes
-from hwgen.formats.block.products import BlockAccumulator, BlockProduct, ScalableProduct
+from hwgen.formats.block.products import BlockProduct, ScalableProduct
 
 
 class BlockProductConfig(IntegerProductConfig):
@@ -55,7 +57,9 @@ class BlockProductConfig(IntegerProductConfig):
         "exact",
         description="Accumulator: of integers `exact`, which fits any reduction up to `max_k`, or"
         " a format; otherwise of the sums of blocks: `exact`, a long integer, `fp32`, or"
-        " `aligned(n)`, as tensor cores add, n bits behind the point. Their results are fp32.",
+        " `aligned(n)` or `aligned(n, m)`, as tensor cores add, n bits behind the point and m of"
+        " a step's sum. Their results are fp32. A tensor core's name is its accumulator of all"
+        " formats that it has.",
     )
 
     if TYPE_CHECKING:
@@ -162,6 +166,11 @@ class BlockProductConfig(IntegerProductConfig):
         serial = product.serial
         return BlockLanes(product.a, *sizes), BlockLanes(product.w, *sizes, serial=serial)
 
+    @property
+    def sums(self) -> Any:
+        """Format of integer accumulators, or "exact"; a tensor core has int32."""
+        return integer("int32") if isinstance(self.accumulator, TensorCore) else self.accumulator
+
     @cached_property
     def result(self) -> Any:
         """Format of the accumulators and of the elements of C."""
@@ -181,7 +190,9 @@ class BlockProductConfig(IntegerProductConfig):
 
     def _accumulator_errors(self) -> list[str]:
         """Return why an accumulator of blocks cannot be one of integers."""
-        if self.accumulator == "exact" or BlockAccumulator.of(self.accumulator) is None:
+        if isinstance(self.accumulator, TensorCore):
+            return tensor_core_errors(self.accumulator, self.block_operands, self.array.pe)
+        if not isinstance(self.accumulator, BlockAccumulator):
             return []
         text = (
             f"accumulator: must be exact or an integer with {self.activation} x {self.weight},"
@@ -192,6 +203,10 @@ class BlockProductConfig(IntegerProductConfig):
     def _block_errors(self) -> list[str]:
         """Return the rules of products of blocks that are broken."""
         pe, operands = self.processing_element, self.block_operands
+        if isinstance(self.accumulator, TensorCore) and (
+            errors := tensor_core_errors(self.accumulator, operands, pe.name)
+        ):
+            return errors
         pe_errors = block_errors(self, operands)
         if pe.formats and pe_errors:
             return pe_errors

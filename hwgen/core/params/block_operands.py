@@ -22,15 +22,15 @@ from hwgen.core.params.base import ACCUMULATORS, OPERANDS, format_field
 from hwgen.errors import InputError, did_you_mean
 from hwgen.formats import TERNARY, Format
 from hwgen.formats.block import BlockFormat
+from hwgen.formats.block.accumulator import (
+    MAX_FRACTION_BITS,
+    TENSOR_CORES,
+    BlockAccumulator,
+    TensorCore,
+)
 from hwgen.formats.block.factors import TABLE_BITS, Factor
 from hwgen.formats.block.file import FormatFile, document_of
-from hwgen.formats.block.products import (
-    DEPTHS,
-    MAX_FRACTION_BITS,
-    SCALABLE,
-    BlockAccumulator,
-    BlockProduct,
-)
+from hwgen.formats.block.products import DEPTHS, SCALABLE, BlockProduct
 from hwgen.formats.registry import (
     EXACT,
     block_format,
@@ -63,7 +63,11 @@ _PROBLEMS = 4
 """Problems of a format inside a configuration that a message names."""
 
 _ALIGNED = tuple(f"aligned({bits})" for bits in range(1, MAX_FRACTION_BITS + 1))
-_SUMS = f"exact, int2..int64, uint2..uint64, fp32 or aligned(n) with n of 1..{MAX_FRACTION_BITS}"
+_SUMS = (
+    f"exact, int2..int64, uint2..uint64, fp32, aligned(n) or aligned(n, m) with n of"
+    f" 1..{MAX_FRACTION_BITS} and m of 1..23, or {either(tuple(TENSOR_CORES))}"
+)
+_DRAWN_SUMS = ["exact", *ACCUMULATORS, "fp32", *_ALIGNED]
 _INTEGERS = (*OPERANDS, TERNARY.name)
 _NAMES = (*_INTEGERS, *EXACT, *BLOCKS, *GROUPS)
 _DRAWN = [
@@ -164,7 +168,10 @@ contents, so that the identity of a configuration is of them.
 
 
 def _accumulator(value: Any) -> Any:
-    value = str(value) if isinstance(value, BlockAccumulator) else format_name(value)
+    named = isinstance(value, BlockAccumulator | TensorCore)
+    value = str(value) if named else format_name(value)
+    if isinstance(value, str) and value in TENSOR_CORES:
+        return TENSOR_CORES[value]
     if isinstance(value, str) and (value == "fp32" or value.startswith("aligned")):
         try:
             return BlockAccumulator.named(value)
@@ -178,10 +185,18 @@ BlockOrIntegerAccumulator = Annotated[
     BeforeValidator(_accumulator),
     PlainSerializer(str, return_type=str),
     WithJsonSchema(
-        {"type": "string", "enum": ["exact", *ACCUMULATORS, "fp32", *_ALIGNED], "words": _SUMS}
+        {
+            "anyOf": [
+                {"type": "string", "enum": [*_DRAWN_SUMS, *TENSOR_CORES]},
+                {"type": "string", "pattern": r"^aligned\([0-9]+, ?[0-9]+\)$"},
+            ],
+            "words": _SUMS,
+            "drawn": _DRAWN_SUMS,
+        }
     ),
 ]
-"""An accumulator: of integers ``exact`` or a format, of blocks ``exact``, fp32 or aligned(n)."""
+"""An accumulator: of integers ``exact`` or a format, of blocks ``exact``, fp32 or aligned(n);
+a tensor core of either."""
 
 
 @lru_cache(maxsize=1024)
@@ -237,6 +252,15 @@ class BlockOperands:
         return factor_of(self.activation), factor_of(self.weight)
 
     @property
+    def terms(self) -> BlockAccumulator | None:
+        """The accumulator of terms of these operands, None of one that they do not have."""
+        if self.accumulator == "exact":
+            return BlockAccumulator("exact")
+        if isinstance(self.accumulator, TensorCore):
+            return self.accumulator.accumulator(self.activation, self.weight)
+        return self.accumulator if isinstance(self.accumulator, BlockAccumulator) else None
+
+    @property
     def block(self) -> int | None:
         """Elements of a block, None without blocks."""
         return self.activation.block or self.weight.block
@@ -283,13 +307,13 @@ def operand_errors(operands: BlockOperands, *, sums: bool = True) -> list[str]:
         )
         return [text]
     errors = []
-    terms = BlockAccumulator.of(accumulator)
+    terms = operands.terms
     if terms is None:
         errors.append(
             f"accumulator: must be exact, fp32 or aligned(n) with {operands}, not"
             f" {accumulator}; sums of scaled blocks are no integers"
         )
-    if operands.has_minimum and str(accumulator).startswith("aligned"):
+    if operands.has_minimum and terms is not None and terms.method == "aligned":
         errors.append(
             f"accumulator: must be exact or fp32 with {operands}, not {accumulator}:"
             " a term with a minimum has no exponent of its own"
@@ -357,8 +381,11 @@ def fused_errors(operands: BlockOperands) -> list[str]:
         why = ""
     if why:
         errors.append(f"array.pe: must not be fused with {operands}: {why}")
-    if not str(accumulator).startswith("aligned"):
-        errors.append(f"accumulator: must be aligned(n) with array.pe fused, not {accumulator}")
+    if operands.terms is None or operands.terms.method != "aligned":
+        errors.append(
+            "accumulator: must be aligned(n), aligned(n, m) or a tensor core with array.pe fused,"
+            f" not {accumulator}"
+        )
     length = operands.block or 1
     if depth % length:
         field = operands.depth_field or "array.pe"
@@ -399,7 +426,7 @@ def block_product(
     length = operands.block or operands.depth
     step = max(1, operands.depth // length)
     blocks = -(-max_k // (length * step)) * step
-    terms = BlockAccumulator.of(operands.accumulator) or BlockAccumulator("exact")
+    terms = operands.terms or BlockAccumulator("exact")
     return BlockProduct(
         a,
         w,

@@ -120,7 +120,7 @@ class ProductConfig(FamilyConfig):
         return broken
 
     def _broken_by_integers(self) -> list[str]:
-        result, a, w = self.accumulator, self.activation, self.weight
+        result, a, w = self.sums, self.activation, self.weight
         if result != "exact" and result.is_float:
             text = (
                 f"accumulator: must be exact or an integer with activation {a}, not {result};"
@@ -162,10 +162,15 @@ class ProductConfig(FamilyConfig):
         """Format of a sum of up to `terms` products, as `product`."""
         return self.activation.dot(self.weight, terms)
 
+    @property
+    def sums(self) -> Any:
+        """Format of the accumulators, or "exact"."""
+        return self.accumulator
+
     @cached_property
     def result(self) -> Any:
         """Format of the accumulators and of the elements of C."""
-        return self.partial_sum(self.max_k) if self.accumulator == "exact" else self.accumulator
+        return self.partial_sum(self.max_k) if self.sums == "exact" else self.sums
 
     @property
     def saturates(self) -> bool:

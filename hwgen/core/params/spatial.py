@@ -52,8 +52,10 @@ from hwgen.core.params.product_packing import (
     packing_field,
     packing_of,
 )
+from hwgen.core.params.tensor_cores import with_tensor_core
 from hwgen.core.port import StreamPort
 from hwgen.formats import IntegerFormat, enclosing_format
+from hwgen.formats.block.accumulator import TENSOR_CORES
 from hwgen.formats.block.lanes import BlockLanes
 from hwgen.formats.block.products import DEPTHS, MODE_BITS, ScalableProduct
 from hwgen.formats.block.products import SCALABLE as PRODUCTS
@@ -183,7 +185,12 @@ class SpatialConfig(BlockProductConfig):
     @model_validator(mode="before")
     @classmethod
     def _of_several_formats(cls, data: Any) -> Any:
-        """Take the accumulator and the lanes that a datapath of several formats can have."""
+        """Take the accumulator and the lanes that a datapath of several formats can have.
+
+        Of a tensor core, take its processing element and its depth.
+        """
+        if isinstance(data, dict) and str(data.get("accumulator")) in TENSOR_CORES:
+            return with_tensor_core(data, cls.model_fields["array"].annotation)
         array = data.get("array") if isinstance(data, dict) else None
         if not isinstance(array, dict) or array.get("pe") != SCALABLE.name:
             return data

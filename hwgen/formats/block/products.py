@@ -13,7 +13,11 @@ term.  Terms are accumulated
 - ``aligned(n)``: those of a step and the total, which is a single-precision number, are aligned at
   the largest of their exponents, cut off below `n` fractional bits, towards zero, and added; the
   sum is cut off to single precision.  The exponent of a term is the sum of those of its scales,
-  zeros do not count, and none is below that of the total, at least -126.  So add tensor cores.
+  that of a subnormal total -126, zeros do not count, and what is aligned is at least at -133;
+- ``aligned(n, m)``: the sum of a step is cut off to `m` fractional bits of its own exponent.
+
+So add tensor cores, `accumulator.TENSOR_CORES`.  With one of their names the result's signs of
+zero and NaNs are theirs too: no sum is -0, and every NaN is 0x7fffffff.
 
 With ``fused`` products are not summed before: each is a term, the product of the significands, and
 its exponent is the sum of those of both elements and of the scales.  So do tensor cores treat
@@ -22,72 +26,17 @@ floating-point numbers that are no blocks.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from hwgen.formats.block.accumulator import BlockAccumulator
 from hwgen.formats.block.factors import Factor, ScaleNumber, largest_exponent, term_count
 from hwgen.formats.floating import FloatFormat, floating
 from hwgen.formats.integer import IntegerFormat, enclosing_format
 
-_ALIGNED = re.compile(r"aligned\(([1-9][0-9]?)\)")
-
-MAX_FRACTION_BITS = 48
-"""Most fractional bits of terms that are aligned."""
-
 MOST_SHIFTED = 1
 """Places by which significands are shifted before they are multiplied, if those of both are."""
-
-
-@dataclass(frozen=True)
-class BlockAccumulator:
-    """Accumulation of the terms of blocks; see the module's description.
-
-    Parameters
-    ----------
-    method : {"exact", "fp32", "aligned"}
-    fraction_bits : int
-        Fractional bits of ``aligned``.
-    """
-
-    method: Literal["exact", "fp32", "aligned"]
-    fraction_bits: int = 0
-
-    @property
-    def name(self) -> str:
-        """As it stands in configurations."""
-        return f"aligned({self.fraction_bits})" if self.method == "aligned" else self.method
-
-    def __str__(self) -> str:
-        return self.name
-
-    @staticmethod
-    def of(accumulator: object) -> BlockAccumulator | None:
-        """Return an accumulator of a configuration, None if it is one of integers."""
-        if accumulator == "exact":
-            return BlockAccumulator("exact")
-        return accumulator if isinstance(accumulator, BlockAccumulator) else None
-
-    @staticmethod
-    def named(name: str) -> BlockAccumulator:
-        """Return the accumulator called `name`.
-
-        Raises
-        ------
-        ValueError
-            If there is none.
-        """
-        if name == "exact":
-            return BlockAccumulator("exact")
-        if name == "fp32":
-            return BlockAccumulator("fp32")
-        match = _ALIGNED.fullmatch(name)
-        if not match or int(match[1]) > MAX_FRACTION_BITS:
-            raise ValueError(
-                f"must be exact, fp32 or aligned(n) with n of 1..{MAX_FRACTION_BITS}, not {name!r}"
-            )
-        return BlockAccumulator("aligned", int(match[1]))
 
 
 @dataclass(frozen=True)
@@ -205,7 +154,7 @@ class BlockProduct:
     @property
     def result(self) -> FloatFormat:
         """Format of results."""
-        return floating("fp32")
+        return self.accumulator.result
 
     def sum_of(self, terms: int) -> IntegerFormat:
         """Return the format of sums of products of elements."""
@@ -310,6 +259,12 @@ class BlockProduct:
             lows += [f.lowest_exponent for f in (self.a, self.w)]
             highs += [f.lowest_exponent + f.shifts for f in (self.a, self.w)]
         return sum(lows), sum(highs)
+
+    @property
+    def lowest_exponent(self) -> int:
+        """Lowest exponent at which terms are aligned: of no terms below, that of subnormals."""
+        subnormal = 1 - self.result.bias
+        return max(self.accumulator.lowest_exponent, min(self.exponents[0], subnormal))
 
     @property
     def last_bit(self) -> int:

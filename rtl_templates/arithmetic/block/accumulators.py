@@ -151,7 +151,11 @@ class AlignedTotal(Block):
 
     def build(self, m: Module) -> None:
         product, fmt = self.product, self.product.result
-        fraction, biased = self.old[: fmt.mantissa_bits], self.old[fmt.mantissa_bits : -1]
+        accumulator, lowest = product.accumulator, product.lowest_exponent
+        step_format = accumulator.step_format
+        # Bits that a step's sum does not have, and neither has the total.
+        cut = fmt.mantissa_bits - step_format.mantissa_bits
+        fraction, biased = self.old[cut : fmt.mantissa_bits], self.old[fmt.mantissa_bits : -1]
         normal = named(m, "normal", biased.any())
         special = named(m, "special", biased.all())
         # Exponents of all, above the lowest one: of a term or of the smallest total.
@@ -160,7 +164,11 @@ class AlignedTotal(Block):
         bits = span.bit_length()
         exponents = [named(m, "exponent", Cat(biased[0] | ~normal, biased[1:]) - fmt.bias - base)]
         exponents = [exponents[0][:bits]]
-        numbers = [(Cat(fraction, normal), self.old[-1], fmt.mantissa_bits)]
+        significand = Cat(fraction, normal)
+        if lowest < 1 - fmt.bias:
+            some = named(m, "some", significand.any())
+            exponents = [named(m, "exponent_of_total", Mux(some, exponents[0], lowest - base))]
+        numbers = [(significand, self.old[-1], step_format.mantissa_bits)]
         for number in range(product.addends):
             integer = self.integers.word_select(number, product.term.width)
             sign = integer[-1]
@@ -169,9 +177,9 @@ class AlignedTotal(Block):
             )
             above = self.exponents.word_select(number, self.bits) if self.bits else Const(0, 1)
             exponent = Signal(bits, name=f"exponent_{number}")
-            # Zeros do not count: they get the exponent of the smallest total.
+            # Zeros do not count: they get the lowest exponent.
             m.d.comb += exponent.eq(
-                Mux(magnitude.any(), above + (product.exponents[0] - base), 1 - fmt.bias - base)
+                Mux(magnitude.any(), above + (product.exponents[0] - base), lowest - base)
             )
             exponents.append(exponent)
             numbers.append((magnitude, sign, product.fraction))
@@ -180,17 +188,24 @@ class AlignedTotal(Block):
             larger = Mux(exponent > largest, exponent, largest)
             largest = named(m, f"largest_{number}", larger)
         total = self._sum(m, numbers, exponents, largest)
-        offset = base - product.accumulator.fraction_bits
-        converter = ScaledToFloat(product.aligned, range(span + 1), offset, fmt, nearest=False)
-        rounded = Signal(fmt.width, name="rounded")
+        offset = base - accumulator.fraction_bits
+        converter = ScaledToFloat(
+            product.aligned, range(span + 1), offset, step_format, nearest=False
+        )
+        rounded = Signal(step_format.width, name="rounded")
         place(m, "convert", converter, i=total, exponent=largest, special=Const(0, 1), o=rounded)
+        after: Value = Cat(Const(0, cut), rounded) if cut else rounded
+        if accumulator.tensor_core and product.exponents[0] < 1 - fmt.bias:
+            # Only sums of such terms are cut off to zero.
+            after = Cat(after[:-1], named(m, "negative", after[-1] & after[:-1].any()))
         nan, positive, negative = (Cat(*self.flags[place::3]).any() for place in range(3))
         # What is infinite remains so, and so does a NaN.
-        infinite = special & ~fraction.any()
-        nan = nan | (special & fraction.any())
+        payload = self.old[: fmt.mantissa_bits]
+        infinite = special & ~payload.any()
+        nan = nan | (special & payload.any())
         positive = positive | (infinite & ~self.old[-1])
         negative = negative | (infinite & self.old[-1])
-        m.d.comb += self.o.eq(flagged(m, product, rounded, nan, positive, negative))
+        m.d.comb += self.o.eq(flagged(m, product, after, nan, positive, negative))
 
     def _sum(
         self,

@@ -100,4 +100,8 @@ def encoded(
     beyond = named(m, "beyond", infinite | exponent.all() | rounded[width:].any())
     exponent |= beyond.replicate(fmt.exponent_bits)
     fraction = rounded[: fmt.mantissa_bits] & (~beyond).replicate(fmt.mantissa_bits)
-    return Cat(fraction[:-1], fraction[-1] | nan, exponent, sign & ~nan)
+    payload = fmt.nan & ((1 << fmt.mantissa_bits) - 1)
+    bits = [bit | nan if payload >> place & 1 else bit for place, bit in enumerate(fraction)]
+    quiet = payload == 1 << (fmt.mantissa_bits - 1)
+    patterned = Cat(fraction[:-1], fraction[-1] | nan) if quiet else Cat(*bits)
+    return Cat(patterned, exponent, sign & ~nan)
