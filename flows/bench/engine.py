@@ -17,7 +17,7 @@ from flows.simulation.placed_products import place
 from hwgen.core.registry import core_of
 from hwgen.families.gemm_stream.cycles.job import job_cycles
 from hwgen.families.gemm_stream.cycles.job import job_cycles as plan_cycles
-from hwgen.families.gemm_stream.cycles.steps import Places
+from hwgen.families.gemm_stream.cycles.steps import Regions
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.families.gemm_stream.schedule import Plan
 
@@ -46,7 +46,7 @@ def job_rows(config: GemmStreamConfig) -> Iterator[Row]:
         for size in SIZES:
             (placed,), _ = place(config, [draw_matrices(config, size, "random", rng)])
             plan = placed.job.plan
-            expected = job_cycles(plan, Places.of(placed.job.regions))
+            expected = job_cycles(plan, Regions.of(placed.job.regions))
             host.put(placed)
             before = host.counters()
             state = host.wait(host.submit(placed.job), 3 * expected + 10_000)

@@ -17,7 +17,7 @@ from hwgen.core.operation import Operation
 from hwgen.core.registry import core_of
 from hwgen.core.schedule.memory import Access, MemoryPlan
 from hwgen.families.stream_engine.golden import execute
-from hwgen.families.stream_engine.jobs import TAIL, Place, StreamJob
+from hwgen.families.stream_engine.jobs import TAIL, RowRegion, StreamJob
 from hwgen.families.stream_engine.params import StreamEngineConfig
 from hwgen.families.stream_engine.registers import ENTRY_BYTES
 
@@ -39,8 +39,8 @@ class PlacedJob:
     """
 
     job: StreamJob
-    sources: tuple[tuple[Place, tuple[bytes, ...]], ...]
-    results: tuple[tuple[Place, Access], ...]
+    sources: tuple[tuple[RowRegion, tuple[bytes, ...]], ...]
+    results: tuple[tuple[RowRegion, Access], ...]
 
     def images(self) -> Iterator[tuple[int, bytes]]:
         """Yield what is to be put into memory: address and bytes."""
@@ -55,17 +55,17 @@ class PlacedJob:
 
     def perform(self, memory: Any) -> None:
         """Do what the job does, by the golden model."""
-        execute(self.job.config, self.job.held(), memory)
+        execute(self.job.config, self.job.register_values(), memory)
 
     def spoiled(self, rng: np.random.Generator) -> list[tuple[int, int]]:
         """Return the same of a job whose numbers do not agree: beats are missing, or left over."""
-        names = [name for name in self.job.places if name != TAIL]
+        names = [name for name in self.job.regions if name != TAIL]
         name = names[int(rng.integers(len(names) - 1))]  # of an operand
-        place = self.job.places[name]
-        more = Place(place.address, place.row_bytes, place.rows * place.blocks + 99)
-        less = {key: each for key, each in self.job.places.items() if key != name}
+        place = self.job.regions[name]
+        more = RowRegion(place.address, place.row_bytes, place.rows * place.blocks + 99)
+        less = {key: each for key, each in self.job.regions.items() if key != name}
         other = {**less, name: more} if rng.random() < 0.5 else less
-        return replace(self.job, places=other).writes()
+        return replace(self.job, regions=other).writes()
 
     def written(self) -> list[tuple[int, int]]:
         """Return the regions that the job writes: address and bytes."""
@@ -171,7 +171,7 @@ def place_operation(
                     blocks = results_in
             paged = name in config.paged
             if rng is None and not (paged and pages):
-                places[name] = Place.of(access, bases[access.array])
+                places[name] = RowRegion.of(access, bases[access.array])
             elif rng is None:
                 beat, start = _beat(config, name), -(-at // ALIGNMENT) * ALIGNMENT
                 whole = access.size
@@ -198,7 +198,7 @@ def _rows(access: Access, array: np.ndarray) -> tuple[bytes, ...]:
     return tuple(array[at : at + access.row_bytes].tobytes() for at in access.addresses())
 
 
-def _cut(place: Place, rows: tuple[bytes, ...]) -> tuple[bytes, ...]:
+def _cut(place: RowRegion, rows: tuple[bytes, ...]) -> tuple[bytes, ...]:
     """Return the bytes of each row, or of each page."""
     if not place.table:
         return rows
@@ -215,7 +215,7 @@ def _beat(config: StreamEngineConfig, name: str) -> int:
 
 def _drawn_pages(
     config: StreamEngineConfig, name: str, access: Access, at: int, rng: np.random.Generator
-) -> tuple[Place, int]:
+) -> tuple[RowRegion, int]:
     """Return pages in any order for rows of whole beats, and the first address behind them."""
     beat = _beat(config, name)
     size = access.size
@@ -229,14 +229,14 @@ def _drawn_pages(
 def _pages(
     config: StreamEngineConfig, access: Access, base: int, page: int, skip: int,
     order: Sequence[int], gap: int,
-) -> tuple[Place, int]:  # fmt: skip
+) -> tuple[RowRegion, int]:  # fmt: skip
     """Return pages of so many bytes and their table behind them, and the first address behind."""
     size, unit = access.size, config.memory_bytes
     count, room = len(order), -(-page // unit) * unit  # from a page to the next one, at least
     table = ENTRY_BYTES * (-(-(base + count * room) // ENTRY_BYTES) + gap)
     last = skip + size - (count - 1) * page
     places = [place * room for place in order]
-    place = Place.paged(base, page, places, table, skip=skip, last=last)
+    place = RowRegion.paged(base, page, places, table, skip=skip, last=last)
     return place, table + ENTRY_BYTES * count
 
 
@@ -248,7 +248,7 @@ def _blocks(access: Access, rng: np.random.Generator) -> int:
     return fits[int(rng.integers(len(fits)))]
 
 
-def _drawn(access: Access, at: int, blocks: int, rng: np.random.Generator) -> tuple[Place, int]:
+def _drawn(access: Access, at: int, blocks: int, rng: np.random.Generator) -> tuple[RowRegion, int]:
     """Return an odd place for rows, and the first address behind it."""
     slack, gap, space = (int(x) for x in rng.integers(0, 70, 3))
     at += slack
@@ -258,5 +258,5 @@ def _drawn(access: Access, at: int, blocks: int, rng: np.random.Generator) -> tu
     end = (rows - 1) * stride + access.row_bytes
     repeats = not access.step if access.blocks > 1 else again
     step = 0 if repeats else end + space
-    place = Place(at, access.row_bytes, rows, stride, blocks, step)
+    place = RowRegion(at, access.row_bytes, rows, stride, blocks, step)
     return place, at + (blocks - 1) * step + end + 1

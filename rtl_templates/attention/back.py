@@ -180,7 +180,7 @@ class Back:
             ).out
             for i in range(lanes)
         ]  # fmt: skip
-        choice = Choice(config.kept_bits, rows)
+        choice = Choice(config.state_bits, rows)
         return Cat(*selected), place(m, "select_sum", choice, totals=sums, drain=drained).out
 
     def _moved(
@@ -215,8 +215,8 @@ class Back:
         with m.If(copies):
             m.d.sync += waiting.eq(sums)
         with m.Elif(moves_row):
-            m.d.sync += waiting.eq(waiting[config.kept_bits :])
-        return totals[0], waiting[: config.kept_bits]
+            m.d.sync += waiting.eq(waiting[config.state_bits :])
+        return totals[0], waiting[: config.state_bits]
 
     def _divided(self, totals: Value, weights: Value, last: Value) -> None:
         """Divide the row that drains and push it to the output port."""

@@ -118,7 +118,7 @@ class AttentionCore(wiring.Component):
             lanes.append(Cat(unit.weight, unit.rise, unit.clears))
             sums.append(unit.sum)
 
-        row_sums = Signal(config.array.rows * config.kept_bits, name="row_sums", reset_less=True)
+        row_sums = Signal(config.array.rows * config.state_bits, name="row_sums", reset_less=True)
         store = delayed(m, "store_sums", on & last, until_sum, token=True)
         with m.If(store):
             m.d.sync += row_sums.eq(Cat(row_sums, *sums)[len(Cat(*sums)) :])

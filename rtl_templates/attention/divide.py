@@ -89,7 +89,7 @@ class Divider(Block):
             "divider",
             {
                 "totals": In(lanes * config.total.width),
-                "weights": In(config.kept_bits),
+                "weights": In(config.state_bits),
                 "o": Out(lanes * config.output.width),
             },
         )

@@ -60,7 +60,7 @@ class SoftmaxUnit(Block):
                 "weight": Out(config.weight_width),
                 "rise": Out(range(config.clears)),
                 "clears": Out(1),
-                "sum": Out(config.kept_bits),
+                "sum": Out(config.state_bits),
             },
         )
         self.config = config

@@ -17,7 +17,7 @@ from flows.build.files import c_header
 from flows.tools.toolchain import require
 from hwgen.core.lists.commands import STATE_TEXTS, STATES
 from hwgen.core.schedule.memory import SIZE_BITS
-from hwgen.families.stream_engine.jobs import TAIL, Place, StreamJob
+from hwgen.families.stream_engine.jobs import TAIL, RowRegion, StreamJob
 from hwgen.families.stream_engine.params import StreamEngineConfig
 from hwgen.families.transformer.registers import LAYOUT, MAGIC, list_registers, start_writes
 from sim_tests.emission.test_driver import READ, WRITE, Device
@@ -185,10 +185,10 @@ def job_type(config: StreamEngineConfig) -> type[ctypes.Structure]:
 
 
 def random_job(config: StreamEngineConfig, rng: np.random.Generator) -> StreamJob:
-    def place(rows: int, blocks: int, most: int = 1 << SIZE_BITS) -> Place:
+    def place(rows: int, blocks: int, most: int = 1 << SIZE_BITS) -> RowRegion:
         size = int(rng.integers(1, most))
         stride, step = (int(rng.integers(1 << 20)) for _ in range(2))
-        return Place(int(rng.integers(1 << 30)), size, rows, stride, blocks, step)
+        return RowRegion(int(rng.integers(1 << 30)), size, rows, stride, blocks, step)
 
     shape = [int(n) for n in rng.integers(1, 99, 2)]
     names = [port.name for port in config.operands if rng.random() < 0.8]
@@ -197,7 +197,7 @@ def random_job(config: StreamEngineConfig, rng: np.random.Generator) -> StreamJo
         if port.name in places and rng.random() < 0.8:
             size, count = port.beat_bytes * int(rng.integers(4, 99)), int(rng.integers(1, 99))
             pages = config.memory_bytes * rng.integers(0, 1 << 20, count)
-            places[port.name] = Place.paged(
+            places[port.name] = RowRegion.paged(
                 int(rng.integers(1 << 30)),
                 size,
                 [int(page) for page in pages],
@@ -220,7 +220,7 @@ def described(config: StreamEngineConfig, job: StreamJob) -> Any:
         words = np.frombuffer(beat, "<u4")
         for index, word in enumerate(words):
             getattr(result, name)[index] = int(word)
-    for name, place in job.places.items():
+    for name, place in job.regions.items():
         values = (
             place.address,
             place.row_bytes,

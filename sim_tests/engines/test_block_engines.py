@@ -25,7 +25,7 @@ from hwgen.core.params.block_operands import BLOCKS, GROUPS
 from hwgen.core.post import ACTIVATIONS, OUTPUTS, ROUNDINGS
 from hwgen.errors import InputError
 from hwgen.families.gemm_stream.cycles.job import job_cycles
-from hwgen.families.gemm_stream.cycles.steps import Places
+from hwgen.families.gemm_stream.cycles.steps import Regions
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.families.gemm_stream.schedule import Plan
 from hwgen.formats import SMALL_FLOATS
@@ -159,7 +159,7 @@ def check_cycles(
     host.put(placed)
     before, job = host.counter("BUSY"), placed.job
     expected = job_cycles(
-        job.plan, Places.of(job.regions), read_latency=latency, write_latency=latency
+        job.plan, Regions.of(job.regions), read_latency=latency, write_latency=latency
     )
     assert host.wait(host.submit(job), 2 * expected + 10_000) == "done"
     assert host.counter("BUSY") - before == expected
@@ -272,7 +272,7 @@ def test_weights_are_the_images_of_their_formats(name: str) -> None:
 def test_what_a_reduction_may_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # A stationary array needs all of it at once; one that computes tile after tile goes on.
     held = config_of("ws")
-    longest = held.held_k
+    longest = held.stored_k
     with pytest.raises(InputError, match=rf"K = {longest + 1} is longer than the buffers hold"):
         Plan(held, 1, longest + 1, 1)
     with pytest.raises(InputError, match=rf"K = 901 exceeds max_k = {longest}"):

@@ -11,7 +11,7 @@ import pytest
 from flows.build.load import parse_config
 from hwgen.families.gemm_stream.cycles.cores import Cores
 from hwgen.families.gemm_stream.cycles.job import Engine, job_cycles
-from hwgen.families.gemm_stream.cycles.steps import Places
+from hwgen.families.gemm_stream.cycles.steps import Regions
 from hwgen.families.gemm_stream.schedule import Plan
 
 SMALL = "buffers: {activation_kib: 1, weight_kib: 1, output_kib: 1, column_kib: 1}\n"
@@ -40,9 +40,9 @@ class Forgetful(dict[Any, Any]):
 
 def followed(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> int:
     """Return the cycles of a plan, cycle by cycle."""
-    engine = Engine(plan, Places.aligned(plan), 1, 1)
+    engine = Engine(plan, Regions.aligned(plan), 1, 1)
     for part in (engine._reader, engine._cores, engine._results):
-        monkeypatch.setattr(part, "_known", Forgetful())
+        monkeypatch.setattr(part, "_cached", Forgetful())
     with monkeypatch.context() as patch:
         patch.setattr(Cores, "_repeat", lambda self, now: now)
         return engine.run()
@@ -74,7 +74,7 @@ def test_short_tiles_and_post_processing_count(size: tuple[int, int, int], cycle
 def test_most_cycles_of_a_large_product_are_passed_at_once() -> None:
     """The cores are followed for a small part of the cycles of a large product."""
     config: Any = parse_config("name: e\nfamily: gemm_stream\n")
-    engine = Engine(plan := Plan(config, 512, 1024, 1024), Places.aligned(plan), 1, 1)
+    engine = Engine(plan := Plan(config, 512, 1024, 1024), Regions.aligned(plan), 1, 1)
     passed = 0
     cycle = engine._cores._cycle
 

@@ -29,7 +29,7 @@ from hwgen.errors import InputError
 from hwgen.families.gemm_stream.blocks import TOLERANCE
 from hwgen.families.gemm_stream.cycles.job import job_cycles
 from hwgen.families.gemm_stream.cycles.job import job_cycles as plan_cycles
-from hwgen.families.gemm_stream.cycles.steps import Places
+from hwgen.families.gemm_stream.cycles.steps import Regions
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.families.gemm_stream.schedule import MAX_SIZE, Job, Plan
 from rtl_templates.hdl.generators import generate
@@ -324,7 +324,7 @@ def check_cycles(name: str, jobs: int, most: int, rng: np.random.Generator) -> N
                 job = placed.job
                 expected = job_cycles(
                     job.plan,
-                    Places.of(job.regions),
+                    Regions.of(job.regions),
                     read_latency=latencies[0],
                     write_latency=latencies[1],
                 )
@@ -488,7 +488,7 @@ def test_cycles_and_traffic(shipped: JobHost) -> None:
         (469, 103, 31), (143, 50, 353), (5, 2, 494), (32, 429, 195), (1, 60, 233), (1, 1, 1),
     ):  # fmt: skip
         result, job = counted(shipped, size)
-        assert result["BUSY"] == job_cycles(job.plan, Places.of(job.regions)), size
+        assert result["BUSY"] == job_cycles(job.plan, Regions.of(job.regions)), size
         moved = (result["READS"] + result["WRITES"]) * config.memory_bytes
         if size[1] % config.memory_bytes == size[2] % config.memory_bytes == 0:
             assert moved == job.plan.traffic.total, size  # no beat is filled in part
@@ -524,7 +524,7 @@ def test_a_job_reads_what_the_one_before_wrote(shipped: JobHost) -> None:
 @pytest.mark.timeout(4 * 3600)
 def test_layers_of_transformers(shipped_for_many: JobHost, size: tuple[int, int, int]) -> None:
     found, job = counted(shipped_for_many, size)
-    assert found["BUSY"] == job_cycles(job.plan, Places.of(job.regions))
+    assert found["BUSY"] == job_cycles(job.plan, Regions.of(job.regions))
 
 
 # -- tests of the tests ---------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def timed(
                 continue
             events = trace(config, LIST, data, registers)
             if any(
-                event.kind == "load" and not is_in_trace(world, data, event) for event in events
+                event.action == "load" and not is_in_trace(world, data, event) for event in events
             ):
                 continue
             model.store(0, bytes(world.image))

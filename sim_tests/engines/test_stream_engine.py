@@ -21,7 +21,7 @@ from flows.simulation.run import run_job
 from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 from hwgen.families.stream_engine.cycles import placed
-from hwgen.families.stream_engine.jobs import Place, StreamJob
+from hwgen.families.stream_engine.jobs import RowRegion, StreamJob
 from hwgen.families.stream_engine.params import StreamEngineConfig
 from sim_tests.contract.contract import Contract, Mutations, Regressions
 from sim_tests.support.designs import design_of
@@ -123,18 +123,18 @@ def test_jobs_that_do_not_fit_their_registers_are_refused() -> None:
     config = config_of(VECTOR)
     commands = {"cmd": bytes(20)}
     for place, message in (
-        (Place(0xFFFF_FFF0, 32), "beyond the 32 bits"),
-        (Place(0, 0), "x.row_bytes: must be 1"),
-        (Place(0, 4, rows=1 << 24), "x.rows: must be"),
-        (Place(0, 4, rows=2, stride=-1), "x.stride: must be"),
+        (RowRegion(0xFFFF_FFF0, 32), "beyond the 32 bits"),
+        (RowRegion(0, 0), "x.row_bytes: must be 1"),
+        (RowRegion(0, 4, rows=1 << 24), "x.rows: must be"),
+        (RowRegion(0, 4, rows=2, stride=-1), "x.stride: must be"),
     ):
         with pytest.raises(InputError, match=message):
-            StreamJob(config, commands, {"x": place, "out": Place(0, 4)})
+            StreamJob(config, commands, {"x": place, "out": RowRegion(0, 4)})
 
 
 def test_pages_that_hardware_would_not_find_are_refused() -> None:
-    config, key = config_of(PAGED), Place.paged(0x1000, 32, (0, 64), 0x2000)
-    ends = {"query": Place(0, 6), "out": Place(0, 4)}
+    config, key = config_of(PAGED), RowRegion.paged(0x1000, 32, (0, 64), 0x2000)
+    ends = {"query": RowRegion(0, 6), "out": RowRegion(0, 4)}
     for change, message in (
         ({"pages": (0, 65)}, "key.pages: must lie multiples of 16 bytes"),
         ({"pages": (0,)}, "key.blocks: must be the number of pages"),
@@ -147,7 +147,7 @@ def test_pages_that_hardware_would_not_find_are_refused() -> None:
             StreamJob(config, {"command": bytes(24)}, {**ends, "key": replace(key, **change)})
     with pytest.raises(InputError, match="query: its rows cannot lie in pages"):
         StreamJob(config, {"command": bytes(24)}, {**ends, "query": key})
-    unpaged = StreamJob(config, {"command": bytes(24)}, {**ends, "key": key}).held()
+    unpaged = StreamJob(config, {"command": bytes(24)}, {**ends, "key": key}).register_values()
     assert (unpaged["KEY_TABLE_LOW"], unpaged["KEY_LAST"], unpaged["VALUE_TABLE_LOW"]) == (
         0x2000,
         32,
@@ -196,13 +196,13 @@ def test_beats_of_pages_are_those_where_they_lie() -> None:
         last = least + 2 * int(rng.integers(1, 1 + (page - least) // 2))
         pages = [width * int(place) for place in rng.integers(0, 99, count)]
         at, table = int(rng.integers(99)), 4 * int(rng.integers(1, 99))
-        place = Place.paged(at, page, pages, table, skip=skip, last=last)
-        job = StreamJob(config, {"command": bytes(24)}, {"key": place, "out": Place(0, 4)})
+        place = RowRegion.paged(at, page, pages, table, skip=skip, last=last)
+        job = StreamJob(config, {"command": bytes(24)}, {"key": place, "out": RowRegion(0, 4)})
         spans = [*place.spans(), (table, 4 * count)]
         beats = sum(-(-(start + size) // width) - start // width for start, size in spans)
         bursts = sum(-(-(start + size) // piece) - start // piece for start, size in spans[:-1])
         bursts += -(-(table + 4 * count) // width) - table // width
-        result = placed(config, job.held(), "KEY")
+        result = placed(config, job.register_values(), "KEY")
         assert result[0] == beats
         assert bursts <= result[1] <= bursts + count
 

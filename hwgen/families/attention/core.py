@@ -76,7 +76,7 @@ class _Flow:
         self.left = 0  # the results of all jobs so far have been given
         self.loads = 1  # the next queries may be taken, with a second place for them
         # When the weights of the last keys were taken from their queue.
-        self.taken: deque[int] = deque([-1] * ahead, ahead)
+        self.popped: deque[int] = deque([-1] * ahead, ahead)
 
     def pass_job(self, rows: int, keys: int) -> None:
         """Pass the queries, the keys and the results of a job."""
@@ -103,17 +103,17 @@ class _Flow:
                 self._move(steps * (left - 1))
                 left, steady = 1, 0
                 continue
-            end = max(self.front + steps - 1, self.taken[0] + 1)
+            end = max(self.front + steps - 1, self.popped[0] + 1)
             if left == 1:
                 end = max(end, self.free)
-            taken = max(end + latency, self.back) + steps - 1
+            popped = max(end + latency, self.back) + steps - 1
             if doubled and left == 1:
-                taken = max(taken, self.left)
-            previous = self.taken[-1]
-            waits = end > self.front + steps - 1 or taken - previous > steps
+                popped = max(popped, self.left)
+            previous = self.popped[-1]
+            waits = end > self.front + steps - 1 or popped - previous > steps
             steady = 0 if waits else steady + 1
-            self.front, self.back = end + 1, taken + 1
-            self.taken.append(taken)
+            self.front, self.back = end + 1, popped + 1
+            self.popped.append(popped)
             left -= 1
         self.left = self.back + rows * steps
         if not doubled:
@@ -123,7 +123,7 @@ class _Flow:
     def _move(self, cycles: int) -> None:
         self.front += cycles
         self.back += cycles
-        self.taken = deque((at + cycles for at in self.taken), self.taken.maxlen)
+        self.popped = deque((at + cycles for at in self.popped), self.popped.maxlen)
 
 
 def cycles_of_blocks(config: AttentionConfig, blocks: Iterable[tuple[int, int]]) -> int:

@@ -285,8 +285,8 @@ class AttentionFormats(FamilyConfig):
         return int(self.value.exponent_bits) if self.floating else 0
 
     @property
-    def kept_bits(self) -> int:
-        """Bits that are kept of a row beside its sums of values."""
+    def state_bits(self) -> int:
+        """Bits of the state of a row without its sums of values."""
         return self.sum_bits + (self.gap_bits + 1 if self.floating else 0)
 
     @property

@@ -314,7 +314,7 @@ def draw_operands(
     config: AttentionConfig,
     operation: Operation,
     sizes: Sizes,
-    kind: str,
+    pattern: str,
     rng: np.random.Generator,
 ) -> dict[str, NDArray[Any]]:
     """Return operands for a regression; see `flows.simulation.operands`.
@@ -326,18 +326,18 @@ def draw_operands(
     for index, tensor in enumerate(operation.operands):
         shape, fmt = lengths_of(tensor, sizes), tensor.format
         ends = {"lowest": fmt.min, "highest": fmt.max, "opposite": (fmt.min, fmt.max)[index % 2]}
-        if kind in ends:
-            values = np.full(shape, ends[kind])
-        elif kind == "alternating":
+        if pattern in ends:
+            values = np.full(shape, ends[pattern])
+        elif pattern == "alternating":
             values = np.where(np.indices(shape).sum(axis=0) % 2, fmt.min, fmt.max)
         else:
             values = fmt.random(rng, shape)
-            if kind != "random":
-                values[rng.random(shape) < (0.8 if kind == "sparse" else 1)] = 0
-        if tensor.name == "query_scale" and kind != "highest":
+            if pattern != "random":
+                values[rng.random(shape) < (0.8 if pattern == "sparse" else 1)] = 0
+        if tensor.name == "query_scale" and pattern != "highest":
             values = np.where(rng.random(shape) < 0.1, values, _usual_scales(config, rng, shape))
         found[tensor.name] = values.astype(fmt.dtype)
-        if config.floating and kind == "random" and not tensor.name.endswith("scale"):
+        if config.floating and pattern == "random" and not tensor.name.endswith("scale"):
             _make_special(found[tensor.name], fmt, rng)
     return found
 

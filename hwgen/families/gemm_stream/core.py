@@ -80,13 +80,13 @@ def _totals(plan: Plan, a: NDArray[Any], w: NDArray[Any]) -> NDArray[Any]:
     return core.golden(job, {"activations": a, "weights": w})["result"]
 
 
-def execute_job(config: GemmStreamConfig, held: Mapping[str, int], memory: Memory) -> None:
+def execute_job(config: GemmStreamConfig, registers: Mapping[str, int], memory: Memory) -> None:
     """Do the job that the registers of the job window describe.
 
     Parameters
     ----------
     config : GemmStreamConfig
-    held : mapping of int
+    registers : mapping of int
         Contents by register name.
     memory : Memory
         Read and written.
@@ -101,13 +101,13 @@ def execute_job(config: GemmStreamConfig, held: Mapping[str, int], memory: Memor
         If the sizes are none of a product.
     """
     raw = RAW_RESULTS.registers(config.result)
-    if any(held[name] != value for name, value in raw.items()):
+    if any(registers[name] != value for name, value in raw.items()):
         raise ValueError("results of this job are post-processed")
-    plan = Plan(config.of_job(held), held["M"], held["K"], held["N"])
+    plan = Plan(config.of_job(registers), registers["M"], registers["K"], registers["N"])
 
     def rows(name: str, count: int, size: int) -> NDArray[np.uint8]:
-        address = held[f"{name}_ADDRESS_LOW"] | held[f"{name}_ADDRESS_HIGH"] << 32
-        stride = held[f"{name}_STRIDE"]
+        address = registers[f"{name}_ADDRESS_LOW"] | registers[f"{name}_ADDRESS_HIGH"] << 32
+        stride = registers[f"{name}_STRIDE"]
         parts = [memory.read(address + row * stride, size) for row in range(count)]
         return np.frombuffer(b"".join(parts), np.uint8).reshape(count, size)
 
@@ -116,9 +116,9 @@ def execute_job(config: GemmStreamConfig, held: Mapping[str, int], memory: Memor
     w = plan.unpack_weights(rows("W", plan.weight_image_rows, plan.weight_row_bytes))
     total = _totals(plan, a, w)
     image = np.ascontiguousarray(total.astype(total.dtype.newbyteorder("<")))
-    address = held["C_ADDRESS_LOW"] | held["C_ADDRESS_HIGH"] << 32
+    address = registers["C_ADDRESS_LOW"] | registers["C_ADDRESS_HIGH"] << 32
     for row, values in enumerate(image):
-        memory.write(address + row * held["C_STRIDE"], values.tobytes())
+        memory.write(address + row * registers["C_STRIDE"], values.tobytes())
 
 
 Size = tuple[int, int, int]

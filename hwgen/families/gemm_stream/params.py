@@ -162,12 +162,12 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
         """Number of the format of A and W among those of its cores."""
         return int(self.compute.lanes[0].mode) if self.in_blocks else 0
 
-    def of_job(self, held: Mapping[str, int]) -> Self:
+    def of_job(self, registers: Mapping[str, int]) -> Self:
         """Return the engine with jobs of the format that registers of the job window name."""
         flag = next((flag for flag in self.job_interface.flags if flag.name == FORMAT), None)
         if flag is None:
             return self
-        number = held["JOB_FLAGS"] >> flag.offset & ((1 << flag.bits) - 1)
+        number = registers["JOB_FLAGS"] >> flag.offset & ((1 << flag.bits) - 1)
         return self.formats[number]
 
     @property
@@ -185,10 +185,10 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
     def max_k(self) -> int:
         """Longest reduction of a job."""
         longest = int(self.compute.max_k)
-        return min(longest, self.held_k) if self.in_blocks and not self.goes_on else longest
+        return min(longest, self.stored_k) if self.in_blocks and not self.goes_on else longest
 
     @property
-    def held_k(self) -> int:
+    def stored_k(self) -> int:
         """Longest reduction of which half of each buffer holds a tile."""
         nest = self.loop_nest
         tiles = min(

@@ -131,8 +131,8 @@ class Plan(Product):
         config = self.config
         if config.max_k < self.k <= config.compute.max_k:
             raise InputError(
-                f"K = {self.k} is longer than the buffers hold, {config.held_k}: sums of blocks are"
-                " rounded, so a reduction stays whole; raise buffers.activation_kib and"
+                f"K = {self.k} is longer than the buffers hold, {config.stored_k}: sums of blocks"
+                " are rounded, so a reduction stays whole; raise buffers.activation_kib and"
                 " buffers.weight_kib"
             )
 

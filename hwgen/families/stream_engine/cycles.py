@@ -68,7 +68,7 @@ def _beats(config: StreamEngineConfig, access: Access) -> int:
     return access.rows * access.blocks * ceil(access.row_bytes / config.memory_bytes)
 
 
-def register_cycles(config: StreamEngineConfig, held: Mapping[str, int]) -> UnitJob:
+def register_cycles(config: StreamEngineConfig, registers: Mapping[str, int]) -> UnitJob:
     """Return the cycles and beats of a job on a unit that shares its memory, by its job window.
 
     Modelled as `engine_cycles`, with rows where they lie.  Each burst takes a cycle more; bursts
@@ -78,23 +78,23 @@ def register_cycles(config: StreamEngineConfig, held: Mapping[str, int]) -> Unit
     Parameters
     ----------
     config : StreamEngineConfig
-    held : mapping of int
+    registers : mapping of int
         Contents by register name.
     """
     core = config.compute
     (port,) = config.commands
-    words = [held[f"{port.name.upper()}_{word}"] for word in range(-(-port.beat_bytes // 4))]
+    words = [registers[f"{port.name.upper()}_{word}"] for word in range(-(-port.beat_bytes // 4))]
     child = core_of(core)
     assert isinstance(child, CommandCore)
     counted = child.command_cycles(words)
     reads = bursts = 0
     for port in config.operands:
-        beats, requests = placed(config, held, port.name.upper())
+        beats, requests = placed(config, registers, port.name.upper())
         reads, bursts = reads + beats, bursts + requests
     out = config.results[0].name.upper()
-    writes, replies = placed(config, held, out)
-    if held.get("TAIL_BYTES"):
-        beats, requests = placed(config, held, "TAIL", out)
+    writes, replies = placed(config, registers, out)
+    if registers.get("TAIL_BYTES"):
+        beats, requests = placed(config, registers, "TAIL", out)
         writes, replies = writes + beats, replies + requests
     cycles = max(counted, reads + bursts, writes + replies) + _AROUND
     serial = counted + reads + writes + _OF_A_BURST * (bursts + replies) + 2 * _AROUND
@@ -104,48 +104,48 @@ def register_cycles(config: StreamEngineConfig, held: Mapping[str, int]) -> Unit
 
 
 def placed(
-    config: StreamEngineConfig, held: Mapping[str, int], name: str, like: str = ""
+    config: StreamEngineConfig, registers: Mapping[str, int], name: str, like: str = ""
 ) -> tuple[int, int]:
     """Return the beats and the bursts of the rows that registers describe, each where it lies.
 
     Parameters
     ----------
     config : StreamEngineConfig
-    held : mapping of int
+    registers : mapping of int
         Contents of a job window by register name.
     name : str
         Of the port, as registers are called.
     like : str
         The port whose rows and blocks these are, if not its own.
     """
-    size, width = held[f"{name}_BYTES"], config.memory_bytes
+    size, width = registers[f"{name}_BYTES"], config.memory_bytes
     if not size:
         return 0, 0
     piece = config.longest_burst * width  # bursts end at multiples of it
-    if held.get(f"{name}_TABLE_LOW", 0) or held.get(f"{name}_TABLE_HIGH", 0):
-        return _of_pages(held, name, width, piece)
-    rows = _offsets(held[f"{like or name}_ROWS"], held[f"{name}_STRIDE"], piece)
-    blocks = _offsets(held[f"{like or name}_BLOCKS"], held[f"{name}_STEP"], piece)
+    if registers.get(f"{name}_TABLE_LOW", 0) or registers.get(f"{name}_TABLE_HIGH", 0):
+        return _of_pages(registers, name, width, piece)
+    rows = _offsets(registers[f"{like or name}_ROWS"], registers[f"{name}_STRIDE"], piece)
+    blocks = _offsets(registers[f"{like or name}_BLOCKS"], registers[f"{name}_STEP"], piece)
     beats = bursts = 0
     for step, blocks_there in zip(*blocks, strict=True):
-        start = (held[f"{name}_ADDRESS_LOW"] + int(step) + rows[0]) % piece
+        start = (registers[f"{name}_ADDRESS_LOW"] + int(step) + rows[0]) % piece
         count = rows[1] * int(blocks_there)
         beats += int((count * -(-(start % width + size) // width)).sum())
         bursts += int((count * -(-(start + size) // piece)).sum())
     return beats, bursts
 
 
-def _of_pages(held: Mapping[str, int], name: str, width: int, piece: int) -> tuple[int, int]:
+def _of_pages(registers: Mapping[str, int], name: str, width: int, piece: int) -> tuple[int, int]:
     """Return the beats of pages and their table, and the most bursts."""
-    size, count = held[f"{name}_BYTES"], held[f"{name}_BLOCKS"]
-    skip, last = held[f"{name}_SKIP"], held[f"{name}_LAST"]
+    size, count = registers[f"{name}_BYTES"], registers[f"{name}_BLOCKS"]
+    skip, last = registers[f"{name}_SKIP"], registers[f"{name}_LAST"]
     spans = [(0, size, count - 2), (skip, size, 1), (0, last, 1)]
     if count == 1:
         spans = [(skip, last, 1)]
-    entries = held[f"{name}_TABLE_LOW"] % width // ENTRY_BYTES * ENTRY_BYTES
+    entries = registers[f"{name}_TABLE_LOW"] % width // ENTRY_BYTES * ENTRY_BYTES
     beats = bursts = -(-(entries + count * ENTRY_BYTES) // width)
     for begin, end, times in spans:
-        start = (held[f"{name}_ADDRESS_LOW"] + begin) % width
+        start = (registers[f"{name}_ADDRESS_LOW"] + begin) % width
         touched = -(-(start + end - begin) // width)
         beats += times * touched
         bursts += times * -(-(touched * width + piece - width) // piece)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hwgen.core.protocols import CommandCore
 from hwgen.core.registry import core_of
-from hwgen.families.stream_engine.jobs import TAIL, Place, leaves_bytes
+from hwgen.families.stream_engine.jobs import TAIL, RowRegion, leaves_bytes
 from hwgen.families.stream_engine.registers import ENTRY_BYTES, MOST_PAGES
 from hwgen.lazy import np
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     Beats = NDArray[np.uint8]
 
 
-def execute(config: StreamEngineConfig, held: Mapping[str, int], memory: Memory) -> None:
+def execute(config: StreamEngineConfig, registers: Mapping[str, int], memory: Memory) -> None:
     """Do the job that the registers of the job window describe.
 
     Parameters
     ----------
     config : StreamEngineConfig
-    held : mapping of int
+    registers : mapping of int
         Contents by register name.
     memory : Memory
         Read and written.
@@ -46,62 +46,73 @@ def execute(config: StreamEngineConfig, held: Mapping[str, int], memory: Memory)
     core = config.compute
     beats: dict[str, Beats] = {}
     for port in config.commands:
-        words = [held[f"{port.name.upper()}_{i}"] for i in range(-(-port.beat_bytes // 4))]
+        words = [registers[f"{port.name.upper()}_{i}"] for i in range(-(-port.beat_bytes // 4))]
         beat = b"".join(word.to_bytes(4, "little") for word in words)[: port.beat_bytes]
         beats[port.name] = np.frombuffer(beat, np.uint8).reshape(1, -1)
     for port in config.operands:
-        beats[port.name] = _read(port, _found(config, held, port.name.upper(), memory), memory)
+        beats[port.name] = _read(
+            port, _decode_pages(config, registers, port.name.upper(), memory), memory
+        )
     out = config.results[0]
     child = core_of(core)
     assert isinstance(child, CommandCore)
     results = child.respond(beats)
-    place = _place(held, out.name.upper())
-    tail = held.get("TAIL_BYTES", 0)
-    count = -(-place.row_bytes // out.beat_bytes)
-    rows = place.rows * place.blocks
-    if not place.row_bytes * rows or len(results) != rows * (count + bool(tail)):
+    region = _decode_region(registers, out.name.upper())
+    tail = registers.get("TAIL_BYTES", 0)
+    count = -(-region.row_bytes // out.beat_bytes)
+    rows = region.rows * region.blocks
+    if not region.row_bytes * rows or len(results) != rows * (count + bool(tail)):
         raise ValueError(f"{rows} rows of {count} beats, but the core gives {len(results)}")
     results = results.reshape(rows, -1)
-    for address, row in zip(place.addresses(), results, strict=True):
-        memory.write(address, row[: place.row_bytes].tobytes())
+    for address, row in zip(region.addresses(), results, strict=True):
+        memory.write(address, row[: region.row_bytes].tobytes())
     if tail:
-        behind = _place(held, TAIL.upper(), place)
-        for address, row in zip(behind.addresses(), results, strict=True):
+        tails = _decode_region(registers, TAIL.upper(), region)
+        for address, row in zip(tails.addresses(), results, strict=True):
             start = count * out.beat_bytes
             memory.write(address, row[start : start + tail].tobytes())
 
 
-def _found(config: StreamEngineConfig, held: Mapping[str, int], name: str, memory: Memory) -> Place:
-    """Return the place that the registers of a port hold, with its pages."""
-    place = _place(held, name)
-    table = held.get(f"{name}_TABLE_LOW", 0) | held.get(f"{name}_TABLE_HIGH", 0) << 32
-    if not table or not place.row_bytes * place.rows * place.blocks:
-        return place
-    skip, last = held[f"{name}_SKIP"], held[f"{name}_LAST"]
-    if not leaves_bytes(place.row_bytes, place.blocks, skip, last):
-        raise ValueError(f"pages of {place.row_bytes} bytes from byte {skip} to byte {last}")
-    if place.blocks > MOST_PAGES:
-        raise ValueError(f"{place.blocks} pages")
+def _decode_pages(
+    config: StreamEngineConfig, registers: Mapping[str, int], name: str, memory: Memory
+) -> RowRegion:
+    """Return the region that the registers of a port describe, with its pages."""
+    region = _decode_region(registers, name)
+    table = registers.get(f"{name}_TABLE_LOW", 0) | registers.get(f"{name}_TABLE_HIGH", 0) << 32
+    if not table or not region.row_bytes * region.rows * region.blocks:
+        return region
+    skip, last = registers[f"{name}_SKIP"], registers[f"{name}_LAST"]
+    if not leaves_bytes(region.row_bytes, region.blocks, skip, last):
+        raise ValueError(f"pages of {region.row_bytes} bytes from byte {skip} to byte {last}")
+    if region.blocks > MOST_PAGES:
+        raise ValueError(f"{region.blocks} pages")
     table -= table % ENTRY_BYTES
-    entries = np.frombuffer(memory.read(table, ENTRY_BYTES * place.blocks), "<u4")
+    entries = np.frombuffer(memory.read(table, ENTRY_BYTES * region.blocks), "<u4")
     pages = [int(entry) * config.memory_bytes for entry in entries]
-    return Place.paged(place.address, place.row_bytes, pages, table, skip=skip, last=last)
+    return RowRegion.paged(region.address, region.row_bytes, pages, table, skip=skip, last=last)
 
 
-def _place(held: Mapping[str, int], name: str, like: Place | None = None) -> Place:
-    """Return the place that the registers of a port hold; rows and blocks perhaps of another."""
-    rows = held[f"{name}_ROWS"] if like is None else like.rows
-    blocks = held[f"{name}_BLOCKS"] if like is None else like.blocks
-    address = held[f"{name}_ADDRESS_LOW"] | held[f"{name}_ADDRESS_HIGH"] << 32
-    return Place(
-        address, held[f"{name}_BYTES"], rows, held[f"{name}_STRIDE"], blocks, held[f"{name}_STEP"]
+def _decode_region(
+    registers: Mapping[str, int], name: str, like: RowRegion | None = None
+) -> RowRegion:
+    """Return the region that the registers of a port describe; `like` has its rows and blocks."""
+    rows = registers[f"{name}_ROWS"] if like is None else like.rows
+    blocks = registers[f"{name}_BLOCKS"] if like is None else like.blocks
+    address = registers[f"{name}_ADDRESS_LOW"] | registers[f"{name}_ADDRESS_HIGH"] << 32
+    return RowRegion(
+        address,
+        registers[f"{name}_BYTES"],
+        rows,
+        registers[f"{name}_STRIDE"],
+        blocks,
+        registers[f"{name}_STEP"],
     )
 
 
-def _read(port: StreamPort, place: Place, memory: Memory) -> Beats:
+def _read(port: StreamPort, region: RowRegion, memory: Memory) -> Beats:
     """Return the beats of a port; behind the end of a row are zeros."""
     size, found = port.beat_bytes, [np.zeros(0, np.uint8)]
-    for address, length in place.spans() if place.row_bytes else []:
+    for address, length in region.spans() if region.row_bytes else []:
         row = np.frombuffer(memory.read(address, length), np.uint8)
         found.append(np.pad(row, (0, -length % size)))
     return np.concatenate(found).reshape(-1, size)

@@ -20,13 +20,13 @@ TAIL = "tail"
 
 
 def leaves_bytes(page_bytes: int, pages: int, skip: int, last: int) -> bool:
-    """Return whether there are bytes of each page to be read; see `Place`."""
+    """Return whether there are bytes of each page to be read; see `RowRegion`."""
     begins = skip if pages == 1 else 0
     return 0 <= skip < page_bytes and begins < last <= page_bytes
 
 
 @dataclass(frozen=True)
-class Place:
+class RowRegion:
     """Rows in memory.
 
     Parameters
@@ -57,14 +57,14 @@ class Place:
     @classmethod
     def paged(
         cls, address: int, page_bytes: int, pages: Sequence[int], table: int, **ends: int
-    ) -> Place:
-        """Return the place of pages; `ends` are `skip` and `last`, by default whole pages."""
+    ) -> RowRegion:
+        """Return the region of pages; `ends` are `skip` and `last`, by default whole pages."""
         found = {"skip": 0, "last": page_bytes, **ends}
         return cls(address, page_bytes, blocks=len(pages), table=table, pages=tuple(pages), **found)
 
     @classmethod
-    def of(cls, access: Access, base: int) -> Place:
-        """Return the place of rows of an array that begins at `base`."""
+    def of(cls, access: Access, base: int) -> RowRegion:
+        """Return the region of rows of an array that begins at `base`."""
         return cls(
             base + access.offset, access.row_bytes, access.rows, access.stride, access.blocks,
             access.step,
@@ -114,7 +114,7 @@ class StreamJob:
     config : StreamEngineConfig
     commands : mapping of bytes
         The beats of ports that take one a job.
-    places : mapping of Place
+    regions : mapping of Place
         Of each other port that the job uses, by name, and `TAIL`.
     after : bool
         Whether the job waits for all earlier ones, because it reads what one of them writes.
@@ -127,33 +127,33 @@ class StreamJob:
 
     config: StreamEngineConfig
     commands: Mapping[str, bytes]
-    places: Mapping[str, Place]
+    regions: Mapping[str, RowRegion]
     after: bool = False
 
     def __post_init__(self) -> None:
         space = 1 << self.config.memory.address_width
-        for name, place in self.places.items():
+        for name, region in self.regions.items():
             limits = {
                 "row_bytes": SIZE_BITS, "rows": SIZE_BITS, "blocks": SIZE_BITS,
                 "stride": STRIDE_BITS, "step": STRIDE_BITS,
             }  # fmt: skip
             for field, bits in limits.items():
                 least = 0 if field in ("stride", "step") else 1
-                if not least <= getattr(place, field) < 1 << bits:
+                if not least <= getattr(region, field) < 1 << bits:
                     raise InputError(
                         f"{name}.{field}: must be {least}..{(1 << bits) - 1}, not"
-                        f" {getattr(place, field)}"
+                        f" {getattr(region, field)}"
                     )
-            if place.table:
-                self._check_pages(name, place)
-            end = max(map(sum, place.spans()))
-            if place.address < 0 or end > space:
+            if region.table:
+                self._check_pages(name, region)
+            end = max(map(sum, region.spans()))
+            if region.address < 0 or end > space:
                 raise InputError(
                     f"{name}.address: rows would end at {end:#x}, beyond the"
                     f" {self.config.memory.address_width} bits of an address"
                 )
 
-    def _check_pages(self, name: str, place: Place) -> None:
+    def _check_pages(self, name: str, region: RowRegion) -> None:
         """Refuse pages that the hardware would not find."""
         unit = self.config.memory_bytes
         beats = {port.name: port.beat_bytes for port in self.config.tables}
@@ -161,30 +161,30 @@ class StreamJob:
             raise InputError(
                 f"{name}: its rows cannot lie in pages; name it in `paged` of the configuration"
             )
-        if not leaves_bytes(place.row_bytes, place.blocks, place.skip, place.last):
+        if not leaves_bytes(region.row_bytes, region.blocks, region.skip, region.last):
             raise InputError(
-                f"{name}: pages of {place.row_bytes} bytes cannot be read from byte {place.skip} of"
-                f" the first to byte {place.last} of the last"
+                f"{name}: pages of {region.row_bytes} bytes cannot be read from byte {region.skip}"
+                f" of the first to byte {region.last} of the last"
             )
-        if place.blocks != len(place.pages) or place.blocks > MOST_PAGES:
+        if region.blocks != len(region.pages) or region.blocks > MOST_PAGES:
             raise InputError(f"{name}.blocks: must be the number of pages, up to {MOST_PAGES}")
         for field in ("row_bytes", "skip", "last"):
-            if getattr(place, field) % beats[name]:
+            if getattr(region, field) % beats[name]:
                 raise InputError(
                     f"{name}.{field}: must be a multiple of a beat, {beats[name]} bytes, in pages,"
-                    f" not {getattr(place, field)}"
+                    f" not {getattr(region, field)}"
                 )
-        for page in place.pages:
+        for page in region.pages:
             if page % unit or not 0 <= page // unit < 1 << 8 * ENTRY_BYTES:
                 raise InputError(
                     f"{name}.pages: must lie multiples of {unit} bytes behind the address, the next"
                     f" {1 << 8 * ENTRY_BYTES} of them, not {page}"
                 )
-        end = place.table + ENTRY_BYTES * place.blocks
-        if place.table % ENTRY_BYTES or end > 1 << self.config.memory.address_width:
+        end = region.table + ENTRY_BYTES * region.blocks
+        if region.table % ENTRY_BYTES or end > 1 << self.config.memory.address_width:
             raise InputError(
                 f"{name}.table: must be a multiple of {ENTRY_BYTES} below the end of the address"
-                f" space, not {place.table:#x}"
+                f" space, not {region.table:#x}"
             )
 
     @classmethod
@@ -197,62 +197,62 @@ class StreamJob:
         after: bool = False,
     ) -> StreamJob:
         """Return the job of a plan whose arrays begin at `bases`, by name."""
-        places = {name: Place.of(each, bases[each.array]) for name, each in job.reads.items()}
-        places[config.results[0].name] = Place.of(job.result, bases[job.result.array])
+        regions = {name: RowRegion.of(each, bases[each.array]) for name, each in job.reads.items()}
+        regions[config.results[0].name] = RowRegion.of(job.result, bases[job.result.array])
         if job.tail is not None:
-            places[TAIL] = Place.of(job.tail, bases[job.tail.array])
-        return cls(config, job.commands, places, after)
+            regions[TAIL] = RowRegion.of(job.tail, bases[job.tail.array])
+        return cls(config, job.commands, regions, after)
 
-    def moved(self, places: Mapping[str, Place]) -> StreamJob:
+    def moved(self, regions: Mapping[str, RowRegion]) -> StreamJob:
         """Return the same job with rows elsewhere."""
-        return replace(self, places={**self.places, **places})
+        return replace(self, regions={**self.regions, **regions})
 
     def registers(self) -> dict[str, int]:
         """Return the contents of the job window by register; addresses are whole numbers."""
-        held: dict[str, int] = {"JOB_FLAGS": int(self.after)}
+        contents: dict[str, int] = {"JOB_FLAGS": int(self.after)}
         for port in self.config.commands:
             beat = self.commands[port.name]
             for word in range(-(-len(beat) // 4)):
                 part = beat[4 * word : 4 * word + 4]
-                held[f"{port.name.upper()}_{word}"] = int.from_bytes(part, "little")
-        nowhere = dict.fromkeys(Place(0, 0).registers(""), 0)
+                contents[f"{port.name.upper()}_{word}"] = int.from_bytes(part, "little")
+        nowhere = dict.fromkeys(RowRegion(0, 0).registers(""), 0)
         names = [port.name for port in (*self.config.operands, *self.config.results)]
         if self.config.results[0].tail_bytes:
             names.append(TAIL)
         for name in names:
             of_port = {f"{name.upper()}{key}": value for key, value in nowhere.items()}
-            if name in self.places:
-                of_port = self.places[name].registers(name.upper())
-            held |= of_port
+            if name in self.regions:
+                of_port = self.regions[name].registers(name.upper())
+            contents |= of_port
         for port in self.config.tables:
-            found = self.places.get(port.name, Place(0, 0))
+            region = self.regions.get(port.name, RowRegion(0, 0))
             for key in ("table", "skip", "last"):
-                held[f"{port.name}_{key}".upper()] = getattr(found, key) if found.table else 0
-        return held
+                contents[f"{port.name}_{key}".upper()] = getattr(region, key) if region.table else 0
+        return contents
 
     def writes(self) -> list[tuple[int, int]]:
         """Return the writes to the job window: offset and contents of each register."""
-        held = self.registers()
+        contents = self.registers()
         writes = []
         for register in self.config.job_interface.window:
             name, _, part = register.name.rpartition("_")
             if part in ("LOW", "HIGH"):
-                value = held[name] >> (32 * (part == "HIGH"))
+                value = contents[name] >> (32 * (part == "HIGH"))
             else:
-                value = held[register.name]
+                value = contents[register.name]
             writes.append((register.offset, value & 0xFFFFFFFF))
         return writes
 
-    def held(self) -> dict[str, int]:
+    def register_values(self) -> dict[str, int]:
         """Return the contents of each register of the job window."""
         names = {register.offset: register.name for register in self.config.job_interface.window}
         return {names[offset]: value for offset, value in self.writes()}
 
     def written(self) -> list[tuple[int, int]]:
         """Return the rows that the job writes: address and bytes of each."""
-        found = []
+        result = []
         for name in (self.config.results[0].name, TAIL):
-            if name in self.places:
-                place = self.places[name]
-                found += [(address, place.row_bytes) for address in place.addresses()]
-        return found
+            if name in self.regions:
+                region = self.regions[name]
+                result += [(address, region.row_bytes) for address in region.addresses()]
+        return result

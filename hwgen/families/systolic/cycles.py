@@ -112,7 +112,7 @@ class OutputStationary:
         self._starting, self._finished, self._draining = True, False, 0
         self._credits = config.geometry.drain_entries
         self._line, self._stages = 0, config.geometry.drain_stages
-        self._held = 0  # rows in the buffer behind the array
+        self._buffered = 0  # rows in the buffer behind the array
         steps = config.final_addition.registers if config.final_addition else 0
         self._slices = Slices(steps + 1) if config.geometry.in_steps else None
 
@@ -121,12 +121,12 @@ class OutputStationary:
     ) -> tuple[bool, bool, bool]:
         """Pass a cycle; see `CoreFlow`."""
         x, y, draining = self._act, self._wgt, self._draining
-        held, slices = self._held > 0, self._slices
+        valid, slices = self._buffered > 0, self._slices
         if slices is None:
-            gives, popped = held, held and pop
+            gives, popped = valid, valid and pop
         else:
             gives = slices.full > 0
-            popped = slices.pass_cycle(held, pop) and held
+            popped = slices.pass_cycle(valid, pop) and valid
         bus_free = draining <= 1
         drain = self._finished and bus_free
         drains = drain or draining > 1
@@ -141,7 +141,7 @@ class OutputStationary:
             self._draining = self._rows if drain else draining - (draining > 0)
             if fire:
                 self._starting = last
-        self._held += (self._line & 1) - popped
+        self._buffered += (self._line & 1) - popped
         self._line = self._line >> 1 | commit << (self._stages - 1)
         self._credits += popped - commit
         act_room = x.pass_cycle(act, act_last, fire)
@@ -154,7 +154,7 @@ class OutputStationary:
         x, y = self._act, self._wgt
         return (
             x.count, x.lasts, y.count, self._starting, self._finished, self._draining,
-            self._credits, self._line, self._held, *slices,
+            self._credits, self._line, self._buffered, *slices,
         )  # fmt: skip
 
     def restore(self, state: tuple[int, ...]) -> None:
@@ -162,7 +162,7 @@ class OutputStationary:
         x, y = self._act, self._wgt
         (
             x.count, x.lasts, y.count, starting, finished, self._draining, self._credits,
-            self._line, self._held, *slices,
+            self._line, self._buffered, *slices,
         ) = state  # fmt: skip
         self._starting, self._finished = bool(starting), bool(finished)
         if self._slices:

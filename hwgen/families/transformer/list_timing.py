@@ -50,7 +50,7 @@ NEXT_JOB = 4
 """Cycles from a unit's end of one job to the next."""
 
 _LINE_OUTSTANDING, _LINE_BURST = 2, 16
-_FIGURES: tuple[Literal["cycles", "least", "most"], ...] = ("cycles", "least", "most")
+_BOUNDS: tuple[Literal["cycles", "least", "most"], ...] = ("cycles", "least", "most")
 
 
 @dataclass
@@ -141,14 +141,14 @@ class _Engine:
     Parameters
     ----------
     config : TransformerConfig
-    figure : {"cycles", "least", "most"}
+    bound : {"cycles", "least", "most"}
         What is counted.
     """
 
     def __init__(
-        self, config: TransformerConfig, figure: Literal["cycles", "least", "most"]
+        self, config: TransformerConfig, bound: Literal["cycles", "least", "most"]
     ) -> None:
-        self.figure = figure
+        self.bound = bound
         self.units = list(config.units.values())
         self.now = BEGIN + len(self.units) * (2 * WRITES + READS)
         self.busy_until = [0] * len(self.units)  # of what jobs do not share
@@ -173,14 +173,14 @@ class _Engine:
             request = max(request, ends[0]) + 1
             beat = max(request + 1 + PORT_LATENCY, beat + 1) + beats - 1
             ends.append(beat)
-        self.now += beat + (LOAD if event.kind == "load" else FILL)
+        self.now += beat + (LOAD if event.action == "load" else FILL)
 
     def poll(self, end: int) -> None:
         """Read STATUS until a job has ended."""
         waits = max(0, end - SEEN - self.now)
-        if self.figure == "cycles":
+        if self.bound == "cycles":
             waits = -(-waits // READS) * READS
-        elif self.figure == "most" and waits:
+        elif self.bound == "most" and waits:
             waits += READS - 1
         self.now += waits + READS
 
@@ -192,25 +192,25 @@ class _Engine:
             else:
                 self.now += 1
 
-    def submit(self, number: int, job: UnitJob, held: Mapping[str, int]) -> None:
+    def submit(self, number: int, job: UnitJob, registers: Mapping[str, int]) -> None:
         """Put a job into a unit's queue."""
         ends = [end for end in self.queued[number] if end > self.now]
         size = self.units[number].queue
         self.poll(ends[-size] if len(ends) >= size else 0)
         self.now += WRITES
         now, free = self.now, self.free[number]
-        if self.figure == "least":
-            begins = max(now, free) if held.get("JOB_FLAGS", 0) & self.after[number] else now
+        if self.bound == "least":
+            begins = max(now, free) if registers.get("JOB_FLAGS", 0) & self.after[number] else now
             self.busy_until[number] = max(self.busy_until[number], now) + job.work
             self.free[number] = max(begins + job.least, self.busy_until[number], free)
         else:
             begins = free + NEXT_JOB if free > now else now
-            self.free[number] = begins + (job.most if self.figure == "most" else job.cycles)
+            self.free[number] = begins + (job.most if self.bound == "most" else job.cycles)
         self.queued[number] = [*ends, self.free[number]]
 
-    def take(self, event: Event) -> None:
+    def process(self, event: Event) -> None:
         """Let the sequencer do what an event but a job says."""
-        match event.kind:
+        match event.action:
             case "words":
                 self.now += WRITES * event.count
             case "multiply":
@@ -234,15 +234,15 @@ def timed_list(config: TransformerConfig, events: Iterable[Event]) -> ListTiming
     events : iterable of Event
         See `hwgen.families.transformer.trace.trace`.
     """
-    engines = [_Engine(config, figure) for figure in _FIGURES]
+    engines = [_Engine(config, bound) for bound in _BOUNDS]
     units, port = engines[0].units, _Port(config)
     known: dict[tuple[int, tuple[tuple[str, int], ...]], UnitJob] = {}
     shares = defaultdict[int, Share](Share)
     lines: dict[int, int] = {}
     reads = writes = 0
     for event in events:
-        accesses = event.kind in ("load", "store")
-        if event.kind in ("fetch", "data"):
+        accesses = event.action in ("load", "store")
+        if event.action in ("fetch", "data"):
             line = event.index // LINE
             accesses = lines.get(line % config.lists.cache_lines) != line
             lines[line % config.lists.cache_lines] = line
@@ -251,24 +251,24 @@ def timed_list(config: TransformerConfig, events: Iterable[Event]) -> ListTiming
             port.accessed(sum(beats), len(beats))
         port.waited(event.mask)
         for engine in engines:
-            if accesses and event.kind != "store":
+            if accesses and event.action != "store":
                 engine.read(event)
-            engine.take(event)
-        if event.kind != "submit":
+            engine.process(event)
+        if event.action != "submit":
             continue
-        key = event.unit, tuple(event.held.items())
+        key = event.unit, tuple(event.registers.items())
         if key not in known:
             unit = units[event.unit]
             core = core_of(unit)
             assert isinstance(core, JobCore)
-            known[key] = core.register_cycles(event.held)
+            known[key] = core.register_cycles(event.registers)
         job = known[key]
         port.submitted(event.unit, job)
         for engine in engines:
-            engine.submit(event.unit, job, event.held)
+            engine.submit(event.unit, job, event.registers)
         macs = 0
         if units[event.unit].multiplies:
-            macs = event.held["M"] * event.held["K"] * event.held["N"]
+            macs = event.registers["M"] * event.registers["K"] * event.registers["N"]
         shares[event.index] += Share(1, job.cycles, job.reads, job.writes, macs)
         reads, writes = reads + job.reads, writes + job.writes
     cycles, least, most = (engine.now for engine in engines)

@@ -53,24 +53,24 @@ def _units(value: Any, info: ValidationInfo) -> Any:
     return {name: _unit(name, given, info) for name, given in value.items()}
 
 
-def _unit(name: Any, given: Any, info: ValidationInfo) -> Any:
-    if isinstance(given, FamilyConfig):
-        return given
+def _unit(name: Any, value: Any, info: ValidationInfo) -> Any:
+    if isinstance(value, FamilyConfig):
+        return value
     if not isinstance(name, str) or not name.isidentifier() or not name.islower():
         raise PydanticCustomError(
             "rules", "{name}: a unit's name must be lower-case letters, digits and _",
             {"name": str(name)[:80]},
         )  # fmt: skip
-    known = unit_families()
-    kind = given.get("family") if isinstance(given, Mapping) else None
-    if kind not in known:
+    families = unit_families()
+    family = value.get("family") if isinstance(value, Mapping) else None
+    if family not in families:
         raise PydanticCustomError(
             "rules", "{name}.family: must be {known}{hint}",
-            {"name": name, "known": either(tuple(known)),
-             "hint": did_you_mean(str(kind)[:80], list(known))},
+            {"name": name, "known": either(tuple(families)),
+             "hint": did_you_mean(str(family)[:80], list(families))},
         )  # fmt: skip
     for key in OUTER:
-        if key in given:
+        if key in value:
             raise PydanticCustomError(
                 "rules", "{name}.{key}: belongs to the engine; remove it here",
                 {"name": name, "key": key},
@@ -81,7 +81,7 @@ def _unit(name: Any, given: Any, info: ValidationInfo) -> Any:
         "memory": info.data.get("memory", Memory()),
     }
     try:
-        return known[kind].model_validate({**given, **outer})
+        return families[family].model_validate({**value, **outer})
     except ValidationError as error:
         raise _inside(name, error) from None
 
@@ -90,16 +90,23 @@ def _inside(name: str, error: ValidationError) -> ValidationError:
     """Return the errors of a unit at their places below its name."""
     details: list[InitErrorDetails] = []
     for each in error.errors():
-        kind: Any = each["type"]
-        if kind not in get_args(ErrorType):
-            kind = PydanticCustomError(kind, "{text}", {"text": each["msg"], **each.get("ctx", {})})
-        context = {"ctx": each["ctx"]} if "ctx" in each and isinstance(kind, str) else {}
-        detail: Any = {"type": kind, "loc": (name, *each["loc"]), "input": each["input"], **context}
+        error_type: Any = each["type"]
+        if error_type not in get_args(ErrorType):
+            error_type = PydanticCustomError(
+                error_type, "{text}", {"text": each["msg"], **each.get("ctx", {})}
+            )
+        context = {"ctx": each["ctx"]} if "ctx" in each and isinstance(error_type, str) else {}
+        detail: Any = {
+            "type": error_type,
+            "loc": (name, *each["loc"]),
+            "input": each["input"],
+            **context,
+        }
         details.append(detail)
     return ValidationError.from_exception_data(error.title, details)
 
 
-def _given(units: Mapping[str, FamilyConfig]) -> dict[str, Any]:
+def _dump_units(units: Mapping[str, FamilyConfig]) -> dict[str, Any]:
     return {name: {"family": unit.family, **_beyond_defaults(unit)} for name, unit in units.items()}
 
 
@@ -113,7 +120,7 @@ def _beyond_defaults(unit: FamilyConfig) -> dict[str, Any]:
 Units = Annotated[
     Any,
     BeforeValidator(_units),
-    PlainSerializer(_given, return_type=dict),
+    PlainSerializer(_dump_units, return_type=dict),
     WithJsonSchema({"type": "object"}),
 ]
 

@@ -23,7 +23,7 @@ class Event:
 
     Parameters
     ----------
-    kind : str
+    action : str
         ``fetch`` of a descriptor, ``data`` of one that holds words, ``words`` written into a
         window, ``multiply``, ``load`` and ``store``, a job (``submit``), ``wait`` for units.
     index : int
@@ -37,17 +37,17 @@ class Event:
         Number of the job's unit.
     mask : int
         Units that are waited for.
-    held : mapping of int
+    registers : mapping of int
         What the job window holds, by register.
     """
 
-    kind: Literal["fetch", "data", "words", "multiply", "load", "store", "submit", "wait"]
+    action: Literal["fetch", "data", "words", "multiply", "load", "store", "submit", "wait"]
     index: int
     count: int = 0
     address: int = 0
     unit: int = 0
     mask: int = 0
-    held: Mapping[str, int] = field(default_factory=dict)
+    registers: Mapping[str, int] = field(default_factory=dict)
 
 
 class _Unit:
@@ -55,14 +55,14 @@ class _Unit:
 
     def __init__(self, config: FamilyConfig) -> None:
         self._registers = {register.offset: register for register in job_window(config)}
-        self.held = {register.name: 0 for register in self._registers.values()}
+        self.register_values = {register.name: 0 for register in self._registers.values()}
 
     def put(self, offset: int, word: int) -> bool:
         """Write a register of the job window; say whether there is one."""
         if offset not in self._registers:
             return False
         register = self._registers[offset]
-        self.held[register.name] = word & ((1 << register.bits) - 1)
+        self.register_values[register.name] = word & ((1 << register.bits) - 1)
         return True
 
     def submit(self) -> bool:
@@ -94,7 +94,7 @@ class _Tracer(Interpreter):
     """Notes what is executed."""
 
     events: list[Event] = field(default_factory=list)
-    kind: Literal["fetch", "data"] = "fetch"
+    action: Literal["fetch", "data"] = "fetch"
 
     def note(self, event: Event) -> None:
         self.events.append(event)
@@ -102,7 +102,7 @@ class _Tracer(Interpreter):
     def _fetch(self, index: int) -> bytes:
         first = index // LINE * LINE
         size = BYTES * min(LINE, self._length - first)
-        self.note(Event(self.kind, index, size, self._address + BYTES * first))
+        self.note(Event(self.action, index, size, self._address + BYTES * first))
         return super()._fetch(index)
 
     def _multiply(self, index: int, d: Descriptor) -> int:
@@ -114,9 +114,9 @@ class _Tracer(Interpreter):
         return super()._put(index, d)
 
     def _window(self, index: int, d: Descriptor) -> int:
-        self.kind = "data"
+        self.action = "data"
         following = super()._window(index, d)
-        self.kind = "fetch"
+        self.action = "fetch"
         self.note(Event("words", index, d.a))
         return following
 
@@ -134,7 +134,9 @@ class _Tracer(Interpreter):
         found = super()._submit(index, d)
         unit = self.units[d.c]
         assert isinstance(unit, _Unit)
-        self.note(Event("submit", index, unit=d.c, mask=d.small, held=dict(unit.held)))
+        self.note(
+            Event("submit", index, unit=d.c, mask=d.small, registers=dict(unit.register_values))
+        )
         return found
 
     def _wait(self, index: int, d: Descriptor) -> int:

@@ -16,7 +16,7 @@ from hwgen.core.lists.commands import Program
 from hwgen.core.operation import GEMM, Operation
 from hwgen.errors import InputError
 from hwgen.families.gemm_stream.schedule import Job, plan_of
-from hwgen.families.stream_engine.jobs import TAIL, Place, StreamJob
+from hwgen.families.stream_engine.jobs import TAIL, RowRegion, StreamJob
 
 if TYPE_CHECKING:
     from hwgen.core.params.base import FamilyConfig
@@ -54,7 +54,7 @@ class Rows:
     address : int
         Of the first row, less what `register` holds.
     rows, blocks, stride, step : int
-        See `hwgen.families.stream_engine.jobs.Place`; `stride` -1: rows follow each other.
+        See `hwgen.families.stream_engine.jobs.RowRegion`; `stride` -1: rows follow each other.
     register : int
         Register of lists that is added to the address.
     """
@@ -67,10 +67,10 @@ class Rows:
     step: int = 0
     register: int = 0
 
-    def place(self, row_bytes: int) -> Place:
+    def place(self, row_bytes: int) -> RowRegion:
         """Return the place of rows of so many bytes, without the register."""
         stride = row_bytes if self.stride < 0 else self.stride
-        return Place(self.address, row_bytes, self.rows, stride, self.blocks, self.step)
+        return RowRegion(self.address, row_bytes, self.rows, stride, self.blocks, self.step)
 
 
 @dataclass(frozen=True)
@@ -386,7 +386,9 @@ class ListBuilder:
             elif pages is not None:
                 whole, count = size * pages.keys, max(1, pages.count.constant)
                 ends = whole if of_keys.register else of_keys.constant
-                places[port] = Place.paged(rows.address, whole, [0] * count, pages.table, last=ends)
+                places[port] = RowRegion.paged(
+                    rows.address, whole, [0] * count, pages.table, last=ends
+                )
                 numbers |= {f"{port.upper()}_BLOCKS": pages.count, f"{port.upper()}_LAST": of_keys}
             else:  # all rows as one
                 places[port] = rows.place(of_keys.constant)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hwgen.families.gemm_stream.cycles.job import job_cycles
-from hwgen.families.gemm_stream.cycles.steps import Places
+from hwgen.families.gemm_stream.cycles.steps import Regions
 from hwgen.families.transformer.list_timing import Share, timed_list
 from hwgen.families.transformer.trace import trace
 from hwgen.models.compile.host_steps import CACHE
@@ -94,7 +94,7 @@ class _JobTimer:
         regions = tuple((*r[:3], r[3] % _PAGE) for r in job.regions.values())
         key = (plan.m, plan.k, plan.n, regions)
         if key not in self._cycles:
-            self._cycles[key] = job_cycles(plan, Places.of(job.regions))
+            self._cycles[key] = job_cycles(plan, Regions.of(job.regions))
         return self._cycles[key]
 
 

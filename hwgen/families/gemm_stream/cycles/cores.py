@@ -93,7 +93,7 @@ class Cores:
     Attributes
     ----------
     act, wgt : Walk
-    room : list of int
+    free : list of int
         When blocks of C may begin, as far as known.
     """
 
@@ -104,12 +104,12 @@ class Cores:
         self.act = Walk([(s.beats[0], s.inner[0], s.a, s.frees_a, s.ends) for s in steps])
         self.wgt = Walk([(s.beats[1], s.inner[1], s.w, s.frees_w, s.ends) for s in steps])
         self._out = [(s.beats[2], s.c, s.begins, s.block.last) for s in steps]
-        self.room: list[int] = []
+        self.free: list[int] = []
         self._left = 0  # of the collection
         self._step = self._collected(0)
         self._seen: dict[tuple[int, ...], tuple[int, int, int, int]] = {}
         self._shapes = _shapes(steps)
-        self._known: dict[tuple[Any, ...], _Stretch] = {}
+        self._cached: dict[tuple[Any, ...], _Stretch] = {}
         self._events: list[tuple[str, int]] = []
         self._informed = (0, 0, 0)  # of how much it was known at the beginning of a stretch
         self._surprised = False  # more was asked for
@@ -128,20 +128,20 @@ class Cores:
         step, state = self.act.step, self._now()
         ahead = slice(min(step, self.wgt.step, self._step), step + _AHEAD)
         key = state, self._shapes[ahead], self._waits(now, step + _AHEAD)
-        if key in self._known:
-            stretch = self._known[key]
+        if key in self._cached:
+            stretch = self._cached[key]
             for event, at in stretch.events:
                 self._happens(event, now + at)
             self._go_to(step, stretch.after)
             return now + stretch.cycles
         then, self._events, self._surprised = now, [], False
-        self._informed = len(self.act.full), len(self.wgt.full), len(self.room)
+        self._informed = len(self.act.full), len(self.wgt.full), len(self.free)
         self._seen.clear()
         while self.act.step == step:
             now = self._cycle(now + 1)
         if not self._surprised and max(self.wgt.step, self._step) < step + _AHEAD:
             events = tuple((event, at - then) for event, at in self._events)
-            self._known[key] = _Stretch(now - then, events, self._now(step))
+            self._cached[key] = _Stretch(now - then, events, self._now(step))
         return now
 
     def _now(self, step: int | None = None) -> tuple[Any, ...]:
@@ -169,7 +169,7 @@ class Cores:
         self._flow.restore(flow)
 
     def _waits(self, now: int, end: int) -> tuple[tuple[int, ...], ...]:
-        """Return until when the steps before `end` wait for blocks and room; -1: it is not known.
+        """Return until when the steps before `end` wait for blocks and free buffers; -1: unknown.
 
         That of the activations is the first.
         """
@@ -177,7 +177,7 @@ class Cores:
         for times, steps, first in (
             (self.act.full, self.act.steps, self.act.step),
             (self.wgt.full, self.wgt.steps, self.wgt.step + (self.wgt.left > 0)),
-            (self.room, self._out, self._step + (self._left > 0)),
+            (self.free, self._out, self._step + (self._left > 0)),
         ):
             here = []
             for _, second, third, *_ in steps[first:end]:
@@ -211,7 +211,7 @@ class Cores:
                         self._happened("c", now)
         elif self._step < len(self._out):
             beats, number, first, _ = self._out[self._step]
-            if not first or self._is_there(2, number, now):
+            if not first or self._is_valid(2, number, now):
                 self._left = beats
         idle = not (act.left or wgt.left or act.offered or wgt.offered)
         if ended or idle:
@@ -224,26 +224,26 @@ class Cores:
             step += 1
         return step
 
-    def _is_there(self, port: int, number: int, now: int) -> bool:
-        """Return whether there is a block of A (0), of W (1), room for one of C (2)."""
+    def _is_valid(self, port: int, number: int, now: int) -> bool:
+        """Return whether there is a block of A (0) or of W (1), or a free buffer of C (2)."""
         return self._when(port, number) <= now
 
     def _when(self, port: int, number: int) -> int:
-        times = (self.act.full, self.wgt.full, self.room)[port]
+        times = (self.act.full, self.wgt.full, self.free)[port]
         if number >= self._informed[port]:
             self._surprised = True
         return times[number] if number < len(times) else NEVER
 
-    def _advance(self, walk: Walk, name: str, taken: bool, now: int) -> bool:
+    def _advance(self, walk: Walk, name: str, accepted: bool, now: int) -> bool:
         """Pass a cycle of a walk; return whether a beat that ends an innermost loop is read."""
         if not walk.left:
-            if taken:
+            if accepted:
                 walk.offered = False
             number = walk.waits_for()
-            if number >= 0 and self._is_there(name == "w", number, now):
+            if number >= 0 and self._is_valid(name == "w", number, now):
                 walk.left, walk.inner, *_ = walk.steps[walk.step]
             return False
-        if walk.offered and not taken:
+        if walk.offered and not accepted:
             return False
         walk.left -= 1
         ended = walk.left % walk.inner == 0
@@ -302,7 +302,7 @@ class Cores:
 
 
 def _shapes(steps: Sequence[Step]) -> tuple[int, ...]:
-    """Return a number for each step, the same for steps that differ in their places only."""
+    """Return a number for each step, the same for steps that differ in their addresses only."""
     known: dict[Any, int] = {}
     shapes = []
     for step in steps:

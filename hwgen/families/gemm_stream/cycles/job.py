@@ -12,7 +12,7 @@ from hwgen.errors import InputError
 from hwgen.families.gemm_stream.cycles.cores import Cores
 from hwgen.families.gemm_stream.cycles.loads import LONG_AGO, Reader
 from hwgen.families.gemm_stream.cycles.results import Results
-from hwgen.families.gemm_stream.cycles.steps import Places, loads_of, steps_of
+from hwgen.families.gemm_stream.cycles.steps import Regions, loads_of, steps_of
 
 if TYPE_CHECKING:
     from hwgen.core.cycles.core_flow import CoreFlow
@@ -26,7 +26,7 @@ _COLLECTED = 2
 """Cycles from the last beat of results until a block of C is complete."""
 
 _FREE = 1
-"""Cycles from the end of the use of a place until it can be taken."""
+"""Cycles from the end of the use of a half of a buffer until it is free."""
 
 
 class Engine:
@@ -39,19 +39,19 @@ class Engine:
     Parameters
     ----------
     plan : Plan
-    places : Places
+    regions : Regions
     read_latency, write_latency : int
         Cycles of the memory, at least 1: from an address to its first beat, from the last beat of
         a burst to its response.  It gives and takes a beat in every cycle.
     """
 
-    def __init__(self, plan: Plan, places: Places, read_latency: int, write_latency: int) -> None:
+    def __init__(self, plan: Plan, regions: Regions, read_latency: int, write_latency: int) -> None:
         config = plan.config
-        self._plan, self._places = plan, places
+        self._plan, self._regions = plan, regions
         self._steps = steps_of(plan)
         self._reader = Reader(config, read_latency)
         self._cores = Cores(_flow(config.compute), self._steps, self._happens)
-        self._results = Results(plan, places, self._steps, write_latency)
+        self._results = Results(plan, regions, self._steps, write_latency)
         self._waiting = {"a": self._cores.act.full, "w": self._cores.wgt.full,
                          "p": self._results.records}  # fmt: skip
         self._free: dict[str, list[int]] = {"a": [], "w": [], "p": self._results.records_freed}
@@ -65,17 +65,17 @@ class Engine:
         return self._results.end + 1
 
     def _load(self) -> Iterator[None]:
-        """Load the blocks; yield where it is not known when there is room for the next one."""
+        """Load the blocks; yield where it is not known when the next one fits."""
         reader, now = self._reader, 1  # in cycle 0 the job is seen
         for step in self._steps:
-            for load in loads_of(self._plan, self._places, step.block):
+            for load in loads_of(self._plan, self._regions, step.block):
                 what = load.what
                 full = self._waiting[what]
-                before = len(full) - self._halves[what]  # the block whose place it takes
+                before = len(full) - self._halves[what]  # the block that it replaces
                 while before >= len(self._free[what]):
                     yield
-                room = self._free[what][before] + _FREE if before >= 0 else LONG_AGO
-                reader.accepted = max(now, room)
+                free_at = self._free[what][before] + _FREE if before >= 0 else LONG_AGO
+                reader.accepted = max(now, free_at)
                 full.append(reader.read(load) + _FILLED)
                 now = reader.accepted + 1
             now += 1
@@ -94,11 +94,11 @@ class Engine:
             before = now
             next(self._loading, None)
             next(self._leaving, None)
-            first, freed = len(self._cores.room) == 0, self._results.freed
+            first, freed = len(self._cores.free) == 0, self._results.freed
             if first:
-                self._cores.room += [LONG_AGO, LONG_AGO]  # both halves are free
-            for at in freed[len(self._cores.room) - 2 :]:
-                self._cores.room.append(at + _FREE)
+                self._cores.free += [LONG_AGO, LONG_AGO]  # both halves are free
+            for at in freed[len(self._cores.free) - 2 :]:
+                self._cores.free.append(at + _FREE)
 
     def _progress(self) -> int:
         """Return a number that grows with what is known."""
@@ -117,7 +117,7 @@ def _flow(core: FamilyConfig) -> CoreFlow:
 
 
 def job_cycles(
-    plan: Plan, places: Places | None = None, *, read_latency: int = 1, write_latency: int = 1
+    plan: Plan, regions: Regions | None = None, *, read_latency: int = 1, write_latency: int = 1
 ) -> int:
     """Return the cycles of a job on an idle engine, while it is unfinished, as BUSY counts them.
 
@@ -126,9 +126,9 @@ def job_cycles(
     Parameters
     ----------
     plan : Plan
-    places : Places, optional
+    regions : Regions, optional
         By default `Places.aligned`.
     read_latency, write_latency : int
         See `Engine`.
     """
-    return Engine(plan, places or Places.aligned(plan), read_latency, write_latency).run()
+    return Engine(plan, regions or Regions.aligned(plan), read_latency, write_latency).run()

@@ -56,7 +56,7 @@ class Reader:
         self._state = _Reading(
             0, 0, 0, "", (0,) * config.memory.outstanding, (0,) * rows, (0,) * rows, (0,) * rows
         )
-        self._known: dict[tuple[_Reading, Load], tuple[int, int, _Reading]] = {}
+        self._cached: dict[tuple[_Reading, Load], tuple[int, int, _Reading]] = {}
 
     def read(self, load: Load) -> int:
         """Request the rows of a block; return the cycle in which its last word is written."""
@@ -65,16 +65,16 @@ class Reader:
             state = state.seen_from(begin - self._at)
         address, stride = load.address % self._longest, load.stride % self._longest
         key = state, Load(load.what, load.rows, address, stride, load.size)
-        if key not in self._known:
-            self._known[key] = self._read(*key)
-        accepted, full, self._state = self._known[key]
+        if key not in self._cached:
+            self._cached[key] = self._read(*key)
+        accepted, full, self._state = self._cached[key]
         self.accepted = self._at = begin + accepted
         return begin + full
 
     def _read(self, state: _Reading, load: Load) -> tuple[int, int, _Reading]:
         """Return when the last row is accepted, when its last word is written, and what is left."""
         what, bus, longest, word = load.what, self._bus, self._longest, self._words[load.what]
-        request, beat, taken, pausing, *queues = state
+        request, beat, gathered, pausing, *queues = state
         ends, routed, of_a, of_w = (deque(queue, len(queue)) for queue in queues)
         complete = {"a": of_a, "w": of_w}.get(what)
         accepted, at, full = 0, load.address, 0
@@ -87,20 +87,20 @@ class Reader:
             request = max(request, accepted)
             for beats in bursts_of(start, load.size, bus, longest):
                 request = max(request, ends[0]) + 1
-                first = max(request + 1 + self._latency, beat + 1, taken)
-                here = max(first, taken + (pausing == what)) + 1
+                first = max(request + 1 + self._latency, beat + 1, gathered)
+                here = max(first, gathered + (pausing == what)) + 1
                 pausing = ""
-                taken = here + beats - 1
-                beat = first if beats == 1 else taken - 1
+                gathered = here + beats - 1
+                beat = first if beats == 1 else gathered - 1
                 ends.append(beat)
-            routed.append(taken)
+            routed.append(gathered)
             over = _reaches_over(start, load.size, bus, word)
             if over:
                 pausing = what
-            full = taken + 1 + over
+            full = gathered + 1 + over
             if complete is not None:
                 complete.append(full)
-        left = _Reading(request, beat, taken, pausing, *map(tuple, (ends, routed, of_a, of_w)))
+        left = _Reading(request, beat, gathered, pausing, *map(tuple, (ends, routed, of_a, of_w)))
         return accepted, full, left.seen_from(accepted)
 
 
@@ -111,7 +111,7 @@ class _Reading(NamedTuple):
 
     Parameters
     ----------
-    request, beat, taken : int
+    request, beat, gathered : int
         Of the last burst, and of the last beat: on the bus, by its gatherer.
     pausing : str
         The operand whose gatherer takes nothing in the cycle behind that.
@@ -122,7 +122,7 @@ class _Reading(NamedTuple):
 
     request: int
     beat: int
-    taken: int
+    gathered: int
     pausing: str
     ends: tuple[int, ...]
     routed: tuple[int, ...]
@@ -131,11 +131,11 @@ class _Reading(NamedTuple):
 
     def seen_from(self, time: int) -> _Reading:
         """Return the same with times counted from `time`."""
-        request, beat, taken, pausing, *queues = self
+        request, beat, gathered, pausing, *queues = self
         return _Reading(
             max(request - time, 0),
             max(beat - time, 0),
-            max(taken - time, 0),
-            pausing if taken > time else "",
+            max(gathered - time, 0),
+            pausing if gathered > time else "",
             *(tuple([x - time if x > time else 0 for x in queue]) for queue in queues),
         )

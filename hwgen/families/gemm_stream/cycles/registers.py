@@ -13,20 +13,20 @@ from hwgen.core.post.records import RECORD_BYTES
 from hwgen.core.register_map import JOB_FLAGS
 from hwgen.families.gemm_stream.blocks import Blocks
 from hwgen.families.gemm_stream.cycles.job import job_cycles
-from hwgen.families.gemm_stream.cycles.steps import Load, Places, Region, loads_of, stored_at
+from hwgen.families.gemm_stream.cycles.steps import Load, Region, Regions, loads_of, stored_at
 from hwgen.families.gemm_stream.schedule import Plan
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream.params import GemmStreamConfig
 
 
-def register_cycles(config: GemmStreamConfig, held: Mapping[str, int]) -> UnitJob:
+def register_cycles(config: GemmStreamConfig, registers: Mapping[str, int]) -> UnitJob:
     """Return the cycles and beats of a job on a unit that shares its memory, by its job window.
 
     Parameters
     ----------
     config : GemmStreamConfig
-    held : mapping of int
+    registers : mapping of int
         Contents by register name.
 
     Notes
@@ -34,55 +34,60 @@ def register_cycles(config: GemmStreamConfig, held: Mapping[str, int]) -> UnitJo
     The shared port lets the beats of a burst of writes begin a cycle later, which does not matter
     to some of them: the bounds are with it at none and at all.
     """
-    plan = _plan(config, held)
-    places = Places(*(_region(config, held, name) for name in "AWCP"))
+    plan = _plan(config, registers)
+    regions = Regions(*(_region(config, registers, name) for name in "AWCP"))
     least, most = (
-        job_cycles(plan, places, read_latency=PORT_LATENCY, write_latency=latency)
+        job_cycles(plan, regions, read_latency=PORT_LATENCY, write_latency=latency)
         for latency in (1, PORT_LATENCY)
     )
     beats = {"reads": 0, "writes": 0}
     bursts = 0
     for block in plan.steps():
-        rows = [("reads", load) for load in loads_of(plan, places, block)]
+        rows = [("reads", load) for load in loads_of(plan, regions, block)]
         if block.last:
-            stored, size = stored_at(plan, places, block), block.n * plan.result_bytes
-            rows.append(("writes", Load("c", block.m, stored, places.c.stride, size)))
-        for way, load in rows:
+            stored, size = stored_at(plan, regions, block), block.n * plan.result_bytes
+            rows.append(("writes", Load("c", block.m, stored, regions.c.stride, size)))
+        for direction, load in rows:
             found = _beats(config, load)
-            beats[way] += found[0]
+            beats[direction] += found[0]
             bursts += found[1]
     work = max(ceil(plan.macs / config.macs_per_cycle), *beats.values())
     return UnitJob(most, least, most, work, **beats, bursts=bursts)
 
 
-def _plan(config: GemmStreamConfig, held: Mapping[str, int]) -> Plan:
+def _plan(config: GemmStreamConfig, registers: Mapping[str, int]) -> Plan:
     """Return the plan of the job that a job window describes.
 
     Parameters
     ----------
     config : GemmStreamConfig
-    held : mapping of int
+    registers : mapping of int
         Contents by register name.
     """
-    post = {field.name: held["POST_FLAGS"] >> field.offset & ((1 << field.bits) - 1)
+    post = {field.name: registers["POST_FLAGS"] >> field.offset & ((1 << field.bits) - 1)
             for field in REGISTERS[0].fields}  # fmt: skip
-    flags = {flag.name: bool(held["JOB_FLAGS"] >> flag.offset & 1) for flag in JOB_FLAGS}
+    flags = {flag.name: bool(registers["JOB_FLAGS"] >> flag.offset & 1) for flag in JOB_FLAGS}
     records = RECORD_BYTES if post["columns"] else 0
     plan = Plan(
-        config.of_job(held), held["M"], held["K"], held["N"], record_bytes=records,
-        result_bytes=1 << post["size"],
+        config.of_job(registers), registers["M"], registers["K"], registers["N"],
+        record_bytes=records, result_bytes=1 << post["size"],
     )  # fmt: skip
     blocks = Blocks(
-        held["MBT"], held["KBT"], held["NBT"], flags["m_inner"], flags["a_whole"], flags["w_whole"]
+        registers["MBT"],
+        registers["KBT"],
+        registers["NBT"],
+        flags["m_inner"],
+        flags["a_whole"],
+        flags["w_whole"],
     )
     return plan.cut(blocks)
 
 
-def _region(config: GemmStreamConfig, held: Mapping[str, int], name: str) -> Region:
+def _region(config: GemmStreamConfig, registers: Mapping[str, int], name: str) -> Region:
     """Return the region of a matrix, its address modulo the longest burst."""
     longest = config.longest_burst_bytes
-    stride = held.get(f"{name}_STRIDE", 0)
-    return Region(held[f"{name}_ADDRESS_LOW"] % longest, stride)
+    stride = registers.get(f"{name}_STRIDE", 0)
+    return Region(registers[f"{name}_ADDRESS_LOW"] % longest, stride)
 
 
 def _beats(config: GemmStreamConfig, load: Load) -> tuple[int, int]:

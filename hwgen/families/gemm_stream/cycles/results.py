@@ -17,7 +17,7 @@ from hwgen.families.gemm_stream.cycles.steps import stored_at
 from hwgen.families.gemm_stream.params import ROWS_AHEAD
 
 if TYPE_CHECKING:
-    from hwgen.families.gemm_stream.cycles.steps import Places, Step
+    from hwgen.families.gemm_stream.cycles.steps import Regions, Step
     from hwgen.families.gemm_stream.schedule import Plan
 
 
@@ -88,7 +88,7 @@ class Writer(NamedTuple):
     sent, flying : int
         Beats of the first of them that are sent; bursts without a response.
     responses : tuple of int
-        Cycles until those that are on their way, the next first.
+        Cycles until those in flight, the next first.
     """
 
     bursts: tuple[int, ...] = ()
@@ -101,7 +101,7 @@ class Writer(NamedTuple):
     responses: tuple[int, ...] = ()
 
 
-class Way(NamedTuple):
+class WritePathState(NamedTuple):
     """Everything between the buffer and the memory.
 
     Parameters
@@ -129,12 +129,12 @@ class Way(NamedTuple):
 
 
 class Results:
-    """The way of results to memory.
+    """The path of results to memory.
 
     Parameters
     ----------
     plan : Plan
-    places : Places
+    regions : Regions
     steps : sequence of Step
     latency : int
         Cycles from the last beat of a burst to its response.
@@ -144,30 +144,30 @@ class Results:
     complete, records : list of int
         When blocks of C, and the records of their columns, are there, as far as known.
     freed, records_freed : list of int
-        When their places in the buffers are left, as far as known.
+        When their buffers are free again, as far as known.
     end : int
         The last cycle of the job, once it is known.
     """
 
-    def __init__(self, plan: Plan, places: Places, steps: Sequence[Step], latency: int) -> None:
+    def __init__(self, plan: Plan, regions: Regions, steps: Sequence[Step], latency: int) -> None:
         config = plan.config
-        self._plan, self._places, self._latency = plan, places, latency
+        self._plan, self._regions, self._latency = plan, regions, latency
         self._blocks = [step.block for step in steps if step.block.last]
         self._bus = config.memory_bytes
         self._store = config.writer_beats
         self._outstanding = config.memory.outstanding
-        self._empty = Way(Lanes(None, (None,) * (config.post_features.latency - 1)))
+        self._empty = WritePathState(Lanes(None, (None,) * (config.post_features.latency - 1)))
         self.complete: list[int] = []
         self.records: list[int] = []
         self.freed: list[int] = []
         self.records_freed: list[int] = []
         self.end = 0
-        self._known: dict[tuple[Row, int, Way], tuple[int, Way]] = {}
+        self._cached: dict[tuple[Row, int, WritePathState], tuple[int, WritePathState]] = {}
 
     def follow(self) -> Iterator[None]:
         """Follow the blocks; yield where it is not known when the next one is there."""
         plan, longest = self._plan, self._plan.config.longest_burst_bytes
-        way, now = self._empty, 1  # in cycle 0 the job is seen
+        state, now = self._empty, 1  # in cycle 0 the job is seen
         for number, block in enumerate(self._blocks):
             while number >= len(self.complete):
                 yield
@@ -176,18 +176,18 @@ class Results:
                 while number >= len(self.records):
                     yield
                 arrived = max(arrived, self.records[number])
-            now, way = self._wait(now, arrived + 1, way, number)
+            now, state = self._wait(now, arrived + 1, state, number)
             words = self._words(block.n)
-            start, size = stored_at(plan, self._places, block), block.n * plan.result_bytes
+            start, size = stored_at(plan, self._regions, block), block.n * plan.result_bytes
             for _ in range(block.m):
                 at = start % longest
                 row = Row(at % self._bus, bursts_of(at, size, self._bus, longest))
-                now, way = self._row(now, way, row, words, number)
-                start += self._places.c.stride
+                now, state = self._row(now, state, row, words, number)
+                start += self._regions.c.stride
             if plan.record_bytes:
                 self.records_freed.append(now - 1)
-        while way.busy:
-            now, way = self._wait(now, now + 1, way, len(self._blocks))
+        while state.busy:
+            now, state = self._wait(now, now + 1, state, len(self._blocks))
         self.end = now
 
     def _words(self, columns: int) -> tuple[Word, ...]:
@@ -200,52 +200,54 @@ class Results:
             words.append(Word(min(left, lanes) * size, left <= lanes))
         return tuple(words)
 
-    def _wait(self, now: int, until: int, way: Way, number: int) -> tuple[int, Way]:
+    def _wait(
+        self, now: int, until: int, state: WritePathState, number: int
+    ) -> tuple[int, WritePathState]:
         """Pass the cycles before `until`; block `number` is not begun."""
         while now < until:
-            before = way
-            way, _ = self._cycle(now, way, None, None, number - 1)
+            before = state
+            state, _ = self._cycle(now, state, None, None, number - 1)
             now += 1
-            if way == before:
-                return until, way
-        return now, way
+            if state == before:
+                return until, state
+        return now, state
 
     def _row(
-        self, now: int, way: Way, row: Row, words: tuple[Word, ...], number: int
-    ) -> tuple[int, Way]:
+        self, now: int, state: WritePathState, row: Row, words: tuple[Word, ...], number: int
+    ) -> tuple[int, WritePathState]:
         """Let a row of block `number` leave its buffer; return the cycle behind that."""
         begins = len(self.freed) >= number  # nothing is left in the buffer of the block before
-        key = (row, len(words), way)
-        if begins and key in self._known:
-            cycles, way = self._known[key]
-            return now + cycles, way
+        key = (row, len(words), state)
+        if begins and key in self._cached:
+            cycles, state = self._cached[key]
+            return now + cycles, state
         then = now
         announced = False
         while not announced:
-            way, announced = self._cycle(now, way, row, None, number - 1)
+            state, announced = self._cycle(now, state, row, None, number - 1)
             now += 1
         for word in words:
             accepted = False
             while not accepted:
-                way, accepted = self._cycle(now, way, None, word, number - 1)
+                state, accepted = self._cycle(now, state, None, word, number - 1)
                 now += 1
         if begins:
-            self._known[key] = now - then, way
-        return now, way
+            self._cached[key] = now - then, state
+        return now, state
 
     def _cycle(
-        self, now: int, way: Way, row: Row | None, word: Word | None, leaving: int
-    ) -> tuple[Way, bool]:
+        self, now: int, state: WritePathState, row: Row | None, word: Word | None, leaving: int
+    ) -> tuple[WritePathState, bool]:
         """Pass a cycle in which a row is announced, or a word of it read.
 
         Block `leaving`, if its last word waits for post-processing, leaves with that.
 
         Returns
         -------
-        Way, bool
-            And whether row or word was taken.
+        WritePathState, bool
+            And whether row or word was accepted.
         """
-        post, scatterer, writer, offsets, rows = way
+        post, scatterer, writer, offsets, rows = state
         pushed = scatterer.beat and writer.stored != self._store
         scatterer, popped = self._scattered(scatterer, post.done, offsets, pushed)
         if popped and post.done[0].last:
@@ -255,11 +257,11 @@ class Results:
         if run and offered is not None and offered.last and len(self.freed) == leaving:
             self.freed.append(now)
         accepted = word is not None and (offered is None or run)
-        full = len(rows) == ROWS_AHEAD or len(way.offsets) == ROWS_AHEAD
+        full = len(rows) == ROWS_AHEAD or len(state.offsets) == ROWS_AHEAD
         writer, rows = self._written(writer, rows, pushed)
         if row is not None and not full:
             rows, offsets, accepted = (*rows, row.bursts), (*offsets, row.offset), True
-        return Way(post, scatterer, writer, offsets, rows), accepted
+        return WritePathState(post, scatterer, writer, offsets, rows), accepted
 
     def _scattered(
         self, state: Scatterer, done: tuple[Word, ...], offsets: tuple[int, ...], pushed: bool

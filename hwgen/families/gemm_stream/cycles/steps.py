@@ -22,7 +22,7 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Places:
+class Regions:
     """Regions of A, W or its image, C and the records of columns."""
 
     a: Region
@@ -127,11 +127,11 @@ def steps_of(plan: Plan) -> list[Step]:
     return steps
 
 
-def loads_of(plan: Plan, places: Places, block: Block) -> Iterator[Load]:
+def loads_of(plan: Plan, regions: Regions, block: Block) -> Iterator[Load]:
     """Give what a step loads, in the order of the loader."""
     config = plan.config
     if block.loads_a:
-        region, size = places.a, config.activation_bytes
+        region, size = regions.a, config.activation_bytes
         row, left = block.k * size, block.term * size
         if config.in_blocks:
             row = block.k_tiles * config.a_tile_bytes
@@ -139,7 +139,7 @@ def loads_of(plan: Plan, places: Places, block: Block) -> Iterator[Load]:
         start = region.address + block.row * region.stride + left
         yield Load("a", block.m, start, region.stride, row)
     if block.loads_w:
-        region, size = places.w, config.weight_bytes
+        region, size = regions.w, config.weight_bytes
         rows, first, columns, left = block.k, block.term, block.n, block.column
         if config.loop_nest.weight_columns:
             rows, first, columns = block.n, block.column, block.k_tiles
@@ -152,10 +152,10 @@ def loads_of(plan: Plan, places: Places, block: Block) -> Iterator[Load]:
         start = region.address + first * region.stride + left * size
         yield Load("w", rows, start, region.stride, columns * size)
     if block.first and plan.record_bytes:
-        start = places.p.address + block.column * RECORD_BYTES
+        start = regions.p.address + block.column * RECORD_BYTES
         yield Load("p", 1, start, 0, block.n * RECORD_BYTES)
 
 
-def stored_at(plan: Plan, places: Places, block: Block) -> int:
+def stored_at(plan: Plan, regions: Regions, block: Block) -> int:
     """Return the address of the first element of a block of C."""
-    return places.c.address + block.row * places.c.stride + block.column * plan.result_bytes
+    return regions.c.address + block.row * regions.c.stride + block.column * plan.result_bytes
