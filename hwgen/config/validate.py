@@ -145,6 +145,8 @@ def describe_error(
         return [problem_at(document, path, _unknown_key(names, fields))]
     if parameter is not None and _DESCRIBED.fullmatch(error_type):
         return [problem_at(document, path, complaint(parameter, value))]
+    if error_type in ("too_short", "too_long"):
+        return [problem_at(document, path, _wrong_length(item["ctx"]))]
     text = (
         str(item["ctx"]["error"])
         if error_type in ("value_error", "assertion_error")
@@ -153,6 +155,17 @@ def describe_error(
     if text.startswith("Input should "):
         text = f"must {text.removeprefix('Input should ')}, not {shown(value)}"
     return [place_rule(line, path, document, fields) for line in text.splitlines() if line.strip()]
+
+
+def _wrong_length(context: Mapping[str, Any]) -> str:
+    """Return the message for a list with too few or too many items."""
+    bound, limit = (
+        ("at least", context["min_length"])
+        if "min_length" in context
+        else ("at most", context["max_length"])
+    )
+    items = "item" if limit == 1 else "items"
+    return f"must have {bound} {limit} {items}, not {context['actual_length']}"
 
 
 def place_rule(

@@ -429,6 +429,7 @@ class VectorCore(wiring.Component):
             reciprocal=self.flag(lambda way: way.scale == "reciprocal", "reciprocal"),
             rsqrt=self.flag(lambda way: way.scale == "rsqrt", "rsqrt"),
             guarded=self.flag(attrgetter("exponential"), "guarded"),
+            bounded=self.flag(attrgetter("tail"), "bounded"),
         ).o  # fmt: skip
         if self.level_bits:
             online = self.flag(going("value", "power"), "rescaled")

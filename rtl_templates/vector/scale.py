@@ -13,11 +13,18 @@ from rtl_templates.arithmetic.float.adder import FloatAdder
 from rtl_templates.arithmetic.float.multiplier import FloatMultiplier
 from rtl_templates.arithmetic.float.real import REAL
 from rtl_templates.arithmetic.functions.unit import FunctionBlock
-from rtl_templates.arithmetic.pipeline import delayed
+from rtl_templates.arithmetic.pipeline import delayed, named
 from rtl_templates.hdl.hierarchy import Block, place
 
 if TYPE_CHECKING:
     from hwgen.families.vector.params import VectorConfig
+
+
+FLAGS = ("epsilon", "reciprocal", "rsqrt", "guarded", "bounded")
+"""What operations choose."""
+
+_SMALLEST = 0x00800000
+"""The smallest normal number; its reciprocal is finite, those of smaller ones are not all."""
 
 
 class ScaleChain(Block):
@@ -35,9 +42,9 @@ class ScaleChain(Block):
         Reduced values of rows.
     c1, c2 : In(32)
         Constant while a job is executed.
-    epsilon, reciprocal, rsqrt, guarded : In(1)
+    epsilon, reciprocal, rsqrt, guarded, bounded : In(1)
         Whether `c2` is added; the function of `s`, which is `t` if neither; whether `s` is zero
-        where `b` is.
+        where `b` is; whether `t` is the smallest normal number at least where `b` is not zero.
     o : Out(stream), always ready
         ``s`` and ``t``.
     """
@@ -51,7 +58,7 @@ class ScaleChain(Block):
             "b": In(stream.Signature(32, always_ready=True)),
         }
         members |= {"c1": In(32), "c2": In(32)}
-        members |= {name: In(1) for name in ("epsilon", "reciprocal", "rsqrt", "guarded")}
+        members |= {name: In(1) for name in FLAGS}
         results = data.StructLayout({"s": 32, "t": 32})
         members |= {"o": Out(stream.Signature(results, always_ready=True))}
         super().__init__("scale_chain", members)
@@ -59,12 +66,16 @@ class ScaleChain(Block):
     def build(self, m: Module) -> None:
         config, run, pipeline = self.config, self.run, self.config.pipeline
         multiplier = FloatMultiplier(REAL, pipeline.multiplier, enabled=True)
-        product = Signal(32, name="product")
-        place(m, "weigh", multiplier, run=run, a=self.b.payload, b=self.c1, o=product)
-        ready = delayed(m, "weighed", self.b.valid, pipeline.multiplier, run, token=True)
+        weighed = Signal(32, name="weighed")
+        place(m, "weigh", multiplier, run=run, a=self.b.payload, b=self.c1, o=weighed)
+        ready = delayed(m, "weighed_valid", self.b.valid, pipeline.multiplier, run, token=True)
         zero: Value = ~self.b.payload[:31].any()
         zero = delayed(m, "zero", zero, pipeline.multiplier, run)
-        argument: Value = product
+        product: Value = weighed
+        if config.any_way(lambda way: way.tail):
+            below = self.bounded & ~zero & ~weighed[23:31].any()
+            product = named(m, "product", Mux(below, _SMALLEST, weighed))
+        argument = product
         if config.any_way(lambda way: way.epsilon):
             total = Signal(32, name="total")
             adder = FloatAdder(REAL, pipeline.adder, enabled=True)

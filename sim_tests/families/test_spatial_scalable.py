@@ -183,5 +183,9 @@ CONTRACT = Contract(
                 ),
             )
         ),
+        (
+            "family: broadcast_2d\nactivation: mxfp4\nweight: mxfp4\narray: {pe: scalable}",
+            "array.pe: must not be scalable without array.depth, .* take family cube or adder_tree",
+        ),
     ),
 )

@@ -301,6 +301,37 @@ def test_special_rows(softmax: str) -> None:
     assert np.isinf(actual["scales"][2])
 
 
+def tiny_rows() -> np.ndarray:
+    """Return rows around and below the smallest normal number times the largest integer."""
+    rng, powers = np.random.default_rng(8), np.arange(-149, -112)
+    rows = rng.standard_normal((len(powers), 9)) * 2.0 ** powers[:, None]
+    return np.vstack([rows, np.zeros((1, 9))]).astype(np.float32)
+
+
+def test_tiny_rows_are_quantised_by_a_scale_with_a_finite_reciprocal() -> None:
+    config = vector(input="fp32", output="int8", array={"operations": ["quantise"]})
+    x = tiny_rows()
+    actual = operate(config, select_operation(config, "quantise"), {"x": x}, {})
+    largest = np.abs(x.astype(float)).max(axis=1)
+    wanted = np.where(largest > 0, np.maximum(largest / 127, 2.0**-126), 0)
+    assert np.allclose(actual["scales"], wanted, rtol=1e-6, atol=0)
+    error = np.abs(actual["result"] * actual["scales"].astype(float)[:, None] - x)
+    assert (error <= 0.55 * actual["scales"][:, None]).all()
+
+
+@pytest.mark.parametrize("name", ["quantise", "hadamard_quantise"])
+def test_tiny_rows_in_simulation(name: str) -> None:
+    array = {"operations": ["quantise", "hadamard_quantise"], "hadamard": 2}
+    array |= {"lanes": 2, "longest_row": 16, "function_bits": 8}
+    config = vector(input="fp32", output="int16", array=array)
+    operands = {"x": tiny_rows()[:, :8]}
+    design = design_of(config)
+    result = run_job(design, design.core.job(operands, operation=name), operands).results
+    golden = operate(config, select_operation(config, name), operands, {})
+    for key, values in golden.items():
+        assert np.array_equal(result[key], values)
+
+
 # -- configurations ------------------------------------------------------------------------------
 
 
@@ -431,8 +462,8 @@ MUTATIONS = [
              "add_1_2_o[31]", HADAMARD),
     Mutation("gates of another operation", "core", r"value_valid_1 & is_gate", "value_valid_1",
              ALTERNATING[1]),
-    Mutation("scale of another operation", "scale_chain", r"weighed_1 & _\d+_", "weighed_1",
-             ALTERNATING[0]),
+    Mutation("scale of another operation", "scale_chain", r"weighed_valid_1 & _\d+_",
+             "weighed_valid_1", ALTERNATING[0]),
     Mutation("scale a row late", "core", r"\.o_ready\(s_entries_ready\)", ".o_ready(1'b0)", SMALL),
 ]  # fmt: skip
 
@@ -487,6 +518,7 @@ CONTRACT = Contract(
     ),
     refused=(
         ("array: {lanes: 6}", "array.lanes: must be a power of two, not 6"),
+        ("array: {operations: []}", "array.operations: must have at least 1 item, not 0"),
         ("array: {operations: [add, add]}", "array.operations: must name each operation once"),
         ("array: {operations: [rope], lanes: 1}", "array.lanes: rope turns pairs"),
         ("array: {operations: [rope], longest_row: 1}", "array.longest_row: rope turns pairs"),

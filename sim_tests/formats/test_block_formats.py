@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,7 @@ def test_elements_are_those_of_ml_dtypes(name: str) -> None:
 @pytest.mark.parametrize(
     "name", [*TYPES, "e2m0", "int2", "int4", "int8f6", "uint4", "offset4", "ternary"]
 )
-@pytest.mark.parametrize("rounding", ["even", "away", "up", "zero"])
+@pytest.mark.parametrize("rounding", ["even", "away", "up", "inward", "zero"])
 def test_rounding_to_elements(name: str, rounding: Rounding) -> None:
     """Against a search over all values in exact rationals, ties and saturation included."""
     chosen = element(name)
@@ -93,7 +93,8 @@ def test_rounding_to_elements(name: str, rounding: Rounding) -> None:
             if rounding == "even":
                 assert code % 2 == 0
             else:
-                assert (result == high) == (rounding == "up" or x > 0)
+                upward = {"up": True, "away": x > 0, "inward": x < 0}
+                assert (result == high) == upward[rounding]
 
 
 def test_what_is_no_element() -> None:
@@ -325,6 +326,36 @@ def test_images_and_numbers_are_the_same(name: str, k: int, n: int, seed: int) -
     assert pack_blocks(again) == image
     with pytest.raises(InputError, match="bytes, this one"):
         unpack_blocks(image + b"\0", fmt, (k, n))
+
+
+def halves(distance: int) -> np.ndarray:
+    """Return numbers at halves, or the next ones below or above, and zeros of both signs."""
+    rng = np.random.default_rng(4)
+    weights = rng.integers(-16, 17, (1024, 16)).astype(np.float32) / 2
+    weights *= np.float32(2.0) ** rng.integers(-10, 5, (1, 16)).astype(np.float32)
+    if distance:
+        weights = np.nextafter(weights, np.float32(distance * 1e9))
+    weights[:64] = 0
+    weights[64:96] = -0.0
+    return weights
+
+
+GGUF_MXFP4 = FormatFile.model_validate(
+    {**document_of(block_format("mxfp4")), "name": "ours", "rounding": "inward"}
+).format()
+
+
+@pytest.mark.parametrize(
+    ("name", "distance"),
+    # The package's logarithm in single precision rounds numbers just below a power of two up to it.
+    [("mxfp4", 0), *product(("q8_0", "q4_0", "q4_1"), (0, -1, 1))],
+)
+def test_halves_and_zeros_are_those_of_gguf(name: str, distance: int) -> None:
+    weights = halves(distance)
+    fmt = GGUF_MXFP4 if name == "mxfp4" else block_format(name)
+    image = np.frombuffer(pack_blocks(quantise_blocks(weights, fmt)), np.uint8).reshape(16, -1)
+    wanted = quants.quantize(np.ascontiguousarray(weights.T), GGMLQuantizationType[name.upper()])
+    np.testing.assert_array_equal(image, wanted)
 
 
 @pytest.mark.parametrize("name", ["q8_0", "q4_0", "q4_1", "mxfp4"])

@@ -410,7 +410,12 @@ def scalable_errors(operands: BlockOperands) -> list[str]:
         errors.append(
             f"accumulator: must be fp32 with array.pe scalable, not {operands.accumulator}"
         )
-    if operands.lanes not in DEPTHS:
+    if not operands.depth_field:
+        errors.append(
+            f"array.pe: must not be scalable without array.depth, {either(tuple(map(str, DEPTHS)))}"
+            " terms of each sum; take family cube or adder_tree"
+        )
+    elif operands.lanes not in DEPTHS:
         errors.append(
             f"array.depth: must be {either(tuple(map(str, DEPTHS)))} with array.pe scalable, not"
             f" {operands.lanes}: the scale of a block comes in equal parts with its beats"

@@ -46,6 +46,8 @@ REAL = FLOATS["fp32"]
 NOTHING = 0x80000000
 """Minus zero, which leaves every number as it is when it is added."""
 
+SMALLEST_NORMAL = 0x00800000
+
 LEAST = 0xFF800000
 """Minus infinity."""
 
@@ -133,6 +135,9 @@ def _computed(
         elif not way.direct:
             b = row_sums(config, multiply(REAL, v, v) if way.second == "squares" else v)
         t = multiply(REAL, b, c1)
+        if way.tail:  # the reciprocal of a smaller scale is not finite
+            tiny = (t & np.uint32(REAL.magnitude_mask)) < SMALLEST_NORMAL
+            t = np.where(tiny & (b != 0), np.uint32(SMALLEST_NORMAL), t)
         u = add(REAL, t, c2) if way.epsilon else t
         s = _evaluated(config, way.scale, u) if way.scale else u
         if way.exponential:

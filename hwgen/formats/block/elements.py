@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from hwgen.formats.arrays import Array, DType
 
-Rounding = Literal["even", "away", "up", "zero"]
+Rounding = Literal["even", "away", "up", "inward", "zero"]
 """To nearest, halves to the even code, away from zero or up; or towards zero."""
 
 MAX_WIDTH = 8
@@ -89,7 +89,9 @@ class Element:
         ----------
         values : ndarray of float64
             Finite.
-        rounding : {"even", "away", "up", "zero"}
+        rounding : {"even", "away", "up", "inward", "zero"}
+            To the nearest number, halves to the even code, away from zero, up or toward zero; or
+            everything toward zero.
 
         Returns
         -------
@@ -104,7 +106,12 @@ class Element:
         else:
             # Differences to a power of two's multiples nearby; both are exact, or far from a tie.
             to_low, to_high = values - low, high - values
-            ties = {"away": values > 0, "up": True, "even": codes[above] & 1 == 0}
+            ties = {
+                "away": values > 0,
+                "inward": values < 0,
+                "up": True,
+                "even": codes[above] & 1 == 0,
+            }
             tie = ties[rounding]
             up = (to_high < to_low) | ((to_high == to_low) & tie)
         up |= values >= numbers[-1]

@@ -86,7 +86,12 @@ class FormatFile(Model):
         )
     )
     special: Special | None = Field(None, description="Special numbers.")
-    rounding: Rounding = Field("even", description="Of quotients by the scale.")
+    rounding: Rounding = Field(
+        "even",
+        description="Of quotients by the scale: to the nearest element,"
+        " halves to the `even` code, `away` from zero, `up`, or `inward`, toward zero; or"
+        " everything toward `zero`.",
+    )
     reciprocal: bool = Field(
         False,
         description="Multiply, in single precision, by the reciprocal of the scale before it is"

@@ -71,7 +71,7 @@ class BlockFormat(Format):
     scale : Scale
     rule : str
         How the scale of a block is found; see the module's description.
-    rounding : {"even", "away", "up", "zero"}
+    rounding : {"even", "away", "up", "inward", "zero"}
         Of quotients to elements.
     reciprocal : bool
         Whether the quotient is the product, in single precision, with the reciprocal of the scale

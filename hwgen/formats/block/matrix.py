@@ -188,7 +188,6 @@ def _scales(
     if fmt.rule == "extreme":
         position = np.abs(blocks).argmax(axis=-1)[..., None]
         wanted = np.take_along_axis(blocks, position, axis=-1)[..., 0] / element.finite[0]
-        wanted = wanted + 0.0  # of a block of zeros
     elif fmt.rule == "mean":
         wanted = np.abs(blocks).mean(axis=-1)
     else:
@@ -234,7 +233,11 @@ def _codes(
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if fmt.reciprocal:
             inverse = np.where(exact == 0, np.float32(0), np.float32(1) / exact.astype(np.float32))
-            quotients = (blocks.astype(np.float32) * inverse[..., None]).astype(np.float64)
+            products = blocks.astype(np.float32) * inverse[..., None]
+            if fmt.rounding == "up":  # the half is added in single precision, too
+                lowest = np.float32(element.finite[0])
+                products = np.floor(products + (np.float32(0.5) - lowest)) + lowest
+            quotients = products.astype(np.float64)
         else:
             divisors = fmt.scale.decode(scales)[..., None]
             quotients = np.where(divisors == 0, 0.0, blocks / divisors)
