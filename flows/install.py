@@ -4,8 +4,8 @@
 Of two minutes pip took one and a half on one processor, and compiling the tools that come as
 WebAssembly the rest on all of them.  So these are installed first and compiled beside the rest,
 which uv installs: it loads and unpacks many packages at once.  uv does not read pip's
-configuration; it is told what that says.  Where that says something that uv cannot be told, where
-there is no uv, or where it fails, pip installs.
+configuration; its settings are translated to uv's.  Where one cannot be translated, where there
+is no uv, or where it fails, pip installs.
 
 Before anything is installed this runs on Python's own library alone.
 """
@@ -69,7 +69,7 @@ def settings(listed: str) -> dict[str, str]:
     return {name: value for name, (_, value) in found.items()}
 
 
-def told_to_uv(configured: Mapping[str, str]) -> tuple[list[str], dict[str, str]] | None:
+def translate_to_uv(configured: Mapping[str, str]) -> tuple[list[str], dict[str, str]] | None:
     """Return options and variables that tell uv pip's settings; None if there are none for some.
 
     Parameters
@@ -109,17 +109,17 @@ def compiled_first(project: Mapping[str, object]) -> list[str]:
     return [line for line, name in named.items() if name and name[0].lower() in packages]
 
 
-def _extras(known: Mapping[str, Sequence[str]]) -> list[Sequence[str]]:
+def _extras(extras: Mapping[str, Sequence[str]]) -> list[Sequence[str]]:
     """Return the requirements of the extra that is installed, and of those that it takes in."""
     found, waiting = dict[str, Sequence[str]](), [_EXTRA]
     while waiting:
         name = waiting.pop()
         if name not in found:
-            found[name] = known[name]
-            for line in known[name]:
+            found[name] = extras[name]
+            for line in extras[name]:
                 if inner := re.match(r"hwgen\[([\w,-]+)\]", line):
                     waiting += inner[1].split(",")
-    return [lines for name, lines in known.items() if name in found]
+    return [lines for name, lines in extras.items() if name in found]
 
 
 class Installer:
@@ -127,9 +127,9 @@ class Installer:
 
     def __init__(self) -> None:
         listed = subprocess.run([*_PIP, "config", "list"], capture_output=True, text=True)
-        told = told_to_uv(settings(listed.stdout)) if listed.returncode == 0 else None
-        self._uv = told is not None and self._has_uv()
-        self._options, self._variables = told or ([], {})
+        translated = translate_to_uv(settings(listed.stdout)) if listed.returncode == 0 else None
+        self._uv = translated is not None and self._has_uv()
+        self._options, self._variables = translated or ([], {})
 
     def install(self, requirements: Sequence[str]) -> None:
         """Install, or end with the status and the message of pip."""

@@ -26,7 +26,7 @@ from cost_model.sweep.reader import Reader
 from cost_model.sweep.reduce import Reducer, reduce_range
 from cost_model.sweep.structural import (
     MOST_POINTS,
-    Figures,
+    Metrics,
     Question,
     Structural,
     answered,
@@ -170,7 +170,7 @@ def ask(
 ) -> None:
     """Have questions answered by other processes, and remember the answers."""
     missing = [each for each in dict.fromkeys(asked) if each not in known.known]
-    work: Callable[[Question], Figures] = partial(answered, costs=known.costs, workloads=workloads)
+    work: Callable[[Question], Metrics] = partial(answered, costs=known.costs, workloads=workloads)
     progress(0, len(missing))
     for done, (each, metrics) in enumerate(executor.run(work, missing), 1):
         known.known[each] = metrics

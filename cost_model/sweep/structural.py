@@ -30,7 +30,7 @@ _OF_HARDWARE = ("area_mm2", "power_w", "fmax_mhz", "tops_per_w", "tops_per_mm2",
 _SIZES = ("area_mm2", "luts")
 """Metrics of which closed forms know one."""
 
-Figures = Mapping[str, float | None] | str
+Metrics = Mapping[str, float | None] | str
 """Metrics of a configuration, or why there are none."""
 
 
@@ -40,9 +40,9 @@ class Costs(Protocol):
     Other processes must be able to import it by its name.
     """
 
-    def figures(
+    def metrics(
         self, config: FamilyConfig, technology: str, workloads: Mapping[str, Network]
-    ) -> Figures:
+    ) -> Metrics:
         """Return the metrics of a configuration, or why there are none."""
 
 
@@ -80,7 +80,7 @@ class Structural:
     costs: Costs
     every: bool = False
     closed: Evaluate = evaluate
-    known: dict[Question, Figures] = field(default_factory=dict)
+    known: dict[Question, Metrics] = field(default_factory=dict)
 
     def __call__(
         self,
@@ -121,17 +121,17 @@ class Structural:
                     result[name][row] = np.nan if value is None else value
         return {name: each.reshape(shape) for name, each in {**result, "valid": valid}.items()}
 
-    def answer(self, asked: Question, workloads: Mapping[str, Network]) -> Figures:
+    def answer(self, asked: Question, workloads: Mapping[str, Network]) -> Metrics:
         """Return the metrics of a configuration, why there are none, or "" if it is not legal."""
         if asked not in self.known:
             self.known[asked] = answered(asked, self.costs, workloads)
         return self.known[asked]
 
 
-def answered(asked: Question, costs: Costs, workloads: Mapping[str, Network]) -> Figures:
+def answered(asked: Question, costs: Costs, workloads: Mapping[str, Network]) -> Metrics:
     """Answer a question as `Structural.answer` does, without caching."""
     config = Space(asked.family, json.loads(asked.values)).configuration({})
-    return "" if config is None else costs.figures(config, asked.technology, workloads)
+    return "" if config is None else costs.metrics(config, asked.technology, workloads)
 
 
 def question(family: str, values: Mapping[str, Any], technology: str) -> Question:

@@ -45,10 +45,10 @@ def designs(
     seed: int,
     size_limit: float | None,
     names: Sequence[str],
-    given: Mapping[str, Sequence[object]],
+    choices: Mapping[str, Sequence[object]],
 ) -> list[FamilyConfig]:
     """Return configurations that a technology is not calibrated on, small ones first."""
-    drawn = draw(seed, count, size_limit, tech, names, given)
+    drawn = draw(seed, count, size_limit, tech, names, choices)
     return sorted(drawn, key=lambda c: size(Design(core_of(c)).netlist, c.memories.registers_below))
 
 
@@ -57,7 +57,7 @@ def is_fpga(tech: str) -> bool:
     return installed(tech).kind == "fpga"
 
 
-def given_values(texts: Sequence[str]) -> dict[str, list[object]]:
+def parse_choices(texts: Sequence[str]) -> dict[str, list[object]]:
     """Parse ``PARAMETER=VALUE[|VALUE]...``."""
     pairs = (text.partition("=") for text in texts)
     return {name: [yaml.safe_load(each) for each in values.split("|")] for name, _, values in pairs}
@@ -94,9 +94,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 for values in validation_points(chosen.seed, chosen.designs):
                     yield tech, config_of(values)
                 continue
-            given = given_values(chosen.given)
+            choices = parse_choices(chosen.given)
             drawn = designs(
-                tech, chosen.designs, chosen.seed, chosen.size_limit, chosen.family, given
+                tech, chosen.designs, chosen.seed, chosen.size_limit, chosen.family, choices
             )
             for config in drawn:
                 if not chosen.kept or cached_results(Design(core_of(config)), tech):
@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     points = []
     for number, (tech, config) in enumerate(configurations(), 1):
         click.echo(f"{tech}: design {number}", err=True)
-        points.append(compare(config, tech, place=chosen.place, closed_forms=forms))
+        points.append(compare(config, tech, with_routing=chosen.place, closed_forms=forms))
     summaries = [
         summary
         for name in dict.fromkeys(p.technology for p in points)

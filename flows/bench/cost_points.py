@@ -37,7 +37,7 @@ FEWEST = 20
 
 
 def compare(
-    config: FamilyConfig, tech: str, *, place: bool = False, closed_forms: bool = False
+    config: FamilyConfig, tech: str, *, with_routing: bool = False, closed_forms: bool = False
 ) -> Point:
     """Measure one design as `hwgen synth` does by default and estimate it, each at the same clock.
 
@@ -45,7 +45,7 @@ def compare(
     ----------
     config : FamilyConfig
     tech : str
-    place : bool
+    with_routing : bool
         On an FPGA family with place and route, whether to measure Fmax.
     closed_forms : bool
         On an FPGA family, whether closed forms are compared instead of the estimate by structure.
@@ -69,7 +69,7 @@ def compare(
     else:
         measured = {name: getattr(real, name) for name in RESOURCES}
     seconds = real.wall_seconds
-    if place and tech in placed():
+    if with_routing and tech in placed():
         measured["fmax"] = None
         try:
             device = placer(tech).timed_on
@@ -132,7 +132,7 @@ def save(points: Sequence[Point], seed: int, *, closed_forms: bool = False) -> N
 
 
 def with_structure_errors(
-    tech: Technology, points: Sequence[Point], held_out: Mapping[str, int]
+    tech: Technology, points: Sequence[Point], tested: Mapping[str, int]
 ) -> Technology:
     """Return a technology whose estimates by structure state intervals that hold of designs."""
     structure, timing = dict(tech.structure), dict(tech.timing)
@@ -152,12 +152,12 @@ def with_structure_errors(
             ]
             within[metric] = round(interval(ratios), 4)
     structure["uncertainty" if of_logic is None else "uncertainty_of_logic"] = within
-    structure["provenance"] = {**structure["provenance"], "held_out": dict(held_out)}
+    structure["provenance"] = {**structure["provenance"], "held_out": dict(tested)}
     return replace(tech, structure=structure, timing=timing)
 
 
 def with_closed_form_errors(
-    tech: Technology, points: Sequence[Point], held_out: Mapping[str, int]
+    tech: Technology, points: Sequence[Point], tested: Mapping[str, int]
 ) -> Technology:
     """Return a technology whose closed forms state the errors of designs, and cover their sizes."""
     uncertainty = {}
@@ -169,5 +169,5 @@ def with_closed_form_errors(
     for key, (low, high) in ranges(config_of(p.values) for p in points).items():
         before = wider.get(key, (low, high))
         wider[key] = (min(low, before[0]), max(high, before[1]))
-    provenance = {**tech.provenance, "held_out": dict(held_out)}
+    provenance = {**tech.provenance, "held_out": dict(tested)}
     return replace(tech, uncertainty=uncertainty, ranges=wider, provenance=provenance)

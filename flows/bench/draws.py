@@ -52,7 +52,7 @@ def draw(
     size_limit: float | None = None,
     technology: str = "nangate45",
     names: Sequence[str] = (),
-    given: Mapping[str, Sequence[Any]] | None = None,
+    choices: Mapping[str, Sequence[Any]] | None = None,
 ) -> list[FamilyConfig]:
     """Return legal configurations of families in turn.
 
@@ -71,11 +71,11 @@ def draw(
         Only decides the limit.
     names : sequence of str
         The families; default all that are installed.
-    given : mapping, optional
+    choices : mapping, optional
         See `flows.calibration.draws.Draw`.
     """
     most = limit(technology) if size_limit is None else size_limit
-    result = _draws(seed, most, tuple(names) or tuple(families()), given or {})
+    result = _draws(seed, most, tuple(names) or tuple(families()), choices or {})
     return list(islice(result, count))
 
 
@@ -102,7 +102,7 @@ def size(design: Netlist, registers_below: int) -> float:
 
 
 def _draws(
-    seed: int, size_limit: float, names: Sequence[str], given: Mapping[str, Sequence[Any]]
+    seed: int, size_limit: float, names: Sequence[str], choices: Mapping[str, Sequence[Any]]
 ) -> Iterator[FamilyConfig]:
     number = 0
     while True:
@@ -110,7 +110,7 @@ def _draws(
             # Each has random numbers of its own: how many one took changes no other.
             rng = random.Random(f"held out {seed} {name} {number}")
             wanted = math.exp(rng.uniform(math.log(SMALLEST), math.log(max(SMALLEST, size_limit))))
-            config = _of_size(name, rng, wanted, size_limit, given)
+            config = _of_size(name, rng, wanted, size_limit, choices)
             if config is not None:
                 yield config
         number += 1
@@ -118,16 +118,16 @@ def _draws(
 
 def _of_size(
     name: str,
-    own: random.Random,
+    rng: random.Random,
     wanted: float,
     size_limit: float,
-    given: Mapping[str, Sequence[Any]],
+    choices: Mapping[str, Sequence[Any]],
 ) -> FamilyConfig | None:
     """Return a configuration of about a size; None if the first few are above a limit."""
     some = []
     for _ in range(_CHOICES):
-        most = round(math.exp(own.uniform(0.0, math.log(WIDEST))))
-        config = drawn(name, Draw(own, most, USUAL, buffers=True, mend=True, given=given))
+        most = round(math.exp(rng.uniform(0.0, math.log(WIDEST))))
+        config = drawn(name, Draw(rng, most, USUAL, buffers=True, repair=True, choices=choices))
         some.append((abs(math.log(_about(config) / wanted)), config))
     some.sort(key=lambda each: each[0])
     for _, config in some[:_LOOKED_AT]:

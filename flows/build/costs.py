@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cost_model.closed_forms import space
 from cost_model.estimate.estimate import estimate
-from cost_model.sweep.structural import Figures
+from cost_model.sweep.structural import Metrics
 from flows.build.design import Design
 from flows.build.load import choose
 from hwgen.core.params.base import FamilyConfig
@@ -21,9 +21,9 @@ from hwgen.workloads import Network
 class NetlistCosts:
     """Costs from netlists, which are cached; other processes get it by its name."""
 
-    def figures(
+    def metrics(
         self, config: FamilyConfig, technology: str, workloads: Mapping[str, Network]
-    ) -> Figures:
+    ) -> Metrics:
         """Return the metrics of a configuration, or why it has none."""
         try:
             analysis = Design(core_of(choose(config))).analysis

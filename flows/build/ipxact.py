@@ -115,9 +115,9 @@ def _upper(prefix: str, names: Iterable[str]) -> dict[str, str]:
     return {name.upper(): f"{prefix}_{name}" for name in names}
 
 
-def _interface(parent: ET.Element, name: str, kind: str, signals: dict[str, str]) -> ET.Element:
+def _interface(parent: ET.Element, name: str, protocol: str, signals: dict[str, str]) -> ET.Element:
     """Add a bus interface without its mode and return it."""
-    library, definition = _BUSES[kind]
+    library, definition = _BUSES[protocol]
     bus = _add(parent, "busInterface")
     _leaves(bus, name=name)
     reference = {"vendor": "xilinx.com", "library": library, "version": "1.0"}

@@ -18,7 +18,7 @@ from cost_model.netlist.netlist import Netlist
 from flows.build.fingerprint import converter_versions
 from flows.tools.cache import Document, digest
 
-_KIND = "modules"
+_FOLDER = "modules"
 
 _MODULE = re.compile(r"^module \\([\w.]+)", re.MULTILINE)
 
@@ -66,7 +66,7 @@ def convert(units: Sequence[str], name: str) -> Converted:
             labels = [label.replace(".", "_") for label in _MODULE.findall(unit)]
             converted = [_module(label, netlist[label], name) for label in labels]
             modules |= {module.name: module for module in converted}
-            Document(_KIND, key).write([document.document_of(module) for module in converted])
+            Document(_FOLDER, key).write([document.document_of(module) for module in converted])
     return Converted(Netlist(modules, digest(keys)), keys, verilog)
 
 
@@ -82,7 +82,7 @@ def load_netlist(keys: Sequence[str]) -> Netlist | None:
 
 def _load(key: str) -> list[Module] | None:
     """Return the modules of a unit, None unless they are cached."""
-    return Document(_KIND, key).load(
+    return Document(_FOLDER, key).load(
         lambda documents: [document.module_of(entry) for entry in documents]
     )
 

@@ -16,7 +16,7 @@ from rtl_templates.hdl.hierarchy import Block, emit, emit_block
 from rtl_templates.hdl.shell import AxiShell
 
 _DOTTED_MODULE = re.compile(r"^\s*(?:module|cell) \\[\w.]+", re.MULTILINE)
-_KEPT_MODULE = re.compile(
+_PRESERVED_MODULE = re.compile(
     r"^attribute \\keep_hierarchy 1\n(?:attribute .*\n)*module \\(\w+)", re.MULTILINE
 )
 
@@ -81,7 +81,7 @@ def rtlil_to_netlist(modules: Iterable[str]) -> tuple[str, dict[str, Any]]:
     rtlil = _undotted(modules)
     verilog, brace, netlist = _converted(rtlil, f"{_SCRIPT}write_json\n").partition("\n{\n")
     cells = json.loads(brace + netlist)["modules"]
-    separate = set(_KEPT_MODULE.findall(rtlil))
+    separate = set(_PRESERVED_MODULE.findall(rtlil))
     return f"{verilog}\n", {
         name: {**module, "kept": name in separate} for name, module in cells.items()
     }
@@ -104,7 +104,7 @@ def _converted(rtlil: str, script: str) -> str:
     text = _yosys(f"read_rtlil <<rtlil\n{rtlil}\nrtlil\n{script}")
     # The first line names the Yosys at hand; the output must not depend on where it was made.
     text = text.split("\n", 1)[1].lstrip("\n")
-    for cached in _KEPT_MODULE.findall(rtlil):
+    for cached in _PRESERVED_MODULE.findall(rtlil):
         # The one attribute that says something about the design.
         text = re.sub(rf"^module {cached}\(", "(* keep_hierarchy *)\n\\g<0>", text, flags=re.M)
     return text

@@ -35,7 +35,7 @@ from flows.build.design import Design
 from flows.build.load import parse_config
 from flows.calibration.draws import MOST, NAME, Draw, alone, drawn
 from flows.calibration.fit import Equation, fit_longest, fit_robust
-from flows.calibration.parts import is_operator, operator_kind, owner, parts_of
+from flows.calibration.parts import float_operator, is_operator, owner, parts_of
 from flows.calibration.points import config_of, rare_points
 from flows.calibration.results import QUANTITIES, covered, ranges, rounded, summary
 from flows.tools.executors import LocalProcesses
@@ -234,7 +234,7 @@ def costs_of(sample: Sample, tech: Technology) -> Costs:
                 index = owners[name] if part is None else part
                 result[index] = result.get(index, 0.0) + costs
         inside[name] = result
-        if component := operator_kind(name):
+        if component := float_operator(name):
             operators[component] = np.sum(list(result.values()), axis=0)
     path = limiting_path(sample.design, tech, sample.config.target.clock_mhz)
     return Costs(inside[TOP], operators, *((path.period_ns, path.outside) if path else (None,)))

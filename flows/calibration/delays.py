@@ -237,7 +237,7 @@ def _row(path: Path, steps: Sequence[str], outside_ns: float = 0.0) -> Array:
 
 
 def _fitted(
-    known: Sequence[Array],
+    designs: Sequence[Array],
     target: Array,
     start: Array,
     usual: Array,
@@ -248,7 +248,7 @@ def _fitted(
     exponent = compression["exponent"] if compression else 1.0
     times, best, least = start, start, np.inf
     for _ in range(_STEPS):
-        rows = np.array([paths[_slowest(paths, times, timing)] for paths in known])
+        rows = np.array([paths[_slowest(paths, times, timing)] for paths in designs])
         near = WEIGHT * np.diag(1 / usual)
         inside = np.maximum(target - rows[:, -1], 0.01 * target)
         wanted = expand_delay(inside, timing)
@@ -258,7 +258,7 @@ def _fitted(
             np.vstack([rows[:, :-1] * weight[:, None], near]),
             np.concatenate([wanted * weight, np.full(len(usual), WEIGHT)]),
         )
-        delays = [float(_delays(paths, times, timing).max()) for paths in known]
+        delays = [float(_delays(paths, times, timing).max()) for paths in designs]
         wrong = float((np.square(np.array(delays) / target - 1)).mean())
         if wrong < least:
             best, least = times, wrong

@@ -37,7 +37,7 @@ MOST = 6
 LARGE = 1024
 
 # Of systolic arrays one draw in 1,500 is legal, and a draw takes a third of a millisecond.
-_ATTEMPTS, _MENDED = 50_000, 12
+_ATTEMPTS, _REPAIRS = 50_000, 12
 _FIXED = ("name", "family", "target", "memories")
 _FORMATS = ("activation", "weight")
 
@@ -55,10 +55,10 @@ class Draw:
         Share of the parameters that keep their defaults; of formats it is half of that.
     buffers : bool
         Whether sizes of buffers are drawn like others; else they are the smallest.
-    mend : bool
+    repair : bool
         Whether what breaks a rule gets its default, before everything is drawn again: rare
         combinations are found so that rejection alone hardly finds.
-    given : mapping
+    choices : mapping
         Of parameters, by dotted name, the values of which one is taken.
     """
 
@@ -66,8 +66,8 @@ class Draw:
     most: int = MOST
     usual: float = USUAL
     buffers: bool = False
-    mend: bool = False
-    given: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    repair: bool = False
+    choices: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
 
 def alone() -> tuple[str, ...]:
@@ -93,20 +93,20 @@ def drawn(name: str, draw: Draw) -> FamilyConfig:
     """
     for _ in range(_ATTEMPTS):
         values = {"name": NAME, "family": name, **_core(name, draw)}
-        for parameter, choices in draw.given.items():
+        for parameter, options in draw.choices.items():
             *path, last = parameter.split(".")
             index = values
             for key in path:
                 index = index.setdefault(key, {})
-            index[last] = draw.random.choice(choices)
-        for _ in range(_MENDED if draw.mend else 1):
+            index[last] = draw.random.choice(options)
+        for _ in range(_REPAIRS if draw.repair else 1):
             try:
                 return _checked(values)
             except ConfigError as error:
                 if not any([
                     _removed(values, problem.field)
                     for problem in error.problems
-                    if problem.field not in draw.given
+                    if problem.field not in draw.choices
                 ]):  # fmt: skip
                     break
     raise RuntimeError(f"no legal configuration of {name} in {_ATTEMPTS} draws")
@@ -204,9 +204,9 @@ def _value(entry: Mapping[str, Any], root: Mapping[str, Any], draw: Draw) -> Any
     if component == "integer":
         return _integer(entry, draw)
     if component == "array" and "enum" in entry["items"]:
-        choices = entry["items"]["enum"]
-        most = min(len(choices), 3)
-        return draw.random.sample(choices, draw.random.randint(entry.get("minItems", 0), most))
+        options = entry["items"]["enum"]
+        most = min(len(options), 3)
+        return draw.random.sample(options, draw.random.randint(entry.get("minItems", 0), most))
     return None
 
 

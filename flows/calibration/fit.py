@@ -159,7 +159,7 @@ class _Paths:
     Parameters
     ----------
     rows : ndarray, shape (paths, kinds)
-    known : ndarray, shape (paths,)
+    constants : ndarray, shape (paths,)
         Parts of their delays that are known.
     first : ndarray, shape (cores,)
         The first path of each core.
@@ -167,13 +167,13 @@ class _Paths:
     """
 
     rows: Array
-    known: Array
+    constants: Array
     first: NDArray[np.int64]
     target: Array
 
     def longest(self, solution: Array) -> tuple[Array, NDArray[np.int64]]:
         """Return the delay of each core and its longest path."""
-        delays = self.rows @ solution + self.known
+        delays = self.rows @ solution + self.constants
         most = np.maximum.reduceat(delays, self.first)
         owner = np.repeat(np.arange(len(self.first)), np.diff([*self.first.tolist(), len(delays)]))
         indices = np.flatnonzero(delays == most[owner])
@@ -184,7 +184,7 @@ class _Paths:
         """Return the largest delay of a step that nine of ten cores allow."""
         through = np.flatnonzero(self.rows[:, index] > 0)
         core = np.searchsorted(self.first, through, side="right") - 1
-        left = self.target[core] - self.rows[through] @ solution - self.known[through]
+        left = self.target[core] - self.rows[through] @ solution - self.constants[through]
         return max(0.0, float(np.quantile(left / self.rows[through, index], 0.1)))
 
     def fitted(self, start: Array) -> tuple[Array, float]:
@@ -199,6 +199,7 @@ class _Paths:
                 break
             weight = 1 / np.sqrt(np.clip(errors, SMALL, 1.0)) / self.target
             solution = non_negative(
-                self.rows[indices] * weight[:, None], (self.target - self.known[indices]) * weight
+                self.rows[indices] * weight[:, None],
+                (self.target - self.constants[indices]) * weight,
             )
         return best, least

@@ -21,7 +21,7 @@ from cost_model.netlist.fabric.fabric import CELL_COMPONENTS
 from cost_model.netlist.fabric.fabric import COMPONENTS as FABRIC_COMPONENTS
 from flows.calibration.fit import Equation, fit
 from flows.calibration.fpga import Used, provenance
-from flows.calibration.parts import FLOAT, operator_kind, owner, without_operators
+from flows.calibration.parts import FLOAT, float_operator, owner, without_operators
 from flows.calibration.points import NAME, config_of
 from flows.calibration.results import ranges, rounded, summary
 
@@ -116,7 +116,7 @@ def lut_equations(used: Used, target: str) -> tuple[list[Equation], dict[str, Ma
     rest, operators = 0.0, {}
     for module, (count, resources) in used.parts.items():
         short = module.removeprefix(f"{NAME}_")
-        if each_name := operator_kind(short):
+        if each_name := float_operator(short):
             operators[each_name] = resources
             continue
         part_name = None if short == NAME else owner(short, parts)

@@ -17,7 +17,7 @@ _OPERATOR = re.compile(r"(add|multiply)_(\w+?)_(\d+)e?")
 _OPERATORS = {"add": "float_adder", "multiply": "float_multiplier"}
 
 
-def operator_kind(module: str) -> str | None:
+def float_operator(module: str) -> str | None:
     """Return the kind of the floating-point operator that a module is, None if it is none.
 
     Parameters

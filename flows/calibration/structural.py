@@ -228,10 +228,10 @@ def interval(ratios: Sequence[float]) -> float:
     return float(np.sort(np.abs(ratios))[index - 1])
 
 
-def _of_logic(found: Sequence[Case]) -> dict[str, list[float]]:
+def _of_logic(cases: Sequence[Case]) -> dict[str, list[float]]:
     """Return the errors of area and power of designs, divided by the share of the logic."""
     ratios: dict[str, list[float]] = {"area": [], "power": []}
-    for prices, counts, costs in found:
+    for prices, counts, costs in cases:
         for name, amount in (("area", _area), ("power", _power)):
             sums = _sums(prices, counts)
             share = logic_share(amount, prices, counts)
@@ -240,13 +240,13 @@ def _of_logic(found: Sequence[Case]) -> dict[str, list[float]]:
 
 
 def errors_of(
-    found: Sequence[Case],
+    cases: Sequence[Case],
 ) -> dict[str, dict[str, float]]:
     """Return the errors of area and power of designs.
 
     Parameters
     ----------
-    found : sequence of tuple
+    cases : sequence of tuple
         Of each design the prices by quantity, its components, and what it costs by quantity.
 
     Returns
@@ -255,7 +255,7 @@ def errors_of(
         By metric: ``mape``, the mean; ``worst``; ``covered``, see `covered`.
     """
     errors: dict[str, list[float]] = {"area": [], "power": []}
-    for prices, counts, costs in found:
+    for prices, counts, costs in cases:
         sums = _sums(prices, counts)
         errors["area"].append(sums["area_um2"] / costs["area_um2"] - 1)
         errors["power"].append(_power(sums) / _power(costs) - 1)

@@ -128,7 +128,7 @@ def place_and_route(
     job = Job(part, clock_mhz, netlist, pins, tools, timeout)
     outcomes = _outcomes(job, seeds, jobs, on_progress, use_cache=use_cache)
     result = _result(job, outcomes, top, recipe, io, frame, text_digest(source, 64))
-    kind = _kind(target, text_digest(verilog, 64))
+    kind = _cache_folder(target, text_digest(verilog, 64))
     Archive(kind, _key(result, pins, tools)).write({"result": result.document(), "pins": pins}, {})
     return result
 
@@ -260,7 +260,7 @@ def cached_results(design: Design, target: str) -> list[PnrResult]:
     verilog = design.verilog_digest
     if verilog is None or target not in placed():
         return []
-    entries = Archive.list(_kind(target, verilog))
+    entries = Archive.list(_cache_folder(target, verilog))
     if not entries:
         return []
     results: list[PnrResult] = []
@@ -269,12 +269,12 @@ def cached_results(design: Design, target: str) -> list[PnrResult]:
         document = entry.read()
         with suppress(KeyError, TypeError, HwgenError):  # damaged, or of another version
             result = PnrResult.of_document(document["result"])
-            if Archive(entry.kind, _key(result, document["pins"], tools)).name == entry.name:
+            if Archive(entry.folder, _key(result, document["pins"], tools)).name == entry.name:
                 results.append(result)
     return results
 
 
-def _kind(target: str, verilog: str) -> str:
+def _cache_folder(target: str, verilog: str) -> str:
     return f"pnr-of/{target}/{verilog[:32]}"
 
 

@@ -60,7 +60,7 @@ class JobUnit:
 
     def __post_init__(self) -> None:
         self.bits = {r.offset: r.bits for r in job_window(self.config)}
-        self.known = [
+        self.planned = [
             {offset: word & ((1 << self.bits[offset]) - 1) for offset, word in placed.writes()}
             for placed in self.jobs
         ]
@@ -74,9 +74,9 @@ class JobUnit:
 
     def submit(self) -> bool:
         """Write the results of the job in the window; say whether it succeeded."""
-        if self.window not in self.known:
+        if self.window not in self.planned:
             raise UnsafeJob
-        number = self.known.index(self.window)
+        number = self.planned.index(self.window)
         if number in self.broken:
             return False
         self.jobs[number].perform(self.memory)

@@ -69,7 +69,7 @@ def compile_model(
         build_library([work / f"{top}.v"], top, work, SOURCES, optimisation=optimisation)
 
     identity = [program_id(), "library", optimisation["OPT_FAST"]]
-    return compiled(top, sources, identity, make, kind="fast")
+    return compiled(top, sources, identity, make, folder="fast")
 
 
 def _connections(buses: Iterable[BusPort]) -> str:
@@ -152,7 +152,7 @@ class Model:
         ``write`` and ``control``.
     seed : int
         Of stalls, and of registers without a reset.
-    beside : Model, optional
+    sibling : Model, optional
         One of the same directory, whose memory is shared.  Each has ports and time of its own,
         which passes while its methods wait.
 
@@ -172,13 +172,13 @@ class Model:
         longest_burst: int = 256,
         stalls: float | dict[str, float] = 0.0,
         seed: int = 0,
-        beside: Model | None = None,
+        sibling: Model | None = None,
     ) -> None:
         self._library = _load(directory / directory.name.rpartition("-")[0])
-        if beside is None:
+        if sibling is None:
             self._model = self._library.hwgen_open(seed & 0xFFFFFFFF)
         else:
-            self._model = self._library.hwgen_open_beside(beside._model, seed & 0xFFFFFFFF)
+            self._model = self._library.hwgen_open_beside(sibling._model, seed & 0xFFFFFFFF)
         if not isinstance(stalls, dict):
             stalls = dict.fromkeys(("read", "write", "control"), stalls)
         settings = [read_latency, write_latency, outstanding, longest_burst]

@@ -198,12 +198,12 @@ def _rows(access: Access, array: np.ndarray) -> tuple[bytes, ...]:
     return tuple(array[at : at + access.row_bytes].tobytes() for at in access.addresses())
 
 
-def _cut(place: RowRegion, rows: tuple[bytes, ...]) -> tuple[bytes, ...]:
+def _cut(region: RowRegion, rows: tuple[bytes, ...]) -> tuple[bytes, ...]:
     """Return the bytes of each row, or of each page."""
-    if not place.table:
+    if not region.table:
         return rows
     whole, result = b"".join(rows), []
-    for _, size in place.spans():
+    for _, size in region.spans():
         result.append(whole[:size])
         whole = whole[size:]
     return tuple(result)

@@ -76,7 +76,7 @@ def compile_stream(
         )  # fmt: skip
 
     identity = [program_id(), optimisation["OPT_FAST"], *options]
-    return compiled(top, sources, identity, make, kind="fast") / top
+    return compiled(top, sources, identity, make, folder="fast") / top
 
 
 def _connections(ports: Any) -> str:
@@ -257,9 +257,9 @@ def batches(chunks: Iterator[tuple[np.ndarray, bool]]) -> Iterator[tuple[Any, ..
         yield _batch(contents, lasts)
 
 
-def _batch(held: list[np.ndarray], lasts: list[bool]) -> tuple[Any, ...]:
-    heads = np.empty((len(held), 2), "<u4")
-    heads[:, 0] = [len(beats) for beats in held]
+def _batch(arrays: list[np.ndarray], lasts: list[bool]) -> tuple[Any, ...]:
+    heads = np.empty((len(arrays), 2), "<u4")
+    heads[:, 0] = [len(beats) for beats in arrays]
     heads[:, 1] = lasts
-    data = np.ascontiguousarray(held[0]) if len(held) == 1 else np.concatenate(held)
-    return struct.pack("<I", len(held)), heads.data, data.reshape(-1).data
+    data = np.ascontiguousarray(arrays[0]) if len(arrays) == 1 else np.concatenate(arrays)
+    return struct.pack("<I", len(arrays)), heads.data, data.reshape(-1).data

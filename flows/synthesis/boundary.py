@@ -101,11 +101,11 @@ def _numbers(module: Netlist) -> Iterator[int]:
 
 
 def _loads(
-    modules: Netlist, name: str, library: Library, known: dict[str, dict[str, list[float]]]
+    modules: Netlist, name: str, library: Library, cached: dict[str, dict[str, list[float]]]
 ) -> dict[str, list[float]]:
     """Return the load of each bit of each input of a mapped module, in fF."""
-    if name in known:
-        return known[name]
+    if name in cached:
+        return cached[name]
     module = modules[name]
     loads: dict[int, float] = defaultdict(float)
     for cell in module["cells"].values():
@@ -114,15 +114,15 @@ def _loads(
             if kind in library.cells:
                 inside = [library.cells[kind].inputs.get(port, 0.0)] * len(bits)
             elif kind in modules:
-                inside = _loads(modules, kind, library, known).get(port, [0.0] * len(bits))
+                inside = _loads(modules, kind, library, cached).get(port, [0.0] * len(bits))
             else:
                 continue
             for bit, load in zip(bits, inside, strict=False):
                 if isinstance(bit, int):
                     loads[bit] += load
-    known[name] = {
+    cached[name] = {
         port: [loads.get(bit, 0.0) if isinstance(bit, int) else 0.0 for bit in entry["bits"]]
         for port, entry in module["ports"].items()
         if entry["direction"] == "input"
     }
-    return known[name]
+    return cached[name]

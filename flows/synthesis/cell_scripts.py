@@ -28,13 +28,13 @@ class Recipe:
     name : str
     purpose : str
         What it is good for.
-    kept, rest : str
+    preserved, rest : str
         Mappers of the kept modules and of everything else: keys of `_MAPPERS`.
     """
 
     name: str
     purpose: str
-    kept: str
+    preserved: str
     rest: str
 
 
@@ -68,7 +68,7 @@ def scripts(
         )
     return {
         "map.constr": f"set_driving_cell {tech.driver}\nset_load {tech.load_ff}\n",
-        "kept.abc": abc_script(recipe.kept, clock_ps),
+        "kept.abc": abc_script(recipe.preserved, clock_ps),
         "rest.abc": abc_script(recipe.rest, clock_ps),
         "kept.ys": of_modules,
         "rest.ys": rest,

@@ -163,28 +163,29 @@ def prepare(
         unit = load_unit(text, name)
         position = 0  # everything before is dealt with
         for group in groups(text, name, start.end(), enclosed=True):
-            kind, argument = group.kind, group.argument
+            keyword, argument = group.keyword, group.argument
             if index == 0:
                 merged.append(_WIRE_LOAD.sub("", text[position : group.begin]))
             position = group.end
             body = text[group.begin : group.end]
-            if kind == "cell":
+            if keyword == "cell":
                 if any(fnmatchcase(argument, pattern) for pattern in unusable):
                     continue
                 if argument in cells:
                     raise InputError(f"{name}: cell {argument} is there twice")
                 cells[argument] = _cell(body, unit, f"{name}: cell {argument}")
-            elif kind.startswith("wire_load"):
+            elif keyword.startswith("wire_load"):
                 continue
             elif index:
-                cached = others.get((kind, argument))
+                cached = others.get((keyword, argument))
                 if cached is not None:
-                    if kind.endswith("_template") and cached != "".join(body.split()):
+                    if keyword.endswith("_template") and cached != "".join(body.split()):
                         raise InputError(
-                            f"{name}: {kind} ({argument}) is not that of {names[0] if names else 1}"
+                            f"{name}: {keyword} ({argument}) is not that of"
+                            f" {names[0] if names else 1}"
                         )
                     continue
-            others.setdefault((kind, argument), "".join(body.split()))
+            others.setdefault((keyword, argument), "".join(body.split()))
             merged.append(body if index == 0 else f"\n  {body}")
         if index == 0:
             rest = text[position:].rstrip()
@@ -209,12 +210,12 @@ class Group(NamedTuple):
 
     Parameters
     ----------
-    kind, argument : str
+    keyword, argument : str
     begin, inside, end : int
         Where it begins in the text, what is behind its brace, and what is behind the other one.
     """
 
-    kind: str
+    keyword: str
     argument: str
     begin: int
     inside: int
@@ -240,7 +241,7 @@ def groups(text: str, name: str, start: int = 0, *, enclosed: bool = False) -> I
         If a group has no name, or the text ends before it.
     """
     depth, last = 0, start
-    kind, argument, begin, inside = "", "", start, start
+    keyword, argument, begin, inside = "", "", start, start
     for token in _TOKEN.finditer(text, start):
         if token[0] == "{":
             if depth == 0:
@@ -250,7 +251,7 @@ def groups(text: str, name: str, start: int = 0, *, enclosed: bool = False) -> I
                         f"{name}: not a Liberty file, a group has no name:"
                         f" line {text.count(chr(10), 0, token.start()) + 1}"
                     )
-                kind, argument = head[1], head[2].strip('"')
+                keyword, argument = head[1], head[2].strip('"')
                 begin, inside = head.start(), token.end()
             depth += 1
         elif token[0] == "}":
@@ -259,15 +260,15 @@ def groups(text: str, name: str, start: int = 0, *, enclosed: bool = False) -> I
                 return
             if depth == 0:
                 last = token.end()
-                yield Group(kind, argument, begin, inside, last)
+                yield Group(keyword, argument, begin, inside, last)
     if enclosed or depth:
         raise InputError(f"{name}: not a Liberty file, it ends within a group")
 
 
-def insides(text: str, kinds: Sequence[str]) -> Iterator[tuple[str, str]]:
+def insides(text: str, keywords: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield argument and inside of the groups of some kinds in the inside of a prepared one."""
     for group in groups(text, "the library"):
-        if group.kind in kinds:
+        if group.keyword in keywords:
             yield group.argument, text[group.inside : group.end - 1]
 
 
@@ -275,7 +276,7 @@ def cell_texts(library: Library) -> Iterator[tuple[str, str]]:
     """Yield name and inside of the cells of a library."""
     start = _LIBRARY.search(library.text)
     for group in groups(library.text, "the library", start.end() if start else 0, enclosed=True):
-        if group.kind == "cell":
+        if group.keyword == "cell":
             yield group.argument, library.text[group.inside : group.end - 1]
 
 

@@ -64,11 +64,11 @@ def macro_files_of(paths: tuple[str, ...], technology: str) -> Memories:
     )
 
 
-Found = tuple[str, str, int, int, float, frozenset[str]]
+MacroEntry = tuple[str, str, int, int, float, frozenset[str]]
 """File, cell, words, bits of a word, area, pins."""
 
 
-def _memories_in(path: str) -> list[Found]:
+def _memories_in(path: str) -> list[MacroEntry]:
     if not Path(path).is_file():
         raise InputError(f"{path}: there is no such Liberty file")
     library = liberty.prepare([liberty.read(Path(path))], (), [path])
@@ -92,7 +92,7 @@ def _memories_in(path: str) -> list[Found]:
     return result
 
 
-def _macro(cell: Found, memories: Memories) -> Macro | None:
+def _macro(cell: MacroEntry, memories: Memories) -> Macro | None:
     """Return a cell as a macro with the pins of some, None if it has others."""
     _, name, words, width, area, pins = cell
     for kind, roles in memories.ports.items():
@@ -113,7 +113,7 @@ def _power(pins: frozenset[str]) -> set[str]:
     return {pin for pin in pins if any(fnmatchcase(pin.upper(), each) for each in supplies)}
 
 
-def _nearest(macros: Sequence[Macro], kind: str, words: int, width: int) -> Macro | None:
+def _nearest(macros: Sequence[Macro], ports: str, words: int, width: int) -> Macro | None:
     """Return the macro of the nearest size, from which times are taken."""
-    same = [macro for macro in macros if macro.ports == kind]
+    same = [macro for macro in macros if macro.ports == ports]
     return min(same, default=None, key=lambda m: (abs(m.words * m.width - words * width), m.name))

@@ -61,7 +61,7 @@ def synthesized(job: Job, method: Method, *, use_cache: bool) -> SynthesisResult
     library, tools = _library(job.target, method.liberty_files), _tools(job.target)
     about = (text_digest(job.verilog, 64), job.top, job.clock, job.target, job.clock_mhz)
     made = _made(method, job.target, job.registers_below)
-    entry = Archive(_kind(job.target, about[0]), _key(about, method, library, tools, made))
+    entry = Archive(_cache_folder(job.target, about[0]), _key(about, method, library, tools, made))
     if use_cache and (cached := _Cached.read(entry)) and (files := entry.files()):
         return replace(cached.result, files=files)
     start = time.monotonic()
@@ -106,7 +106,7 @@ def cached_results(design: Design, target: str) -> list[SynthesisResult]:
         return []
     return [
         cached.result
-        for entry in Archive.list(_kind(target, verilog))
+        for entry in Archive.list(_cache_folder(target, verilog))
         if (cached := _Cached.read(entry)) and cached.is_current(entry, verilog)
     ]
 
@@ -152,12 +152,12 @@ class _Cached:
             except HwgenError:  # they are no longer there
                 continue
             key = _key(about, method, library, _tools(result.target), made)
-            if Archive(entry.kind, key).name == entry.name:
+            if Archive(entry.folder, key).name == entry.name:
                 return True
         return False
 
 
-def _kind(target: str, verilog: str) -> str:
+def _cache_folder(target: str, verilog: str) -> str:
     return f"synth/{target}/{verilog[:32]}"
 
 

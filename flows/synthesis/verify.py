@@ -32,13 +32,13 @@ class Measured:
 
     Parameters
     ----------
-    figures : mapping
+    metrics : mapping
         Known figures by the names of the cost model's metrics.
     problem : str
         Why there are none, empty if there are.
     """
 
-    figures: Mapping[str, float]
+    metrics: Mapping[str, float]
     problem: str = ""
 
 
@@ -115,7 +115,7 @@ def cached_result(
     return min(results, key=order, default=None)
 
 
-def beside(
+def pair_metrics(
     metrics: Mapping[str, float | None], result: SynthesisResult
 ) -> dict[str, dict[str, float | None]]:
     """Return estimate and measurement side by side.

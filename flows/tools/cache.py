@@ -145,19 +145,19 @@ class Document:
 
     Parameters
     ----------
-    kind : str
+    folder : str
         A folder of the cache, e.g. ``mapped``.
     key : str
         Name of the file: a digest of everything that the value depends on.
     """
 
-    kind: str
+    folder: str
     key: str
 
     @property
     def path(self) -> Path:
         """The file."""
-        return cache_directory() / self.kind / f"{self.key}.json"
+        return cache_directory() / self.folder / f"{self.key}.json"
 
     def read(self) -> Any:
         """Return the value, None if there is none."""
@@ -215,24 +215,24 @@ class Archive:
 
     Parameters
     ----------
-    kind : str
+    folder : str
         A folder of the cache, e.g. ``synth``.
     key : str
         `digest` of everything that it depends on.
     """
 
-    kind: str
+    folder: str
     key: str
 
     @classmethod
-    def list(cls, kind: str) -> list[Archive]:
+    def list(cls, folder: str) -> list[Archive]:
         """Return the existing archives, the latest last; their keys are as long as file names."""
         entries = []
         with suppress(InputError):
-            for path in (cache_directory() / kind).glob("*.zip"):
+            for path in (cache_directory() / folder).glob("*.zip"):
                 with suppress(OSError):  # it was removed meanwhile
                     entries.append((path.stat().st_mtime_ns, path.stem))
-        return [cls(kind, key) for _, key in sorted(entries)]
+        return [cls(folder, key) for _, key in sorted(entries)]
 
     @property
     def name(self) -> str:
@@ -242,7 +242,7 @@ class Archive:
     @property
     def path(self) -> Path:
         """The file."""
-        return cache_directory() / self.kind / f"{self.name}.zip"
+        return cache_directory() / self.folder / f"{self.name}.zip"
 
     def read(self) -> Any:
         """Return the JSON value, None if there is none."""
@@ -304,19 +304,19 @@ class Directories:
 
     Parameters
     ----------
-    kind : str
+    folder : str
         A folder of the cache, e.g. ``sim``.
     most : int
         Number of directories; beyond it the least recently used are removed.
     """
 
-    kind: str
+    folder: str
     most: int = 150
 
     @property
     def base(self) -> Path:
         """The folder, which need not exist."""
-        return cache_directory() / self.kind
+        return cache_directory() / self.folder
 
     def find(self, name: str) -> Path | None:
         """Return a directory if it exists undamaged; print a note if it is damaged."""

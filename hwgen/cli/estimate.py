@@ -154,7 +154,7 @@ def _synthesized(design: Design, entry: Mapping[str, Any]) -> SynthesisResult | 
 
 def _measured(entry: Mapping[str, Any], result: SynthesisResult) -> dict[str, Any]:
     """Return a synthesis result as JSON values."""
-    from flows.synthesis.verify import beside
+    from flows.synthesis.verify import pair_metrics
 
     method = (
         "recipe", "full_adders", "hierarchy", "clock_target_mhz", "timing_source", "tools",
@@ -163,7 +163,7 @@ def _measured(entry: Mapping[str, Any], result: SynthesisResult) -> dict[str, An
     document = result.document()
     return {
         **{name: document[name] for name in method},
-        "figures": beside(entry["metrics"], result),
+        "figures": pair_metrics(entry["metrics"], result),
     }
 
 

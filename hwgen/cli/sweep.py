@@ -207,7 +207,7 @@ def _verification(points: str | None, jobs: int | None, quiet: bool) -> Verifica
     def measured(configs: Sequence[FamilyConfig]) -> list[Mapping[str, float] | str]:
         with _progress("synthesizing", "designs", quiet=quiet) as progress:
             results = measure(configs, jobs or processors(), progress)
-        return [result.problem or result.figures for result in results]
+        return [result.problem or result.metrics for result in results]
 
     return Verification(points, measured)
 

@@ -28,7 +28,7 @@ from flows.bench.cost_tables import Point
 from flows.build.load import parse_config
 from flows.calibration.calibrate import calibrate
 from flows.calibration.fit import Equation, fit, fit_longest
-from flows.calibration.parts import operator_kind, owner, parts_of, separate_modules
+from flows.calibration.parts import float_operator, owner, parts_of, separate_modules
 from flows.calibration.points import calibration_points, config_of, core, validation_points
 from flows.calibration.results import ranges
 from hwgen.cli import main
@@ -400,9 +400,9 @@ def test_modules_belong_to_the_parts_of_bills() -> None:
         "columns",
         None,
     ]
-    assert operator_kind("add_fp16_0") == "float_adder_fp16_0"
-    assert operator_kind("multiply_bf16_2e") == "float_multiplier_bf16_2"
-    assert operator_kind("column") is None
+    assert float_operator("add_fp16_0") == "float_adder_fp16_0"
+    assert float_operator("multiply_bf16_2e") == "float_multiplier_bf16_2"
+    assert float_operator("column") is None
 
 
 def test_held_out_cores_are_drawn_by_seed_and_not_calibrated_on() -> None:

@@ -258,7 +258,7 @@ def test_held_out_designs_are_of_a_size_and_repeatable() -> None:
 
 def test_held_out_designs_have_every_operand_width() -> None:
     draw = random.Random(5)
-    how = draws.Draw(draw, 3, held_out.USUAL, buffers=True, mend=True)
+    how = draws.Draw(draw, 3, held_out.USUAL, buffers=True, repair=True)
     some = [draws.drawn(name, how) for name in draws.alone() for _ in range(90)]
     assert {config.activation.width for config in some} >= set(range(2, 17))
     assert {config.weight.width for config in some} >= set(range(2, 17))

@@ -419,7 +419,7 @@ def test_two_engines_on_one_memory() -> None:
     job = whole.job
     regions = job.regions
     first = opened("ws", read_latency=3, stalls=0.3, seed=1)
-    second = opened("ws", read_latency=9, stalls=0.5, seed=2, beside=first.model)
+    second = opened("ws", read_latency=9, stalls=0.5, seed=2, sibling=first.model)
     with first.model, second.model:
         first.put(whole)
         numbers = []

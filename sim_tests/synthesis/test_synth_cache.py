@@ -20,7 +20,7 @@ from flows.synthesis.result import SynthesisResult
 from flows.synthesis.standard_cells import Mapped, Part
 from flows.synthesis.synth import synthesize
 from flows.synthesis.synth_cache import cached_results
-from flows.synthesis.verify import beside, cached_result
+from flows.synthesis.verify import cached_result, pair_metrics
 from flows.tools.cache import Archive, Document, text_digest
 from hwgen.cli import main
 from hwgen.core.registry import core_of
@@ -172,13 +172,13 @@ def test_which_result_is_set_beside(tools: Tools) -> None:
     faster = synthesize(Design(CORE), TECH, clock_mhz=600, recipe="area")
     assert cached_result(Design(CORE), TECH, 700) == faster
     assert cached_result(Design(CORE), TECH, 500) == usual
-    figures = beside({"area_mm2": 0.0019, "fmax_mhz": None, "luts": 3}, usual)
+    figures = pair_metrics({"area_mm2": 0.0019, "fmax_mhz": None, "luts": 3}, usual)
     assert figures["area_um2"]["estimated"] == pytest.approx(1900)
     assert figures["area_um2"]["difference_percent"] == pytest.approx(-5)
     unknown = {"estimated": None, "measured": 800.0, "difference_percent": None}
     assert figures["fmax_mhz"] == unknown
     assert set(figures) == {"area_um2", "fmax_mhz", "flip_flops"}
-    assert beside({"dsps": 0}, replace(usual, dsps=0))["dsps"]["difference_percent"] is None
+    assert pair_metrics({"dsps": 0}, replace(usual, dsps=0))["dsps"]["difference_percent"] is None
 
 
 def test_estimate_shows_what_was_measured(

@@ -200,7 +200,7 @@ def stored_program(calls: list[Path]) -> Path:
         calls.append(work)
         make(work)
 
-    return compiled("name", {"source": "text"}, ["identity"], counted, kind="kind")
+    return compiled("name", {"source": "text"}, ["identity"], counted, folder="kind")
 
 
 @pytest.mark.parametrize("damage", ["truncated", "missing", "changed"])
@@ -247,7 +247,7 @@ def test_a_failure_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         raise CheckFailed("no")
 
     with pytest.raises(CheckFailed):
-        compiled("name", {}, [], fail, kind="kind")
+        compiled("name", {}, [], fail, folder="kind")
     assert list((tmp_path / "kind").iterdir()) == []
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from flows.install import Installer, compiled_first, settings, told_to_uv
+from flows.install import Installer, compiled_first, settings, translate_to_uv
 from sim_tests.support.paths import ROOT
 
 BEST = ["--index-strategy", "unsafe-best-match"]
@@ -35,8 +35,8 @@ global.extra-index-url='file:///one file:///two'
 
 
 def test_uv_is_told_what_pip_is_configured_with() -> None:
-    assert told_to_uv({}) == (BEST, {})
-    result = told_to_uv(
+    assert translate_to_uv({}) == (BEST, {})
+    result = translate_to_uv(
         {
             "index-url": "https://a.example/simple",
             "extra-index-url": "file:///one\nfile:///two",
@@ -51,8 +51,8 @@ def test_uv_is_told_what_pip_is_configured_with() -> None:
     expected = ["--default-index", "https://a.example/simple"]
     assert options == [*BEST, *expected, "--index", "file:///one", "--index", "file:///two"]
     assert variables == {"SSL_CERT_FILE": "/certificates.crt", "UV_HTTP_TIMEOUT": "180"}
-    assert told_to_uv({"no-index": "true"}) == ([*BEST, "--no-index"], {})
-    assert told_to_uv({"constraint": "/versions.txt"}) is None
+    assert translate_to_uv({"no-index": "true"}) == ([*BEST, "--no-index"], {})
+    assert translate_to_uv({"constraint": "/versions.txt"}) is None
 
 
 def test_tools_as_webassembly_come_first_in_the_versions_of_the_project() -> None:

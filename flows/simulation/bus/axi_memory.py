@@ -78,15 +78,15 @@ class AxiMemory:
         self._bytes, self.image = data_width // 8, image
         self._whole = (1 << self._bytes) - 1
 
-        def there(names: tuple[str, ...]) -> list[str]:
+        def present(names: tuple[str, ...]) -> list[str]:
             return [name for name in names if hasattr(dut, f"{prefix}_{name}")]
 
         self._read_value = {
-            name: value_reader(dut, f"{prefix}_{name}") for name in there(_BY_MANAGER)
+            name: value_reader(dut, f"{prefix}_{name}") for name in present(_BY_MANAGER)
         }
-        self._put = {name: value_writer(dut, f"{prefix}_{name}") for name in there(_BY_MEMORY)}
-        self._reads_there = "arvalid" in self._read_value
-        self._writes_there = "awvalid" in self._read_value
+        self._put = {name: value_writer(dut, f"{prefix}_{name}") for name in present(_BY_MEMORY)}
+        self._has_reads = "arvalid" in self._read_value
+        self._has_writes = "awvalid" in self._read_value
         self._driven: dict[str, int] = {}
         self._rng = np.random.default_rng(seed)
         self.latency = 1
@@ -125,11 +125,11 @@ class AxiMemory:
             self._put[name](value)
             self._driven[name] = value
 
-    def _taken(self, channel: str) -> bool:
+    def _sent(self, channel: str) -> bool:
         """Return whether a channel that the memory answers on moved at this edge."""
         return bool(self._driven[f"{channel}valid"] and self._read_value[f"{channel}ready"]())
 
-    def _got(self, channel: str) -> bool:
+    def _received(self, channel: str) -> bool:
         """Return whether a channel that the manager speaks on moved at this edge."""
         return bool(self._driven[f"{channel}ready"] and self._read_value[f"{channel}valid"]())
 
@@ -143,19 +143,19 @@ class AxiMemory:
             self._clear()
             return
         self._cycle += 1
-        if self._reads_there:
+        if self._has_reads:
             self._read()
-        if self._writes_there:
+        if self._has_writes:
             self._write()
 
     def _read(self) -> None:
-        if self._got("ar"):
+        if self._received("ar"):
             start, beats = self._read_value["araddr"](), self._read_value["arlen"]() + 1
             due = self._cycle + self.latency - 1
             self._reads += [
                 _Beat(start + k * self._bytes, k == beats - 1, due) for k in range(beats)
             ]
-        if self._taken("r") or not self._driven["rvalid"]:
+        if self._sent("r") or not self._driven["rvalid"]:
             if self._reads and self._reads[0].due <= self._cycle and not self._stalled("r"):
                 beat = self._reads.popleft()
                 bad = beat.address in self.errors or beat.address in self.missing
@@ -177,13 +177,13 @@ class AxiMemory:
 
     def _write(self) -> None:
         value = self._read_value
-        if self._got("aw"):
+        if self._received("aw"):
             self._bursts.append((value["awaddr"](), value["awlen"]() + 1))
-        if self._got("w"):
+        if self._received("w"):
             self._written.append((value["wdata"](), value["wstrb"](), value["wlast"]() == 1))
         while self._bursts and self._written:
             self._store(*self._written.popleft())
-        if self._taken("b") or not self._driven["bvalid"]:
+        if self._sent("b") or not self._driven["bvalid"]:
             if self._responses and self._responses[0][1] <= self._cycle and not self._stalled("b"):
                 self._drive("bresp", self._responses.popleft()[0])
                 self._drive("bvalid", 1)

@@ -72,7 +72,7 @@ class AxiMonitor:
                 reader(dut, f"{prefix}_{channel}valid"),
                 reader(dut, f"{prefix}_{channel}ready"),
                 {name: value_reader(dut, f"{prefix}_{channel}{name}") for name in fields},
-                getattr(self, f"_take_{channel}"),
+                getattr(self, f"_accept_{channel}"),
             )
             for channel, fields in _FIELDS.items()
             if hasattr(dut, f"{prefix}_{channel}valid")
@@ -136,13 +136,13 @@ class AxiMonitor:
         assert address % PAGE + beats * size <= PAGE, f"{burst}: crosses 4 KiB"
         return address, beats, self.cycle
 
-    def _take_ar(self, fields: dict[str, int]) -> None:
+    def _accept_ar(self, fields: dict[str, int]) -> None:
         self.reads.append(self._burst("ar", fields))
         self._read_left.append(fields["len"])
         count = len(self._read_left)
         assert count <= self.outstanding, f"{count} read bursts in flight"
 
-    def _take_r(self, fields: dict[str, int]) -> None:
+    def _accept_r(self, fields: dict[str, int]) -> None:
         assert self._read_left, "a read beat that nobody asked for"
         assert fields["last"] == (self._read_left[0] == 0), "rlast at a wrong beat"
         self._read_left[0] -= 1
@@ -150,14 +150,14 @@ class AxiMonitor:
             self._read_left.popleft()
         self.read_beats.append(self.cycle)
 
-    def _take_aw(self, fields: dict[str, int]) -> None:
+    def _accept_aw(self, fields: dict[str, int]) -> None:
         self.writes.append(self._burst("aw", fields))
         self._write_left.append(fields["len"])
         count = len(self._write_left) + self._unanswered
         assert count <= self.outstanding, f"{count} write bursts in flight"
         self._match()
 
-    def _take_w(self, fields: dict[str, int]) -> None:
+    def _accept_w(self, fields: dict[str, int]) -> None:
         self.write_beats.append(self.cycle)
         self._lasts.append(bool(fields["last"]))
         self._match()
@@ -172,7 +172,7 @@ class AxiMonitor:
                 self._write_left.popleft()
                 self._unanswered += 1
 
-    def _take_b(self, fields: dict[str, int]) -> None:
+    def _accept_b(self, fields: dict[str, int]) -> None:
         assert self._unanswered, "a write response without a burst"
         self._unanswered -= 1
         self.responses.append((fields["resp"], self.cycle))

@@ -116,12 +116,12 @@ class ListBench(MemoryBench):
         if event == "read_error" and result.state == "unit_failed":
             assert result.index < len(data) // BYTES, "the index is outside the list"
 
-    def _compare(self, data: bytes, found: Outcome, expected: Outcome, image: bytearray) -> None:
+    def _compare(self, data: bytes, outcome: Outcome, expected: Outcome, image: bytearray) -> None:
         text = listing(data, list(self.config.units))
-        assert found == expected, f"the list ends with {found}, expected {expected}:\n{text}"
+        assert outcome == expected, f"the list ends with {outcome}, expected {expected}:\n{text}"
         now = np.frombuffer(self.image, np.uint8)
         right = now == np.frombuffer(image, np.uint8)
-        if found.state != "done":  # jobs that were under way may have written or not
+        if outcome.state != "done":  # jobs that were under way may have written or not
             right |= (now == np.frombuffer(self.world.image, np.uint8)) & self.world.results
         wrong = np.flatnonzero(~right)
         assert not len(wrong), f"{len(wrong)} bytes are wrong, first {int(wrong[0]):#x}:\n{text}"

@@ -181,7 +181,7 @@ class Bench:
     def _forget(self) -> None:
         self._start = round(get_sim_time("ns")) // PERIOD_NS
         self._beats: list[tuple[str, int]] = []
-        self._taken: list[int] = []
+        self._arrivals: list[int] = []
 
     async def reset(self, cycles: int = 3) -> None:
         """Hold the reset for some cycles and forget all traffic."""
@@ -218,12 +218,12 @@ class Bench:
         sources = list(self.sources.values())
         steps = [source.step for source in sources]
         valid, data, last, ready = self._valid, self._data, self._last, self._ready
-        beats, taken, clock_edge = self._beats, self._taken, self._edge
+        beats, arrivals, clock_edge = self._beats, self._arrivals, self._edge
         patient = self.patient
         pauses = None if patient else self.pauses.get(self.output.name)
         changing = patient or pauses is not None
-        taking = not patient if pauses is None else not next(pauses)
-        ready(taking)
+        ready_now = not patient if pauses is None else not next(pauses)
+        ready(ready_now)
         waiting: tuple[str, int] | None = None
         number, done, began = 0, False, time.process_time()
         while number < edges:
@@ -238,19 +238,19 @@ class Bench:
                         f"{self.output.prefix}: a waiting beat changed from {_shown(waiting)} to"
                         f" {_shown(beat)}"
                     )
-                if taking:
+                if ready_now:
                     waiting = None
                     beats.append(beat)
-                    taken.append(number)
+                    arrivals.append(number)
                 else:
                     waiting = beat
             elif waiting is not None:
                 raise AssertionError(f"{self.output.prefix}: tvalid fell before tready")
             if changing:
                 willing = waiting is not None if pauses is None else not next(pauses)
-                if willing != taking:
-                    taking = willing
-                    ready(taking)
+                if willing != ready_now:
+                    ready_now = willing
+                    ready(ready_now)
             if len(beats) == results and not done and not any(source.left for source in sources):
                 edges, done = number + SURPLUS, True
         self.edges += number
@@ -278,7 +278,7 @@ class Bench:
         assert len(self._beats) == start, f"{len(self._beats) - start} result beats too many"
 
     def _compare(self, index: int, job: BenchJob, where: slice) -> None:
-        beats, cycles = self._beats[where], self._taken[where]
+        beats, cycles = self._beats[where], self._arrivals[where]
         image = bytes_of([bits for bits, _ in beats], self.output.beat_bytes)
         if found := job.mismatch(image):
             text, beat, count = found
@@ -295,7 +295,7 @@ class Bench:
     def cycles(self) -> int:
         """Return the cycles from the first input beat to the last result beat."""
         first = min(source.first for source in self.sources.values() if source.first is not None)
-        return self._taken[-1] - first + 1
+        return self._arrivals[-1] - first + 1
 
 
 def _first_difference(a: list[bool], b: list[bool]) -> int:

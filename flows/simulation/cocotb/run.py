@@ -40,7 +40,7 @@ class Feeder:
         self._data = getattr(dut, f"{port.prefix}_tdata")
         self._last = getattr(dut, f"{port.prefix}_tlast") if port.last else None
         self._beats = _beats(chunks)
-        self.taken = 0
+        self.accepted = 0
         self.active = True
         self._valid.value = 1
         self._last_value = -1
@@ -59,7 +59,7 @@ class Feeder:
     def edge(self) -> None:
         """Look at the clock edge that has just come."""
         if self.active and self._ready.value == 1:
-            self.taken += 1
+            self.accepted += 1
             self._next()
 
 
@@ -72,9 +72,9 @@ def _beats(chunks: Iterator[tuple[np.ndarray, bool]]) -> Iterator[tuple[int, int
             yield value, int(last and start == end)
 
 
-def _tell(kind: str, cycles: int, expected: int) -> None:
+def _tell(label: str, cycles: int, expected: int) -> None:
     """Write a line for the process that started the simulation."""
-    sys.stdout.write(f"{kind} {cycles} {expected}\n")
+    sys.stdout.write(f"{label} {cycles} {expected}\n")
     sys.stdout.flush()
 
 
@@ -110,7 +110,7 @@ async def run(dut: Any) -> None:
             cycles += 1
             for feeder in feeders:
                 feeder.edge()
-            if first is None and any(feeder.taken for feeder in feeders):
+            if first is None and any(feeder.accepted for feeder in feeders):
                 first = cycles
             if valid.value == 1:
                 file.write(int(data.value).to_bytes(out.beat_bytes, "little"))

@@ -20,7 +20,7 @@ def compiled(
     sources: Mapping[str, str],
     identity: Sequence[str],
     make: Callable[[Path], None],
-    kind: str = "sim",
+    folder: str = "sim",
     file: str | None = None,
 ) -> Path:
     """Return a directory with a program, compiled now or earlier.
@@ -35,14 +35,14 @@ def compiled(
         What else shapes it: toolchain, options.
     make : callable
         Compiles the sources that are in the given directory, into it.
-    kind : str
+    folder : str
         Folder of the cache.
     file : str, optional
         What `make` makes; default a file called `name`.
     """
     parts = [*(text for source in sorted(sources.items()) for text in source), *identity]
     key = text_digest("\n".join(parts))
-    programs, entry = Directories(kind), f"{name}-{key}"
+    programs, entry = Directories(folder), f"{name}-{key}"
     if cached := programs.find(entry):
         return cached
     with programs.workspace() as work:

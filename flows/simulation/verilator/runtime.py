@@ -165,7 +165,7 @@ class Runtime:
 
     # -- what is made of it ----------------------------------------------------------------------
 
-    def take(self) -> None:
+    def install(self) -> None:
         """Put the objects into the build directory.
 
         Those that are newer than their sources are not compiled again by make.

@@ -396,7 +396,7 @@ def _compile(
     if (arguments_at_once := cached.directly(main, name)) is not None:
         run(compiler, arguments_at_once, build_dir, "compile.log", TIMEOUT_S, environment)
         return build_dir / name
-    cached.take()
+    cached.install()
     compilation = ["-j", str(count), *makefile, *cached.arguments(optimisation, main)]
     run(make, compilation, build_dir, "compile.log", TIMEOUT_S, environment)
     return build_dir / name

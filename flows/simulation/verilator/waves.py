@@ -86,7 +86,7 @@ _REAL = 0  # instead of a width
 
 def _declare(file: IO[bytes], lib: Any, writer: Any) -> dict[bytes, tuple[int, int]]:
     """Copy the declarations; return handle and width by identifier code."""
-    known: dict[bytes, tuple[int, int]] = {}
+    variables: dict[bytes, tuple[int, int]] = {}
     for keyword, *words in _declarations(file):
         if keyword == b"$timescale":
             lib.fstWriterSetTimescaleFromString(writer, b"".join(words))
@@ -95,20 +95,23 @@ def _declare(file: IO[bytes], lib: Any, writer: Any) -> dict[bytes, tuple[int, i
         elif keyword == b"$date":
             lib.fstWriterSetDate(writer, b" ".join(words))
         elif keyword == b"$scope":
-            kind = getattr(lib, f"FST_ST_VCD_{words[0].decode().upper()}")
-            lib.fstWriterSetScope(writer, kind, words[1], b"")
+            var_type = getattr(lib, f"FST_ST_VCD_{words[0].decode().upper()}")
+            lib.fstWriterSetScope(writer, var_type, words[1], b"")
         elif keyword == b"$upscope":
             lib.fstWriterSetUpscope(writer)
         elif keyword == b"$var":
-            kind, bits, code, *name = words
-            handle, width = known.get(code, (0, _REAL if kind == b"real" else int(bits)))
+            var_type, bits, code, *name = words
+            handle, width = variables.get(code, (0, _REAL if var_type == b"real" else int(bits)))
             # A handle makes it another name of the same variable.
-            known[code] = (_variable(lib, writer, kind, width, b" ".join(name), handle), width)
-    return known
+            variables[code] = (
+                _variable(lib, writer, var_type, width, b" ".join(name), handle),
+                width,
+            )
+    return variables
 
 
-def _variable(lib: Any, writer: Any, kind: bytes, width: int, name: bytes, alias: int) -> int:
-    number = getattr(lib, f"FST_VT_VCD_{kind.decode().upper()}")
+def _variable(lib: Any, writer: Any, var_type: bytes, width: int, name: bytes, alias: int) -> int:
+    number = getattr(lib, f"FST_VT_VCD_{var_type.decode().upper()}")
     created: int = lib.fstWriterCreateVar(
         writer, number, lib.FST_VD_IMPLICIT, width or 8, name, alias
     )
@@ -130,7 +133,9 @@ def _declarations(file: IO[bytes]) -> Iterator[list[bytes]]:
     raise ValueError("its declarations do not end")
 
 
-def _changes(file: IO[bytes], lib: Any, writer: Any, known: dict[bytes, tuple[int, int]]) -> None:
+def _changes(
+    file: IO[bytes], lib: Any, writer: Any, variables: dict[bytes, tuple[int, int]]
+) -> None:
     """Copy the value changes."""
     emit = lib.fstWriterEmitValueChange
     for line in file:
@@ -146,7 +151,7 @@ def _changes(file: IO[bytes], lib: Any, writer: Any, known: dict[bytes, tuple[in
             continue
         elif first in b"rR":
             value, code = line[1:].split()
-            handle, width = known[code]
+            handle, width = variables[code]
             if width != _REAL:
                 raise ValueError(f"{line!r} for {width} bits")
             emit(writer, handle, struct.pack("=d", float(value)))
@@ -155,7 +160,7 @@ def _changes(file: IO[bytes], lib: Any, writer: Any, known: dict[bytes, tuple[in
             continue
         else:
             raise ValueError(f"{line!r}")
-        handle, width = known[code]
+        handle, width = variables[code]
         # The library trusts that there are as many digits as bits.
         if len(value) != width:
             value = value.rjust(width, b"0" if value[:1] == b"1" else value[:1])
