@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from math import exp, log
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,6 @@ import pytest
 from flows.build.design import Design
 from flows.simulation.bus.job_host import JobHost, open_engine
 from flows.simulation.operands import PATTERNS, draw_matrices
-from flows.simulation.placed_products import place
-from flows.simulation.post_cases import columns_of, settings_of
 from flows.simulation.verilator.verilator import FEW_CYCLES
 from hwgen.cli import main
 from hwgen.core.files.block_packing import pack_matrix
@@ -24,14 +21,13 @@ from hwgen.core.files.packing import pack, unpack
 from hwgen.core.params.block_operands import BLOCKS, GROUPS
 from hwgen.core.post import ACTIVATIONS, OUTPUTS, ROUNDINGS
 from hwgen.errors import InputError
-from hwgen.families.gemm_stream.cycles.job import job_cycles
-from hwgen.families.gemm_stream.cycles.steps import Regions
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.families.gemm_stream.schedule import Plan
 from hwgen.formats import SMALL_FLOATS
 from hwgen.formats.block import quantise_lines
 from sim_tests.contract.contract import Contract, Mutations, Regressions
 from sim_tests.support.designs import design_of
+from sim_tests.support.engine_jobs import check_cycles, check_results, drawn_job
 from sim_tests.support.mutations import Mutation
 from sim_tests.support.selection import commit_seed
 
@@ -105,66 +101,6 @@ def config_of(name: str) -> GemmStreamConfig:
     return GemmStreamConfig.model_validate(ENGINES[name])
 
 
-def size_of(config: GemmStreamConfig, rng: np.random.Generator, most: int) -> tuple[int, int, int]:
-    """Return a size of any magnitude up to `most` rows and columns, and as long as it may be."""
-    m, n = (int(exp(rng.uniform(0, log(most)))) for _ in range(2))
-    return m, int(exp(rng.uniform(0, log(config.max_k)))), n
-
-
-def any_format(config: GemmStreamConfig, rng: np.random.Generator) -> GemmStreamConfig:
-    """Return the engine with jobs of any of its formats."""
-    return config.formats[rng.integers(len(config.formats))] if config.formats[1:] else config
-
-
-def check_jobs(host: JobHost, jobs: int, rng: np.random.Generator, most: int) -> None:
-    """Run jobs in a queue and check what stands in memory, bit for bit."""
-    at, batch, queue = 0, [], host.config.queue
-    for number in range(jobs):
-        config = any_format(host.config, rng)
-        size, kind = size_of(config, rng, most), PATTERNS[number % len(PATTERNS)]
-        choices = settings_of(config)
-        settings = choices[number % len(choices)]
-        (placed,), at = place(
-            config, [draw_matrices(config, size, kind, rng)], settings=settings,
-            columns=columns_of(settings, size[2], config, rng), rng=rng if number % 2 else None,
-            base=at, least_traffic=bool(rng.integers(2)),
-        )  # fmt: skip
-        batch.append(placed)
-        host.put(placed)
-    for start in range(0, jobs, queue):
-        part = batch[start : start + queue]
-        numbers = [host.submit(placed.job) for placed in part]
-        for number, placed in zip(numbers, part, strict=True):
-            assert host.wait(number, 3_000_000) == "done"
-            plan, got = placed.job.plan, host.results(placed)
-            assert placed.expected is not None
-            assert got.tobytes() == placed.expected.tobytes(), (plan.m, plan.k, plan.n)
-
-
-def check_cycles(
-    host: JobHost, latency: int, rng: np.random.Generator, size: tuple[int, int, int]
-) -> None:
-    """Compare the cycles of a job on an idle engine with the model."""
-    config = any_format(host.config, rng)
-    size = size[0], min(size[1], config.max_k), size[2]
-    settings = settings_of(config)[-1]
-    columns = columns_of(settings, size[2], config, rng)
-    (placed,), _ = place(
-        config,
-        [draw_matrices(config, size, "random", rng)],
-        settings=settings,
-        columns=columns,
-        rng=rng,
-    )
-    host.put(placed)
-    before, job = host.counter("BUSY"), placed.job
-    expected = job_cycles(
-        job.plan, Regions.of(job.regions), read_latency=latency, write_latency=latency
-    )
-    assert host.wait(host.submit(job), 2 * expected + 10_000) == "done"
-    assert host.counter("BUSY") - before == expected
-
-
 def check(config: GemmStreamConfig, seed: int, jobs: int, most: int) -> None:
     """Run jobs on memories that pause and on one that never does."""
     rng, text = np.random.default_rng(seed), design_of(config).verilog
@@ -174,10 +110,10 @@ def check(config: GemmStreamConfig, seed: int, jobs: int, most: int) -> None:
             write_latency=latency, stalls=stalls, seed=seed,
         ).model as model:  # fmt: skip
             host = JobHost(config, model)
-            check_jobs(host, jobs, rng, most)
-            sizes = [size_of(config, rng, most) for _ in range(2)]
-            for size in [] if stalls else [*sizes, (3, 900, 5)]:
-                check_cycles(host, latency, rng, size)
+            check_results(host, jobs, rng, most, 300, PATTERNS)
+            for number in range(0 if stalls else 4):
+                placed, _ = drawn_job(config, rng, most, number=number)
+                check_cycles(host, placed, read_latency=latency, write_latency=latency)
 
 
 @pytest.mark.parametrize("name", ENGINES)
@@ -361,7 +297,7 @@ MUTATIONS = [
 def check_mutant(design: Design) -> None:
     host = open_engine(design, cycles=FEW_CYCLES, read_latency=1, write_latency=1)
     with host.model:
-        check_jobs(host, 16, np.random.default_rng(1), 30)
+        check_results(host, 16, np.random.default_rng(1), 30, 300, PATTERNS)
 
 
 CONTRACT = Contract(

@@ -20,7 +20,6 @@ from flows.simulation.bus.job_host import JobHost, open_engine
 from flows.simulation.cases import pairwise
 from flows.simulation.operands import PATTERNS, draw_matrices
 from flows.simulation.placed_products import place
-from flows.simulation.post_cases import columns_of, settings_of
 from flows.simulation.runner import compile_design, simulate
 from flows.simulation.verilator.verilator import FEW_CYCLES
 from hwgen.core.post import PostSettings
@@ -35,6 +34,7 @@ from hwgen.families.gemm_stream.schedule import MAX_SIZE, Job, Plan
 from rtl_templates.hdl.generators import generate
 from sim_tests.contract.contract import Contract, Mutations, Regressions
 from sim_tests.support.designs import design_of
+from sim_tests.support.engine_jobs import check_cycles, check_results, drawn_job
 from sim_tests.support.mutations import Mutation
 from sim_tests.support.paths import ROOT
 
@@ -245,42 +245,6 @@ def test_another_model_of_memory(tmp_path: Path) -> None:
 # -- simulation: thousands of jobs without Python in the loop -------------------------------------
 
 
-def random_jobs(
-    host: JobHost, count: int, rng: np.random.Generator, most: int, slower: int
-) -> None:
-    """Run jobs of random sizes, settings and addresses and check what stands in memory.
-
-    Each may take so much longer than the cycle model says, which knows nothing of stalls.
-    """
-    config, run = host.config, 0
-    while run < count:
-        batch, base = [], 0
-        for _ in range(int(rng.integers(1, config.queue + 1))):
-            size = tuple(int(x) for x in np.exp(rng.uniform(0, np.log(most), 3)).astype(int))
-            size = (size[0], min(size[1], config.max_k), size[2])
-            choices = settings_of(config)
-            post = choices[int(rng.integers(len(choices)))]
-            columns = columns_of(post, size[2], config, rng) if post.columns else None
-            (placed,), base = place(
-                config, [draw_matrices(config, size, "random", rng)], settings=post,
-                columns=columns, rng=rng, base=base, least_traffic=bool(rng.integers(2)),
-            )  # fmt: skip
-            batch.append(placed)
-        for placed in batch:
-            host.put(placed)
-        numbers = [host.submit(placed.job) for placed in batch]
-        for number, placed in zip(numbers, batch, strict=True):
-            plan = placed.job.plan
-            state = host.wait(number, 100_000 + slower * plan_cycles(plan))
-            assert state == "done", f"{plan.m}x{plan.k}x{plan.n} ended as {state}"
-        for placed in batch:
-            got, plan = host.results(placed), placed.job.plan
-            assert placed.expected is not None
-            where = np.argwhere(got.view(np.uint8) != placed.expected.view(np.uint8))
-            assert not len(where), f"{plan.m}x{plan.k}x{plan.n}, {placed.job.settings}"
-        run += len(batch)
-
-
 @pytest.mark.parametrize("name", ["ws", "lut_post", "cube"])
 @pytest.mark.slow
 @pytest.mark.rotate(3)
@@ -289,61 +253,39 @@ def test_random_jobs_under_stalls(name: str) -> None:
     for stalls, latency in ((0.0, 1), (0.5, 3), (0.9, 40)):
         host = opened(name, read_latency=latency, write_latency=latency, stalls=stalls, seed=5)
         with host.model:
-            random_jobs(host, 30, rng, 90, 100 * latency)
+            check_results(host, 30, rng, 90, 100 * latency)
 
 
 @pytest.mark.slow
 def test_a_result_buffer_of_one_beat() -> None:
     host = opened("one_beat", read_latency=3, write_latency=3, stalls=0.5, seed=5)
     with host.model:
-        random_jobs(host, 6, np.random.default_rng(7), 70, 300)
+        check_results(host, 6, np.random.default_rng(7), 70, 300)
 
 
-def check_cycles(name: str, jobs: int, most: int, rng: np.random.Generator) -> None:
+def check_cycles_of(name: str, jobs: int, most: int, rng: np.random.Generator) -> None:
     """Compare the cycles of jobs, each on an idle engine, with the model; memories never pause."""
-    config = config_of(name)
     for latencies in ((1, 1), (int(rng.integers(1, 60)), int(rng.integers(1, 60)))):
-        host = opened(name, many=jobs > 100, read_latency=latencies[0], write_latency=latencies[1])
+        latency = dict(zip(("read_latency", "write_latency"), latencies, strict=True))
+        host = opened(name, many=jobs > 100, **latency)
         with host.model:
-            for _ in range(jobs):
-                m, k, n = (int(x) for x in np.exp(rng.uniform(0, np.log(most), 3)))
-                size = m, min(k, config.max_k), n
-                choices = settings_of(config)
-                post = choices[int(rng.integers(len(choices)))]
-                columns = columns_of(post, n, config, rng) if post.columns else None
-                (placed,), _ = place(
-                    config,
-                    [draw_matrices(config, size, "random", rng)],
-                    settings=post,
-                    columns=columns,
-                    rng=rng if rng.integers(2) else None,
-                    least_traffic=bool(rng.integers(2)),
-                )
-                host.put(placed)
-                before = host.counter("BUSY")
-                job = placed.job
-                expected = job_cycles(
-                    job.plan,
-                    Regions.of(job.regions),
-                    read_latency=latencies[0],
-                    write_latency=latencies[1],
-                )
-                assert host.wait(host.submit(job), 2 * expected + 10_000) == "done"
-                assert host.counter("BUSY") - before == expected, (size, post, latencies)
+            for number in range(jobs):
+                placed, _ = drawn_job(host.config, rng, most, number=number)
+                check_cycles(host, placed, **latency)
 
 
 @pytest.mark.parametrize("name", ["ws", "lut_post", "cube", "tree"])
 @pytest.mark.slow
 @pytest.mark.rotate(3)
 def test_cycles_are_exact(name: str) -> None:
-    check_cycles(name, 15, 150, np.random.default_rng(29))
+    check_cycles_of(name, 15, 150, np.random.default_rng(29))
 
 
 @pytest.mark.parametrize("name", ENGINES)
 @pytest.mark.long
 @pytest.mark.timeout(4 * 3600)
 def test_cycles_of_hundreds_of_jobs_are_exact(name: str) -> None:
-    check_cycles(name, 150, 600, np.random.default_rng(31))
+    check_cycles_of(name, 150, 600, np.random.default_rng(31))
 
 
 @pytest.mark.parametrize("name", ENGINES)
@@ -356,7 +298,7 @@ def test_thousands_of_random_jobs(name: str) -> None:
             name, many=True, read_latency=latency, write_latency=latency, stalls=stalls, seed=3
         )
         with host.model:
-            random_jobs(host, 120, rng, 1000 if not stalls else 130, 100 * latency)
+            check_results(host, 120, rng, 1000 if not stalls else 130, 100 * latency)
 
 
 @given(data=st.data())

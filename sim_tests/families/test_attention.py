@@ -448,6 +448,8 @@ MUTATIONS = [
 ]  # fmt: skip
 
 
+BF16 = "query: bf16\nkey: bf16\nvalue: bf16"
+
 CONTRACT = Contract(
     "attention",
     "attention",
@@ -485,5 +487,15 @@ CONTRACT = Contract(
         ("output: uint16", r"output: must be signed as V is, int8, not uint16"),
         ("value: int2\noutput: int16\nsoftmax: {weight_bits: 8}", r"up to 8 bits behind the point"),
         ("head: 0", r"head: must be 1..256, not 0"),
+        ("key: bf16", r"key: query, key, value and output must be all"),
+        (f"{BF16}\noutput: bf16", r"scales: must be none with"),
+        (
+            "query: fp16\nkey: bf16\nvalue: bf16\noutput: bf16\nscales: none\nalignment_bits: 9",
+            r"alignment_bits: must be at least 10",
+        ),
+        (
+            f"{BF16}\noutput: fp16\nscales: none\nalignment_bits: 14\nmax_keys: 1048576",
+            r"times a reciprocal have 6\d bits, more than 63",
+        ),
     ),
 )

@@ -12,15 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.build.load import parse_config
-from hwgen.errors import ConfigError, InputError
+from hwgen.errors import InputError
 from hwgen.families.attention.formats import bound_of
 from hwgen.families.attention.golden import attend, vectors
 from hwgen.families.attention.operands import quantised
 from hwgen.families.attention.params import AttentionConfig
 from hwgen.families.attention.schedule import Mask
 
-WIDE = "query: bf16\nkey: bf16\nvalue: bf16\noutput: fp16\nscales: none"
 FORMATS = ["bf16", "fp16", "fp8_e4m3", "fp8_e5m2"]
 
 
@@ -114,19 +112,3 @@ def test_operands_beyond_the_format() -> None:
     key = np.ones((1, 2, 64))
     with pytest.raises(InputError, match=r"value: must be up to 448 in magnitude"):
         quantised(config, np.ones((1, 1, 1, 64)), key, 1000 * key)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("key: bf16", r"key: query, key, value and output must be all"),
-        ("query: bf16\nkey: bf16\nvalue: bf16\noutput: bf16", r"scales: must be none with"),
-        ("query: fp16\nkey: bf16\nvalue: bf16\noutput: bf16\nscales: none\nalignment_bits: 9",
-         r"alignment_bits: must be at least 10"),
-        (f"{WIDE}\nalignment_bits: 14\nmax_keys: 1048576",
-         r"times a reciprocal have 6\d bits, more than 63"),
-    ],
-)  # fmt: skip
-def test_illegal_parameters(text: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        parse_config(f"name: c\nfamily: attention\n{text}\n")

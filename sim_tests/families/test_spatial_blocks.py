@@ -12,14 +12,13 @@ import pytest
 
 from flows.build.load import load_config, parse_config
 from flows.simulation.run import run_product
-from hwgen.core.files.packing import pack, unpack
 from hwgen.core.params.spatial import SpatialConfig
 from hwgen.core.registry import family
 from hwgen.families.spatial.schedule import Schedule
 from hwgen.formats.block import quantise_lines
 from sim_tests.contract.contract import Contract, Mutations, Regressions
 from sim_tests.formats.many_blocks import FORMATS, check, rounded
-from sim_tests.support.cores import cycles, golden
+from sim_tests.support.cores import assert_weights_round_trip, cycles, golden
 from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation
 from sim_tests.support.selection import commit_seed, covering_values
@@ -262,14 +261,7 @@ def test_images_of_weights_round_trip() -> None:
     for values in (("mxfp4", "mxfp4", 8), ("int8", "bitmod_fp4", 64), ("nvfp4", "nvfp4", 32)):
         array = {"cols": 3, "depth": values[2]}
         config = config_of("adder_tree", values[0], values[1], "exact", array, 0)
-        weights = rng.standard_normal((70, 5))
-        packed = pack(config, weights)
-        fmt: Any = config.weight
-        assert fmt.is_block
-        records, second = quantise_lines(fmt, weights.T)
-        np.testing.assert_array_equal(packed.weights, records.T)
-        back = unpack(config, {**packed.description}, packed.image)
-        np.testing.assert_array_equal(back, fmt.decode(records, second).T)
+        assert_weights_round_trip(config, rng)
 
 
 def test_lanes_hold_elements_then_scale() -> None:

@@ -12,15 +12,13 @@ import numpy as np
 import pytest
 
 from flows.simulation.stream_program import compile_stream, run_stream
-from hwgen.core.files.packing import pack, unpack
 from hwgen.core.params.spatial import SpatialConfig
 from hwgen.core.registry import family
 from hwgen.families.spatial.schedule import Schedule
-from hwgen.formats.block import quantise_lines
 from hwgen.formats.block.products import SCALABLE
 from sim_tests.contract.contract import Contract, Mutations, Regressions
 from sim_tests.families.test_spatial_blocks import config_of
-from sim_tests.support.cores import cycles, golden
+from sim_tests.support.cores import assert_weights_round_trip, cycles, golden
 from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation
 
@@ -115,11 +113,7 @@ def test_short_formats_take_as_few_cycles_as_macs_of_their_own() -> None:
 @pytest.mark.parametrize("fmt", SCALABLE)
 def test_images_of_weights_round_trip(fmt: str) -> None:
     config = core("cube", fmt, {"rows": 2, "cols": 3, "depth": 8}, 0)
-    weights = np.random.default_rng(6).standard_normal((70, 5))
-    packed = pack(config, weights)
-    records, second = quantise_lines(config.weight, weights.T)
-    back = unpack(config, packed.description, packed.image)
-    np.testing.assert_array_equal(back, config.weight.decode(records, second).T)
+    assert_weights_round_trip(config, np.random.default_rng(6))
 
 
 MUTANT = {

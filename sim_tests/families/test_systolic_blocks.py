@@ -11,12 +11,10 @@ import pytest
 from cost_model.closed_forms.closed_forms import view_of
 from cost_model.families.systolic import cycles_at
 from flows.simulation.run import run_product
-from hwgen.core.files.packing import pack, unpack
 from hwgen.core.registry import family
 from hwgen.families.systolic.params import SystolicConfig
-from hwgen.formats.block import quantise_lines
 from sim_tests.contract.contract import Contract, Mutations, Regressions, describe
-from sim_tests.support.cores import cycles, golden
+from sim_tests.support.cores import assert_weights_round_trip, cycles, golden
 from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation
 
@@ -135,20 +133,10 @@ def test_images_of_weights_round_trip() -> None:
     rng = np.random.default_rng(6)
     for weight in ("mxfp4", "bitmod_fp4", "int4_g16_min"):
         config = config_of("int8", weight, "exact", {"rows": 2, "cols": 3}, 0)
-        assert_round_trip(config, rng)
+        assert_weights_round_trip(config, rng)
     for stays in STAYS.values():
         array = {"rows": 32, "cols": 3, **stays}
-        assert_round_trip(config_of("mxfp4", "mxfp4", "exact", array, 0), rng)
-
-
-def assert_round_trip(config: SystolicConfig, rng: np.random.Generator) -> None:
-    """Pack weights for a core, unpack them again, and compare."""
-    weights = rng.standard_normal((70, 5))
-    packed = pack(config, weights)
-    records, second = quantise_lines(config.weight, weights.T)
-    np.testing.assert_array_equal(packed.weights, records.T)
-    back = unpack(config, {**packed.description}, packed.image)
-    np.testing.assert_array_equal(back, config.weight.decode(records, second).T)
+        assert_weights_round_trip(config_of("mxfp4", "mxfp4", "exact", array, 0), rng)
 
 
 MUTANT = {

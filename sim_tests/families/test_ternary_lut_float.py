@@ -22,6 +22,7 @@ from hwgen.formats import differences, entries, floating
 from sim_tests.contract.contract import Contract, Covering, Mutations, Regressions
 from sim_tests.support.cores import cycles, golden
 from sim_tests.support.designs import design_of
+from sim_tests.support.emitted import module_text
 from sim_tests.support.mutations import Mutation
 
 # What takes time is Verilator's compiler: many adders only where an axis needs them.
@@ -237,11 +238,8 @@ def test_a_table_costs_one_adder_an_entry(group_size: int) -> None:
     for stages in (1, 2, 4) if group_size < 6 else (4,):
         array = {"group_size": group_size, "tables": 1, "fetch_ports": 1}
         config = sized(array=array, pipeline={"table": stages})
-        module = re.search(
-            r"^module sized_table\(.*?^endmodule", design_of(config).verilog, re.S | re.M
-        )
-        assert module
-        adders = re.findall(r"^ *sized_add_fp16_(\d)", module[0], re.M)
+        table = module_text(design_of(config).verilog, "sized_table")
+        adders = re.findall(r"^ *sized_add_fp16_(\d)", table, re.M)
         assert len(adders) == entries(group_size) - group_size
         assert not adders or max(map(int, adders)) == -(-(stages - 1) // (group_size - 1))
 

@@ -6,13 +6,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
+from hwgen.core.files.packing import pack, unpack
 from hwgen.core.jobs import select_operation
 from hwgen.core.operation import Array, Job, gemm_operands
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.post import Columns, PostSettings
 from hwgen.core.registry import core_of
+from hwgen.formats.block import BlockFormat, quantise_lines
 
 Size = tuple[int, int, int]
+
+
+def assert_weights_round_trip(config: FamilyConfig, rng: np.random.Generator) -> None:
+    """Check that weights that are quantised to blocks and packed come back as they were rounded."""
+    weights = rng.standard_normal((70, 5))
+    packed = pack(config, weights)
+    fmt = config.weight
+    assert isinstance(fmt, BlockFormat)
+    records, second = quantise_lines(fmt, weights.T)
+    np.testing.assert_array_equal(packed.weights, records.T)
+    back = unpack(config, packed.description, packed.image)
+    np.testing.assert_array_equal(back, fmt.decode(records, second).T)
 
 
 def golden(
