@@ -74,7 +74,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tools:
     monkeypatch.setenv("HWGEN_PDK_DIR", str(tmp_path / "pdk"))
     (tmp_path / "pdk").mkdir()
     (tmp_path / "pdk" / LIBRARY).write_text("library (a) {}")
-    monkeypatch.setattr("flows.build.design.rtlil_to_verilog", fake.emit)
+    monkeypatch.setattr("flows.build.verilog.rtlil_to_verilog", fake.emit)
     monkeypatch.setattr("flows.synthesis.synth.require", lambda name: None)
     monkeypatch.setattr(kept, "tool_versions", lambda names: dict(fake.versions))
     monkeypatch.setattr(kept, "map_design", fake.map)
