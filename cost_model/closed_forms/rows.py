@@ -199,7 +199,7 @@ def _figures(
     macros = sorted(published.macros, key=attrgetter("name"))
     for place, macro in enumerate(macros):
         for made in arrangements(ram, macro, holds=published.holds):
-            area = made.area_um2 + cost(prices["area_um2"], made.glue(held=True))
+            area = made.area_um2 + cost(prices["area_um2"], made.glue(stable=True))
             better = (area < best) | ((area == best) & (made.count < fewest) & (places >= 0))
             best, fewest = np.where(better, area, best), np.where(better, made.count, fewest)
             places[better] = place
@@ -225,7 +225,7 @@ def _figures_of(
     held: bool,
 ) -> list[Any]:
     """Return the figures of one composition, of memories that are all made like this."""
-    glue, macro = made.glue(held=held), made.macro
+    glue, macro = made.glue(stable=held), made.macro
     read_pj, write_pj = energies(macro, published)
     own = {
         "area_um2": made.area_um2,
@@ -233,7 +233,7 @@ def _figures_of(
         "energy_fj": 1e3 * made.wide * access_pj("rows", read_pj, write_pj),
     }
     steps = (
-        made.start_steps(published, period_ns, held=held),
+        made.start_steps(published, period_ns, stable=held),
         made.end_steps(published),
         made.data_steps(published),
     )

@@ -117,7 +117,7 @@ def costed(
     metrics, breakdown = _of_structure(config, parts, path, fixed, tech, workloads, made, notes)
     device = fixed[DEVICE]
     library = macros.library(technology)
-    result = shares(device, _known_resources(metrics))
+    result = shares(device, _resources_or_nan(metrics))
     metrics |= {name: plain(value) for name, value in result.items()}
     if rules is not None and fpga_energies:
         at = min(clock, metrics["fmax_mhz"] or clock)
@@ -291,7 +291,7 @@ def _fmax(
         return math.nan
 
 
-def _known_resources(metrics: Mapping[str, Any]) -> dict[str, float]:
+def _resources_or_nan(metrics: Mapping[str, Any]) -> dict[str, float]:
     """Return the resources of an FPGA, NaN where unknown."""
     result = {name: metrics.get(name) for name in RESOURCES}
     return {name: math.nan if value is None else value for name, value in result.items()}

@@ -189,12 +189,12 @@ class Composition:
         """Area of the macros."""
         return self.count * self.macro.area_um2
 
-    def glue(self, *, held: bool) -> dict[str, float]:
+    def glue(self, *, stable: bool) -> dict[str, float]:
         """Count the components around the macros, by types of `cost_model.netlist.components`.
 
         Parameters
         ----------
-        held : bool
+        stable : bool
             Whether the word that was read must stay although nothing is read.
         """
         ram, banks = self.ram, self.banks
@@ -215,7 +215,7 @@ class Composition:
             result["enable_bit"] += ram.words
             result["read_bit"] += ram.words - 1
             result["and_bit"] += 2 * ram.words
-        if held and not self.holds:
+        if stable and not self.holds:
             result["register_bit"] += ram.bits + 1
             result["enable_bit"] += ram.bits
             result["mux_bit"] += ram.bits
@@ -223,10 +223,12 @@ class Composition:
             result["buffer"] += bits * loads / PER_PORT * (np.asarray(loads) > PER_PORT)
         return _present(result)
 
-    def start_steps(self, memories: Memories, period_ns: float, *, held: bool) -> dict[str, float]:
+    def start_steps(
+        self, memories: Memories, period_ns: float, *, stable: bool
+    ) -> dict[str, float]:
         """Return the steps from the clock to the data, by kinds of `cost_model.timing.arcs`."""
         late = self.macro.clk_to_q_ns + (period_ns / 2 if memories.falling else 0.0)
-        levels = np.log2(self.banks) + (held and not self.holds)
+        levels = np.log2(self.banks) + (stable and not self.holds)
         return _present({"macro": late, "mux": levels})
 
     def end_steps(self, memories: Memories) -> dict[str, float]:
@@ -288,7 +290,7 @@ def composed(
     ]
 
     def area(each: Composition) -> float:
-        glue = each.glue(held=True)
+        glue = each.glue(stable=True)
         around = sum((prices or {}).get(name, 0.0) * count for name, count in glue.items())
         return each.area_um2 + around
 

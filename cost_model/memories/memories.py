@@ -149,7 +149,7 @@ def macros_of(
 
 def smaller(made: Composition, prices: Mapping[str, float]) -> bool:
     """Return whether macros are smaller than the registers of a memory."""
-    around = cost(prices, made.glue(held=True))
+    around = cost(prices, made.glue(stable=True))
     return made.area_um2 + around < cost(prices, registers_of(made.ram))
 
 
@@ -185,7 +185,7 @@ def steps_of(
     for use in uses:
         if (made := macros.get(use.module)) is not None and published is not None:
             result[use.module] = MacroSteps(
-                made.start_steps(published, period_ns, held=use.held),
+                made.start_steps(published, period_ns, stable=use.stable),
                 made.end_steps(published),
                 made.data_steps(published),
             )
@@ -221,7 +221,7 @@ def made_of(
     published = library(technology)
     for use in uses:
         made = macros.get(use.module)
-        counts = parts.get(use.module, {}) if made is None else made.glue(held=use.held)
+        counts = parts.get(use.module, {}) if made is None else made.glue(stable=use.stable)
         details = {
             quantity: use.count * cost(prices[quantity], counts) if quantity in prices else math.nan
             for quantity in ("area_um2", "leakage_nw", "energy_fj")

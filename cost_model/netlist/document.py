@@ -57,7 +57,7 @@ def document_of(module: Module) -> dict[str, Any]:
     """Return a module as plain JSON values."""
     return {
         "name": module.name,
-        "kept": module.kept,
+        "kept": module.keep_hierarchy,
         "ports": [[port.name, port.output, packed(port.bits)] for port in module.ports],
         "cells": [
             [cell.operator, cell.type, cell.signed[0] + 2 * cell.signed[1], sorted(cell.low),

@@ -85,7 +85,7 @@ def few_input_counts(count: int, tables: Sequence[int]) -> dict[str, float]:
     return result
 
 
-def _elaborated(gates: Gates, cells: list[Cell], known: dict[int, int]) -> bool:
+def _elaborated(gates: Gates, cells: list[Cell], literal_of: dict[int, int]) -> bool:
     """Make the gates of cells; return whether these have no loop."""
     driver = {net: number for number, cell in enumerate(cells) for net in cell.result}
     reads = [
@@ -95,7 +95,7 @@ def _elaborated(gates: Gates, cells: list[Cell], known: dict[int, int]) -> bool:
     ]  # fmt: skip
 
     def literals(bits: Bits) -> list[int]:
-        return [TRUE if net == ONE else known.get(net, FALSE) for net in bits]
+        return [TRUE if net == ONE else literal_of.get(net, FALSE) for net in bits]
 
     for group in strongly_connected(reads):
         if len(group) > 1 or group[0] in reads[group[0]]:
@@ -104,7 +104,8 @@ def _elaborated(gates: Gates, cells: list[Cell], known: dict[int, int]) -> bool:
         a, b, select = (literals(cell.pins.get(pin, ())) for pin in ("a", "b", "s"))
         make = elaborate.gates_of if cell.operator in elaborate.GATED else _arithmetic
         word = make(gates, cell, a, b, select)
-        known.update((net, bit) for net, bit in zip(cell.result, word, strict=True) if net >= 0)
+        pairs = zip(cell.result, word, strict=True)
+        literal_of.update((net, bit) for net, bit in pairs if net >= 0)
     return True
 
 

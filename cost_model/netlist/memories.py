@@ -23,14 +23,14 @@ class MemoryUse:
         How often it is there.
     holds : mapping
         Names of its instances without numbers (`hwgen.core.memories.HOLDS`): how many there are.
-    held : bool
+    stable : bool
         Whether any of them does not read in every cycle, so that its data must stay.
     """
 
     module: str
     count: int
     holds: Mapping[str, int]
-    held: bool
+    stable: bool
 
     @property
     def ram(self) -> Ram:

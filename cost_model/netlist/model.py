@@ -197,7 +197,7 @@ class Module:
     cells : tuple of Cell
     memories : tuple of Memory
     instances : tuple of Instance
-    kept : bool
+    keep_hierarchy : bool
         Whether synthesis is to keep its boundaries.
     """
 
@@ -206,7 +206,7 @@ class Module:
     cells: tuple[Cell, ...]
     memories: tuple[Memory, ...] = ()
     instances: tuple[Instance, ...] = ()
-    kept: bool = False
+    keep_hierarchy: bool = False
 
     @property
     def is_full_adder(self) -> bool:

@@ -61,7 +61,7 @@ class _Counter:
     ) -> None:
         self.module, self.live, self.used = module, live, live.used
         self.inside, self.is_output = inside, is_output
-        self.found: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
         self.loads: Counter[int] = Counter()
         self.seen: set[Any] = set()
         self.gates: set[tuple[str, Bits]] = set()
@@ -98,8 +98,8 @@ class _Counter:
         clocks = {net for cell in module.cells for net in cell.pins.get("clk", ())}
         for net, load in self.loads.items():
             if net >= 0 and load > FAN_OUT and net not in clocks:
-                self.found["buffer"] += load / FAN_OUT  # type: ignore[assignment]
-        return {component: float(n) for component, n in self.found.items() if n}, driven
+                self.counts["buffer"] += load / FAN_OUT  # type: ignore[assignment]
+        return {component: float(n) for component, n in self.counts.items() if n}, driven
 
     def is_repeated(self, cell: Cell) -> bool:
         """Return whether another cell does the same."""
@@ -114,7 +114,7 @@ class _Counter:
 
     def add(self, component: str, count: float) -> None:
         if count:
-            self.found[component] += count  # type: ignore[assignment]
+            self.counts[component] += count  # type: ignore[assignment]
 
     def load(self, bits: Bits, times: int = 1) -> None:
         for net in bits:
@@ -262,32 +262,32 @@ class _Counter:
         self.load(b)
         return a, b
 
-    def count_sum(self, found: Sum) -> None:
+    def count_sum(self, adder: Sum) -> None:
         """Count an adder, or one of more than two numbers: full adders and an adder."""
-        width = found.width
+        width = adder.width
         # What is missing on top of a number without sign is zero.
         rows = [
             row if signed else (*row, ZERO)
-            for row, (_, signed) in zip(found.rows, found.terms, strict=True)
+            for row, (_, signed) in zip(adder.rows, adder.terms, strict=True)
             if any(net >= 0 for net in row)
         ]
         for row in rows:
             self.load(row)
-        if any(ONE in row for row in found.rows) or found.inverted:
+        if any(ONE in row for row in adder.rows) or adder.inverted:
             rows.append(())  # the constant or the carry that makes a complement
-        self.add("product_bit", sum(product.bits for product in found.products))
+        self.add("product_bit", sum(product.bits for product in adder.products))
         self.add("product_extension", sum(
-            product.extended * max(0, width - product.width) for product in found.products
+            product.extended * max(0, width - product.width) for product in adder.products
         ))  # fmt: skip
         # How many bits there are in each column, those of products as many in all of theirs.
         live = [
             sum(row[min(index, len(row) - 1)] >= 0 for row in rows if row)
             + sum(product.bits / product.width if index < product.width else product.extended > 0
-                  for product in found.products)
+                  for product in adder.products)
             for index in range(width)
         ]  # fmt: skip
-        numbers = len([row for row in rows if row]) + len(found.products)
-        if numbers < 2 and not found.products:
+        numbers = len([row for row in rows if row]) + len(adder.products)
+        if numbers < 2 and not adder.products:
             self.add("increment_bit", sum(live) if len(rows) > 1 else 0)
             return
         self.add("sum_bit", sum(max(0.0, n - 2) for n in live))

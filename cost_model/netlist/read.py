@@ -37,7 +37,11 @@ def short_name(name: str, prefix: str) -> str:
 
 
 def module_of(
-    name: str, netlist: Mapping[str, Any], short: Callable[[str], str], *, kept: bool = False
+    name: str,
+    netlist: Mapping[str, Any],
+    short: Callable[[str], str],
+    *,
+    keep_hierarchy: bool = False,
 ) -> Module:
     """Return a module.
 
@@ -49,7 +53,7 @@ def module_of(
         Its entry below ``modules`` in what ``write_json`` of Yosys writes.
     short : callable
         Gives the names of the modules that it instantiates in `Netlist.modules`.
-    kept : bool
+    keep_hierarchy : bool
         As in `Module`.
     """
     cells, memories, instances = [], [], []
@@ -68,7 +72,7 @@ def module_of(
         Port(port, entry["direction"] == "output", _bits(entry["bits"]))
         for port, entry in netlist["ports"].items()
     )
-    return Module(name, ports, tuple(cells), tuple(memories), tuple(instances), kept)
+    return Module(name, ports, tuple(cells), tuple(memories), tuple(instances), keep_hierarchy)
 
 
 def _bits(bits: list[Any]) -> Bits:

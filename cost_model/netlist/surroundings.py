@@ -146,7 +146,7 @@ def folded_modules(
     for name, count in instance_counts(modules).items():  # parents come first
         module = modules[name]
         once = repeated and count >= REPEATED and sizes[name] >= LARGE
-        unchanged = name == TOP or module.kept or once
+        unchanged = name == TOP or module.keep_hierarchy or once
         result[name] = module if unchanged else _folded(module, inputs_of[name])
         for instance in result[name].instances:
             inputs = inputs_of.setdefault(instance.module, {})

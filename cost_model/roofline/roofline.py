@@ -96,12 +96,12 @@ def memory_at(v: View) -> Memory:
     """Return the memory of the configurations of a view."""
     config: OffChip = v.config.target.memory
 
-    def figure(name: str, default: float | None) -> Number:
+    def value_of(name: str, default: float | None) -> Number:
         result = v.varying.get(PREFIX + name, default)
         return np.nan if result is None else result
 
-    peak, share = figure("gb_s", config.peak_gb_s), figure("efficiency", config.share)
-    return Memory(config, peak * share, figure("pj_per_bit", config.energy_pj_per_bit))
+    peak, share = value_of("gb_s", config.peak_gb_s), value_of("efficiency", config.share)
+    return Memory(config, peak * share, value_of("pj_per_bit", config.energy_pj_per_bit))
 
 
 def buffered_core(config: FamilyConfig) -> BufferedCore:
@@ -140,24 +140,24 @@ def weight_bytes(v: View, size: Gemm) -> Number:
     return size.k * size.n * (forms.weight_bits_at(v) if forms else v.config.weight.width) / 8
 
 
-def own_cycles(v: View, size: Gemm) -> Number:
+def extra_cycles(v: View, size: Gemm) -> Number:
     """Return the cycles that one more of a product adds to a sequence of it."""
     forms = CLOSED_FORMS.get(v.space.family)
     if forms is not None:
         return forms.cycles_at(v, [size, size]) - forms.cycles_at(v, [size])
-    return v.figure(tuple(v.varying), _own(size))
+    return v.figure(tuple(v.varying), _count_extra_cycles(size))
 
 
 @lru_cache(maxsize=1024)
-def _own(size: Gemm) -> Callable[[Any], float]:
-    def own(config: Any) -> float:
+def _count_extra_cycles(size: Gemm) -> Callable[[Any], float]:
+    def count(config: Any) -> float:
         if size.k > config.max_k:
             return np.nan
         core = core_of(config)
         job = core.gemm(*size)
         return float(core.cycles([job, job]).number - core.cycles([job]).number)
 
-    return own
+    return count
 
 
 @lru_cache(maxsize=1024)
@@ -246,7 +246,7 @@ def works(v: View, network: Network, clock: Number, pace: float = 1.0) -> Iterat
         if (size := layer.product) is not None:
             if size not in works_of:
                 moved = {port: n for port, n in traffic(v, size).items() if memory.holds(port)}
-                works_of[size] = own_cycles(v, size) * pace / clock * 1e-3, moved
+                works_of[size] = extra_cycles(v, size) * pace / clock * 1e-3, moved
             compute, moved = works_of[size]
             yield Work(layer, compute, memory.ms(sum(moved.values())), moved)
         elif layer.attention is not None and memory.holds(KV_CACHE):

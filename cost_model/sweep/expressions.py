@@ -217,11 +217,11 @@ def _operand(value: Value) -> Value:
 
 def _number(value: Value) -> Value:
     if not isinstance(value, (np.generic, np.ndarray)) or value.dtype.kind not in "iuf":
-        raise ExpressionError(f"arithmetic needs numbers, not {_kind(value)}")
+        raise ExpressionError(f"arithmetic needs numbers, not {_type_text(value)}")
     return value
 
 
-def _kind(value: Value) -> str:
+def _type_text(value: Value) -> str:
     if isinstance(value, str):
         return f"the text {value[:40]!r}"
     if value is None:
@@ -279,7 +279,7 @@ def _divided(function: Callable[[Value, Value], Value]) -> Callable[[Value, Valu
 
 def _condition(value: Value) -> Value:
     if not isinstance(value, (np.generic, np.ndarray)) or value.dtype.kind != "b":
-        raise ExpressionError(f"and, or, not and if need conditions, not {_kind(value)}")
+        raise ExpressionError(f"and, or, not and if need conditions, not {_type_text(value)}")
     return value
 
 
@@ -314,7 +314,7 @@ def _compared(function: Callable[[Value, Value], Value], order: bool) -> Callabl
         if not plain:
             return function(a, b)
         if order or (len(plain) == 1 and None not in plain):
-            raise ExpressionError(f"{_kind(a)} cannot be compared with {_kind(b)}")
+            raise ExpressionError(f"{_type_text(a)} cannot be compared with {_type_text(b)}")
         return np.bool_(function(a, b) if len(plain) == 2 else function(0, 1))
 
     return apply

@@ -50,7 +50,7 @@ class SubspaceReader:
         self.family = family
         self.model = model
         self.described = parameters(model)
-        self.known = {
+        self.by_field = {
             parameter.field: parameter
             for parameter in self.described.values()
             if parameter.path and not parameter.is_group and parameter.field not in _SET_BY_SWEEP
@@ -86,7 +86,7 @@ class SubspaceReader:
     def _single(self, path: Path, parameter: Parameter, value: Any) -> None:
         if not self._repeated(path, parameter.field):
             self.paths[parameter.field] = path
-            self._take(path, parameter, value)
+            self._read_value(path, parameter, value)
 
     def _repeated(self, path: Path, name: str) -> bool:
         """Return whether a parameter is given twice; a family may override what all share."""
@@ -107,16 +107,18 @@ class SubspaceReader:
             self.reader.complain(path, f"{name} is set by the sweep; remove it")
             return
         same = [
-            candidate for candidate in self.known if candidate.split(".")[-1] == name.split(".")[-1]
+            candidate
+            for candidate in self.by_field
+            if candidate.split(".")[-1] == name.split(".")[-1]
         ]
-        near = f" (did you mean {same[0]!r}?)" if same else did_you_mean(name, self.known)
+        near = f" (did you mean {same[0]!r}?)" if same else did_you_mean(name, self.by_field)
         self.reader.complain(
             path,
             f"{self.family} has no parameter {shown(name)}{near};"
             f" `hwgen families {self.family}` lists them",
         )
 
-    def _take(self, path: Path, parameter: Parameter, value: Any) -> None:
+    def _read_value(self, path: Path, parameter: Parameter, value: Any) -> None:
         numeric = bool({"integer", "number"} & set(parameter.types))
         if isinstance(value, dict):
             if not numeric:
@@ -236,7 +238,7 @@ class SubspaceReader:
 
     def subspace(self) -> Subspace | None:
         """Return the family's points, or None if a problem was found."""
-        legal = {*self.known, "family"}
+        legal = {*self.by_field, "family"}
         for path, expression in [
             *((self.paths[name], expression) for name, expression in self.expressions.items()),
             *self.constraints,
@@ -254,7 +256,7 @@ class SubspaceReader:
             return None
         paths = tuple(self.paths)
         chosen = {**self.axes, **self.fixed, **self.expressions}
-        rest = {n: p.default for n, p in self.known.items() if n not in chosen}
+        rest = {n: p.default for n, p in self.by_field.items() if n not in chosen}
         axes = sorted(self.axes.values(), key=lambda axis: axis.numeric)
         subspace = Subspace(
             self.family,
@@ -286,7 +288,7 @@ class SubspaceReader:
                 )
 
     def _derived(self, name: str) -> Derived:
-        parameter = self.known[name]
+        parameter = self.by_field[name]
         low = -math.inf if parameter.minimum is None else parameter.minimum
         high = math.inf if parameter.maximum is None else parameter.maximum
         whole = "number" not in parameter.types
@@ -330,16 +332,16 @@ class SubspaceReader:
         results = [self._result(path, item, values, "b") for path, item in self.constraints]
         return all(result is not None for result in results)
 
-    def _result(self, path: Path, expression: Expression, values: Values, kinds: str) -> Any:
+    def _result(self, path: Path, expression: Expression, values: Values, type_codes: str) -> Any:
         try:
-            return typed_result(expression, values, kinds)
+            return typed_result(expression, values, type_codes)
         except ExpressionError as error:
             self.reader.complain(path, str(error))
             return None
 
 
-def typed_result(expression: Expression, values: Values, kinds: str) -> Any:
-    """Return an expression's value, which must be of one of the NumPy `kinds` "iuf" or "b".
+def typed_result(expression: Expression, values: Values, type_codes: str) -> Any:
+    """Return an expression's value, which must be of one of the NumPy `type_codes` "iuf" or "b".
 
     Raises
     ------
@@ -348,7 +350,7 @@ def typed_result(expression: Expression, values: Values, kinds: str) -> Any:
     """
     result = expression(values)
     kind = getattr(result, "dtype", np.dtype(object)).kind
-    if kind not in kinds:
-        expected = "a condition, such as array.tables <= 64" if kinds == "b" else "a number"
+    if kind not in type_codes:
+        expected = "a condition, such as array.tables <= 64" if type_codes == "b" else "a number"
         raise ExpressionError(f"must be {expected}, not {shown(expression.text)}")
     return result

@@ -69,8 +69,8 @@ def probe(file: SweepFile, evaluate: Evaluate) -> Probe:
             names.update(dict.fromkeys(metrics))
             texts = {name: repr(float(column[0])) for name, column in metrics.items()}
             answers.append([subspace.family, bool(valid[0]), texts])
-        for path, expression, kinds in _expressions(file):
-            _check(reader, subspace.family, path, expression, kinds, constants, metrics)
+        for path, expression, type_codes in _expressions(file):
+            _check(reader, subspace.family, path, expression, type_codes, constants, metrics)
     if reader.problems:
         raise reader.error()
     networks = {name: asdict(network) for name, network in plan.workloads.items()}
@@ -121,22 +121,22 @@ def _check(
     family: str,
     path: Path,
     expression: Expression,
-    kinds: str,
-    known: Values,
+    type_codes: str,
+    columns: Values,
     metrics: Metrics,
 ) -> None:
-    unknown = sorted(expression.names - set(known))
+    unknown = sorted(expression.names - set(columns))
     for name in unknown:
         if name in (FITS, *SHARES):
             reader.complain(path, f"{name} is of a device: add `targets: {{device: NAME}}`")
             continue
         reader.complain(
             path,
-            f"{family} has no metric or parameter {shown(name)}{did_you_mean(name, known)};"
+            f"{family} has no metric or parameter {shown(name)}{did_you_mean(name, columns)};"
             f" metrics are: {', '.join(metrics)}",
         )
     if not unknown:
         try:
-            typed_result(expression, known, kinds)
+            typed_result(expression, columns, type_codes)
         except ExpressionError as error:
             reader.complain(path, str(error))

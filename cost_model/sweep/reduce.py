@@ -62,9 +62,9 @@ class Tally:
         """Place of the count of points that the family's own rules refuse."""
         return 1 + len(self.refusals)
 
-    def refused(self, place: int) -> int:
+    def refused(self, segment: int) -> int:
         """Return the place of a family's first refusal."""
-        return 1 + sum(other < place for other, _ in self.refusals)
+        return 1 + sum(other < segment for other, _ in self.refusals)
 
 
 class Reducer:
@@ -96,12 +96,12 @@ class Reducer:
 
     # -- taking points -----------------------------------------------------------------------
 
-    def take(self, place: int, values: Values, indices: Indices) -> NDArray[np.float64] | None:
+    def add(self, segment: int, values: Values, indices: Indices) -> NDArray[np.float64] | None:
         """Take points of one segment.
 
         Parameters
         ----------
-        place : int
+        segment : int
             Place of their family.
         values : dict
             Their parameters without the derived ones, which are added; arrays that broadcast to
@@ -116,19 +116,19 @@ class Reducer:
             the sweep, breaks a rule or a spec or has no known figure; None if that is so of all.
         """
         try:
-            return self._take(place, values, indices)
+            return self._add(segment, values, indices)
         except ExpressionError as error:
-            family = self.plan.space.subspaces[place].family
+            family = self.plan.space.subspaces[segment].family
             raise InputError(f"an expression of the sweep fails for {family}: {error}") from None
 
-    def _take(self, place: int, values: Values, indices: Indices) -> NDArray[np.float64] | None:
+    def _add(self, segment: int, values: Values, indices: Indices) -> NDArray[np.float64] | None:
         plan, tally = self.plan, self.tally
-        subspace = plan.space.subspaces[place]
+        subspace = plan.space.subspaces[segment]
         count = len(indices)
         shape = _shape(values) or (count,)
         legal, removed = subspace.check(values, shape)
         self.counts[0] += count
-        first = tally.refused(place)
+        first = tally.refused(segment)
         self.counts[first : first + len(removed)] += np.array(removed, np.int64)
         present = np.flatnonzero(legal)
         if not len(present):
@@ -195,9 +195,9 @@ class Reducer:
             left = remaining
         return good
 
-    def _reach(self, place: int, values: Values, valid: NDArray[np.bool_]) -> None:
+    def _reach(self, number: int, values: Values, valid: NDArray[np.bool_]) -> None:
         """Follow the range of what a spec is about, for the message if nothing meets it."""
-        subject = self._subjects[place]
+        subject = self._subjects[number]
         if subject is None:
             return
         amounts = subject(values)
@@ -205,8 +205,8 @@ class Reducer:
             return
         amounts = np.broadcast_to(np.asarray(amounts, np.float64), valid.shape)[valid]
         if len(amounts):
-            self.lowest[place] = np.fmin(self.lowest[place], np.fmin.reduce(amounts))
-            self.highest[place] = np.fmax(self.highest[place], np.fmax.reduce(amounts))
+            self.lowest[number] = np.fmin(self.lowest[number], np.fmin.reduce(amounts))
+            self.highest[number] = np.fmax(self.highest[number], np.fmax.reduce(amounts))
 
     # -- results -----------------------------------------------------------------------------
 
@@ -255,7 +255,7 @@ def reduce_range(
     reducer = reducer or Reducer(plan, evaluate)
     for run in plan.space.runs(start, stop, BLOCK):
         indices = np.arange(run.index, run.index + run.stop - run.start)
-        reducer.take(run.subspace, plan.space.values(run), indices)
+        reducer.add(run.subspace, plan.space.values(run), indices)
     return reducer.arrays()
 
 
@@ -269,25 +269,27 @@ def _is_array(value: Any) -> bool:
 
 
 def _within(
-    values: Values, kept: NDArray[np.bool_], count: int
+    values: Values, selected: NDArray[np.bool_], count: int
 ) -> tuple[Values, NDArray[np.bool_]]:
-    """Return the parameters of the points to evaluate, and which of them are kept.
+    """Return the parameters of the points to evaluate, and which of them are selected.
 
-    Those are the `count` kept ones as a list, or, where axes have dimensions of their own and
-    about half of that block is kept, the smallest block that holds them.
+    Those are the `count` selected ones as a list, or, where axes have separate dimensions and
+    about half of that block is selected, the smallest block that holds them.
     """
-    if count == kept.size:
-        return values, kept
+    if count == selected.size:
+        return values, selected
     used = [
-        np.flatnonzero(kept.any(axis=tuple(other for other in range(kept.ndim) if other != axis)))
-        for axis in range(kept.ndim)
+        np.flatnonzero(
+            selected.any(axis=tuple(each for each in range(selected.ndim) if each != axis))
+        )
+        for axis in range(selected.ndim)
     ]
-    if kept.ndim > 1 and math.prod(map(len, used)) <= 2 * count:
+    if selected.ndim > 1 and math.prod(map(len, used)) <= 2 * count:
         return {
             name: _cut(value, used) if _is_array(value) else value for name, value in values.items()
-        }, kept[np.ix_(*used)]
+        }, selected[np.ix_(*used)]
     return {
-        name: np.broadcast_to(value, kept.shape)[kept] if _is_array(value) else value
+        name: np.broadcast_to(value, selected.shape)[selected] if _is_array(value) else value
         for name, value in values.items()
     }, np.ones(count, np.bool_)
 

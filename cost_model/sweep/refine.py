@@ -128,11 +128,11 @@ def _near_chunk(
     return reducer.front.result()
 
 
-def take_points(reducer: Reducer, points: Points) -> None:
+def add_points(reducer: Reducer, points: Points) -> None:
     """Give points to a reducer."""
     for group in points.groups:
         values = parameters_of(reducer.plan, group)
-        reducer.take(group.place, values, points.numbers[group.where])
+        reducer.add(group.segment, values, points.numbers[group.where])
 
 
 def candidates(
@@ -147,7 +147,7 @@ def candidates(
     best = Best(count)
     if plan.sample is not None:
         reducer = _reducer(replace(plan, sample=None), evaluate, front, margin, count)
-        take_points(reducer, outcome.points_of(np.arange(outcome.evaluated)))
+        add_points(reducer, outcome.points_of(np.arange(outcome.evaluated)))
         need, numbers = reducer.front.result()
         best.add(need[:, 0], numbers)
     else:
@@ -162,18 +162,20 @@ def candidates(
 
 
 def ask(
-    known: Structural,
+    structural: Structural,
     asked: Sequence[Question],
     workloads: Mapping[str, Any],
     executor: Executor,
     progress: Progress,
 ) -> None:
     """Have questions answered by other processes, and remember the answers."""
-    missing = [each for each in dict.fromkeys(asked) if each not in known.known]
-    work: Callable[[Question], Metrics] = partial(answered, costs=known.costs, workloads=workloads)
+    missing = [each for each in dict.fromkeys(asked) if each not in structural.answers]
+    work: Callable[[Question], Metrics] = partial(
+        answered, costs=structural.costs, workloads=workloads
+    )
     progress(0, len(missing))
     for done, (each, metrics) in enumerate(executor.run(work, missing), 1):
-        known.known[each] = metrics
+        structural.answers[each] = metrics
         progress(done, len(missing))
 
 
@@ -210,8 +212,8 @@ def refine(
     asked = dict(questions(plan, points))
     ask(structural, list(asked.values()), plan.workloads, executor, progress)
     reducer = Reducer(replace(plan, sample=None, keep="pareto"), structural)
-    take_points(reducer, points)
-    answers = {number: structural.known[each] for number, each in asked.items()}
+    add_points(reducer, points)
+    answers = {number: structural.answers[each] for number, each in asked.items()}
     refused = {
         number: answer or "a rule of its family does not allow it"
         for number, answer in sorted(answers.items())

@@ -58,7 +58,7 @@ def search(plan: Plan, evaluate: Evaluate, progress: Callable[[int, int], None])
 
 def _search(
     searched: Search,
-    place: int,
+    segment: int,
     subspace: Subspace,
     share: int,
     sample: Sample,
@@ -66,7 +66,7 @@ def _search(
 ) -> None:
     """Search one family until `share` points have been evaluated in all."""
     scores: dict[bytes, NDArray[np.float64]] = {}
-    algorithm = _algorithm(subspace, len(searched.reducer.plan.objectives), sample, place)
+    algorithm = _algorithm(subspace, len(searched.reducer.plan.objectives), sample, segment)
     idle = 0
     while len(searched.points) < share and len(scores) < subspace.size and idle < _IDLE_GENERATIONS:
         asked = algorithm.ask()
@@ -78,7 +78,7 @@ def _search(
         fresh = sorted(row for key, row in first.items() if key not in scores)
         fresh = fresh[: share - len(searched.points)]
         idle = 0 if fresh else idle + 1
-        for row, score in zip(fresh, _evaluate(searched, place, digits[fresh]), strict=True):
+        for row, score in zip(fresh, _evaluate(searched, segment, digits[fresh]), strict=True):
             scores[keys[row]] = score
         unknown = np.full(len(searched.reducer.plan.objectives), np.inf)
         every = np.array([scores.get(key, unknown) for key in keys])
@@ -89,16 +89,16 @@ def _search(
         progress(len(searched.points), sample.points)
 
 
-def _evaluate(searched: Search, place: int, digits: Digits) -> NDArray[np.float64]:
+def _evaluate(searched: Search, segment: int, digits: Digits) -> NDArray[np.float64]:
     """Return the objectives of points, infinite where one is not to be chosen."""
-    subspace = searched.reducer.plan.space.subspaces[place]
+    subspace = searched.reducer.plan.space.subspaces[segment]
     scores = np.full((len(digits), len(searched.reducer.plan.objectives)), np.inf)
     groups: dict[tuple[int, ...], list[int]] = {}
     for row, point in enumerate(digits):
         groups.setdefault(tuple(point[: subspace.categories].tolist()), []).append(row)
     for categories, rows in groups.items():
         numbers = np.arange(len(searched.points), len(searched.points) + len(rows))
-        searched.points.extend((place, digits[row]) for row in rows)
+        searched.points.extend((segment, digits[row]) for row in rows)
         values: Values = subspace.settled(categories)
         for axis, column in zip(
             subspace.axes[subspace.categories :],
@@ -106,13 +106,13 @@ def _evaluate(searched: Search, place: int, digits: Digits) -> NDArray[np.float6
             strict=True,
         ):
             values[axis.name] = axis.at(column)
-        result = searched.reducer.take(place, values, numbers)
+        result = searched.reducer.add(segment, values, numbers)
         if result is not None:
             scores[rows] = result
     return scores
 
 
-def _algorithm(subspace: Subspace, objectives: int, sample: Sample, place: int) -> Any:
+def _algorithm(subspace: Subspace, objectives: int, sample: Sample, segment: int) -> Any:
     try:
         from pymoo.algorithms.moo.nsga2 import NSGA2
         from pymoo.core.problem import Problem
@@ -140,6 +140,6 @@ def _algorithm(subspace: Subspace, objectives: int, sample: Sample, place: int) 
         eliminate_duplicates=True,
     )
     algorithm.setup(
-        problem, termination=get_termination("n_gen", 1 << 30), seed=sample.seed + place
+        problem, termination=get_termination("n_gen", 1 << 30), seed=sample.seed + segment
     )
     return algorithm

@@ -150,7 +150,7 @@ class Subspace:
     constraints : tuple of Constraint
     fixed : mapping
         Every other parameter of the family with its value.
-    given : tuple of str
+    stated : tuple of str
         The parameters that the sweep mentions, in its order.
     """
 
@@ -159,7 +159,7 @@ class Subspace:
     derived: tuple[Derived, ...]
     constraints: tuple[Constraint, ...]
     fixed: Mapping[str, Any]
-    given: tuple[str, ...]
+    stated: tuple[str, ...]
 
     @cached_property
     def size(self) -> int:
@@ -184,15 +184,15 @@ class Subspace:
             digits.append(digit)
         return digits[::-1]
 
-    def columns(self, local: Digits, own: int = 0) -> Values:
+    def columns(self, local: Digits, dense_axes: int = 0) -> Values:
         """Return the numeric axes of points of a segment.
 
         Parameters
         ----------
         local : array of int, shape (n,)
-            Places of the points in the segment; with `own` axes places in the segment without them.
-        own : int
-            How many of the last axes have a dimension of their own, with all of their values.
+            Positions of the points in the segment, without its last `dense_axes` axes.
+        dense_axes : int
+            How many of the last axes have a separate dimension, with all of their values.
 
         Returns
         -------
@@ -202,20 +202,20 @@ class Subspace:
         """
         columns: Values = {}
         axes = self.axes[self.categories :]
-        slow, fast = axes[: len(axes) - own], axes[len(axes) - own :]
+        slow, fast = axes[: len(axes) - dense_axes], axes[len(axes) - dense_axes :]
         stride = total = math.prod(axis.count for axis in slow)
         for axis in slow:
             stride //= axis.count
             digits = local // stride if stride > 1 else local
             if stride * axis.count < total:
                 digits = digits % axis.count
-            columns[axis.name] = axis.at(digits).reshape(-1, *[1] * own)
+            columns[axis.name] = axis.at(digits).reshape(-1, *[1] * dense_axes)
         for index, axis in enumerate(fast, 1):
-            shape = [1] * index + [axis.count] + [1] * (own - index)
+            shape = [1] * index + [axis.count] + [1] * (dense_axes - index)
             columns[axis.name] = axis.at(np.arange(axis.count)).reshape(shape)
         return columns
 
-    def own(self, longest: int) -> tuple[int, int]:
+    def count_dense_axes(self, longest: int) -> tuple[int, int]:
         """Count the last numeric axes with at most `longest` points together, and these points."""
         count, points = 0, 1
         for axis in reversed(self.axes[self.categories :]):
@@ -228,7 +228,7 @@ class Subspace:
         """Return the values that all points of a segment share, `categories` being its digits."""
         chosen = zip(self.axes[: self.categories], categories, strict=True)
         values = {**self.fixed, **{axis.name: axis.value(int(digit)) for axis, digit in chosen}}
-        if values.get(DEVICE) is not None and TECHNOLOGY not in self.given:
+        if values.get(DEVICE) is not None and TECHNOLOGY not in self.stated:
             values[TECHNOLOGY] = technology_of(values[DEVICE])
         return values
 
@@ -314,7 +314,7 @@ class Run:
         Places in the segment.
     index : int
         Number of the first point in the whole space.
-    own : int
+    dense_axes : int
         How many of the last axes they go through from end to end, once or several times.
     """
 
@@ -323,7 +323,7 @@ class Run:
     start: int
     stop: int
     index: int
-    own: int
+    dense_axes: int
 
 
 @dataclass(frozen=True)
@@ -352,7 +352,7 @@ class Space:
             subspace = self.subspaces[index]
             segment, inside = divmod(local, subspace.segment)
             end = min(subspace.segment, inside + longest, inside + stop - start)
-            numeric, round_ = subspace.own(longest)
+            numeric, round_ = subspace.count_dense_axes(longest)
             before = -inside % round_  # points up to where those axes begin again
             if before or end - inside < round_:
                 numeric, end = 0, min(end, inside + before) if before else end
@@ -365,7 +365,7 @@ class Space:
     def values(self, run: Run) -> Values:
         """Return the parameters of the points of a run; see `Subspace.columns`."""
         subspace = self.subspaces[run.subspace]
-        axes = subspace.axes[len(subspace.axes) - run.own :]
+        axes = subspace.axes[len(subspace.axes) - run.dense_axes :]
         round_ = math.prod(axis.count for axis in axes)
         rows = np.arange(run.start // round_, run.stop // round_)
-        return {**subspace.settled(run.categories), **subspace.columns(rows, run.own)}
+        return {**subspace.settled(run.categories), **subspace.columns(rows, run.dense_axes)}

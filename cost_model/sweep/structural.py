@@ -73,14 +73,14 @@ class Structural:
         Whether to answer by structure for families with closed forms, too.
     closed : callable
         The closed forms.
-    known : dict
+    answers : dict
         Answers.
     """
 
     costs: Costs
     every: bool = False
     closed: Evaluate = evaluate
-    known: dict[Question, Metrics] = field(default_factory=dict)
+    answers: dict[Question, Metrics] = field(default_factory=dict)
 
     def __call__(
         self,
@@ -123,9 +123,9 @@ class Structural:
 
     def answer(self, asked: Question, workloads: Mapping[str, Network]) -> Metrics:
         """Return the metrics of a configuration, why there are none, or "" if it is not legal."""
-        if asked not in self.known:
-            self.known[asked] = answered(asked, self.costs, workloads)
-        return self.known[asked]
+        if asked not in self.answers:
+            self.answers[asked] = answered(asked, self.costs, workloads)
+        return self.answers[asked]
 
 
 def answered(asked: Question, costs: Costs, workloads: Mapping[str, Network]) -> Metrics:
@@ -151,7 +151,7 @@ def questions(plan: Plan, points: Points) -> Iterator[tuple[int, Question]]:
     """Yield the number of each point and what is to be asked about it."""
     for group in points.groups:
         values = parameters_of(plan, group)
-        family = plan.space.subspaces[group.place].family
+        family = plan.space.subspaces[group.segment].family
         for index, where in enumerate(group.where):
             local = {
                 name: value[index] if isinstance(value, np.ndarray) and value.ndim else value
@@ -161,12 +161,12 @@ def questions(plan: Plan, points: Points) -> Iterator[tuple[int, Question]]:
             yield int(points.numbers[where]), question(family, local, technology)
 
 
-def lacking(found: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
+def lacking(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
     """Return of which legal points closed forms know neither the area nor the resources."""
-    unknown = [np.isnan(np.asarray(found[name], float)) for name in _SIZES if name in found]
+    unknown = [np.isnan(np.asarray(columns[name], float)) for name in _SIZES if name in columns]
     if not unknown:
-        return np.zeros(np.shape(found["valid"]), bool)
-    return np.asarray(np.logical_and.reduce([found["valid"], *unknown]), bool)
+        return np.zeros(np.shape(columns["valid"]), bool)
+    return np.asarray(np.logical_and.reduce([columns["valid"], *unknown]), bool)
 
 
 def few(plan: Plan) -> bool:

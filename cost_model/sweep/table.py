@@ -26,7 +26,7 @@ class Group:
 
     Parameters
     ----------
-    place : int
+    segment : int
         Place of the family in the space.
     categories : tuple of int
         Digits of the segment.
@@ -36,7 +36,7 @@ class Group:
         Places of the points in `Points.numbers`.
     """
 
-    place: int
+    segment: int
     categories: tuple[int, ...]
     digits: Digits
     where: Indices
@@ -96,7 +96,7 @@ def sampled_points(plan: Plan, archive: Sequence[tuple[int, Digits]], numbers: I
 
 def parameters_of(plan: Plan, group: Group) -> Values:
     """Return every parameter of the points of a group, the derived ones included."""
-    subspace = plan.space.subspaces[group.place]
+    subspace = plan.space.subspaces[group.segment]
     values = subspace.settled(group.categories)
     numeric = subspace.axes[subspace.categories :]
     for axis, digits in zip(numeric, group.digits.T, strict=True):
@@ -107,7 +107,7 @@ def parameters_of(plan: Plan, group: Group) -> Values:
 
 def columns_of(plan: Plan) -> list[str]:
     """Return the parameters that the sweep mentions, of all families."""
-    names = [name for subspace in plan.space.subspaces for name in subspace.given]
+    names = [name for subspace in plan.space.subspaces for name in subspace.stated]
     return list(dict.fromkeys(names))
 
 
@@ -129,7 +129,7 @@ def table_of(plan: Plan, evaluate: Evaluate, metrics: Sequence[str], points: Poi
     table |= {name: [None] * count for name in names}
     for group in points.groups:
         values = parameters_of(plan, group)
-        family = plan.space.subspaces[group.place].family
+        family = plan.space.subspaces[group.segment].family
         columns = {name: values.get(name) for name in names}
         result = metrics_of(evaluate, family, values, plan, len(group.where))[1]
         values |= result

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 Times = NDArray[np.float64]
 Nets = NDArray[np.int64]
-Places = NDArray[np.bool_]
+Mask = NDArray[np.bool_]
 Steps = Mapping[str, float]
 
 STEPS: Mapping[str, str] = {
@@ -130,7 +130,7 @@ class Dense:
     """
 
     def __init__(
-        self, out: Nets, ins: Nets, steps: Mapping[str, Times], reaches: Places,
+        self, out: Nets, ins: Nets, steps: Mapping[str, Times], reaches: Mask,
         costs: Costs,
     ) -> None:  # fmt: skip
         self.out, self.ins, self.steps = out, ins, steps
@@ -254,7 +254,7 @@ class Sum:
         return int(sources[position]), {**steps, "compress": float(levels[position])}
 
 
-def carry_propagate(out: Nets, ins: Nets, costs: Costs, simple: Places | None = None) -> Dense:
+def carry_propagate(out: Nets, ins: Nets, costs: Costs, simple: Mask | None = None) -> Dense:
     """Return the paths of an adder of two words of `out`'s width, one after the other in `ins`.
 
     `simple` says of which bits of the result at most one operand is a bit of its own.
@@ -275,7 +275,7 @@ def carry_propagate(out: Nets, ins: Nets, costs: Costs, simple: Places | None = 
     return Dense(out, ins, both, np.hstack([reaches, reaches]), costs)
 
 
-def simple_bits(words: Nets, constant: int) -> Places:
+def simple_bits(words: Nets, constant: int) -> Mask:
     """Return of which bits at most one of some words is a bit of its own.
 
     Others are constants, whose number is `constant`, or repeat the bit below, as signs do.

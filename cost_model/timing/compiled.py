@@ -25,7 +25,7 @@ class Inside:
     instance : Instance
     ins, out : array
         Nets of all its inputs, in the order of its ports, and of these outputs.
-    places : array
+    positions : array
         Where these outputs are among all outputs of the module.
     needs : array
         Nets of the inputs that lead to these outputs.
@@ -34,7 +34,7 @@ class Inside:
     instance: Instance
     ins: Nets
     out: Nets
-    places: Nets
+    positions: Nets
     needs: Nets
 
 

@@ -26,8 +26,8 @@ def compress_delay(sum_ns: Any, timing: Mapping[str, Any]) -> Any:
     return law["ns"] * np.power(np.maximum(sum_ns, 0.0) / law["ns"], law["exponent"])
 
 
-def expand_delay(taken_ns: Any, timing: Mapping[str, Any]) -> Any:
-    """Return the sum of the steps of what takes a time, in ns: the reverse of `bent`."""
+def expand_delay(elapsed_ns: Any, timing: Mapping[str, Any]) -> Any:
+    """Return the sum of the steps of a path in ns; the inverse of `compress_delay`."""
     if not (law := timing.get(COMPRESSION)):
-        return taken_ns
-    return law["ns"] * np.power(np.maximum(taken_ns, 0.0) / law["ns"], 1 / law["exponent"])
+        return elapsed_ns
+    return law["ns"] * np.power(np.maximum(elapsed_ns, 0.0) / law["ns"], 1 / law["exponent"])

@@ -48,7 +48,7 @@ class Path:
         What it leads through, in order.
     outside : int
         How many of its ends are ports.
-    bend : float
+    compression : float
         What a step takes, where it is not the sum of all that counts, in parts of its own time
         (`cost_model.timing.delay_compression`).
     """
@@ -58,7 +58,7 @@ class Path:
     end: str
     stages: tuple[Stage, ...]
     outside: int = 0
-    bend: float = 1.0
+    compression: float = 1.0
 
     @property
     def steps(self) -> dict[str, float]:
@@ -166,7 +166,7 @@ class Timer:
             for index in module.order:
                 node = module.nodes[index]
                 if isinstance(node, Inside):
-                    result = self._time(node.instance.module, at[node.ins]).outputs[node.places]
+                    result = self._time(node.instance.module, at[node.ins]).outputs[node.positions]
                 else:
                     result = node.arrivals(at)
                 np.maximum.at(at, node.out, result + module.fanout[node.out])
@@ -241,7 +241,7 @@ class Timer:
                 child = node.instance.module
                 below = self._compiled[child]
                 inner = list(self._back(
-                    child, at[node.ins], int(below.outputs[node.places[position]]),
+                    child, at[node.ins], int(below.outputs[node.positions[position]]),
                     (*path, node.instance.name),
                 ))  # fmt: skip
                 if inner[-1].start:
@@ -266,10 +266,10 @@ def _joined(path: tuple[str, ...], name: str) -> str:
     return ".".join((*path, name))
 
 
-def _port_of(module: Compiled, place: int, *, output: bool) -> str:
+def _port_of(module: Compiled, position: int, *, output: bool) -> str:
     for port in module.module.ports:
         if port.output == output:
-            if place < port.width:
+            if position < port.width:
                 return port.name
-            place -= port.width
-    raise IndexError(place)
+            position -= port.width
+    raise IndexError(position)

@@ -79,7 +79,7 @@ def as_mapped(path: Path | None, tech: Technology, outside_ns: float) -> Path | 
     if inside <= 0:
         return path
     taken = float(compress_delay(inside, tech.timing))
-    return replace(path, period_ns=fixed + taken, bend=taken / inside)
+    return replace(path, period_ns=fixed + taken, compression=taken / inside)
 
 
 def shortest(
@@ -125,7 +125,7 @@ def described(path: Path, ns: Mapping[str, float]) -> dict[str, Any]:
                 if count:
                     steps[step] = steps.get(step, 0.0) + count
         each = {
-            step: costs.ns.get(step, 0.0) * count * (1.0 if step == MACRO else path.bend)
+            step: costs.ns.get(step, 0.0) * count * (1.0 if step == MACRO else path.compression)
             for step, count in steps.items()
         }
         stages.append({

@@ -91,7 +91,7 @@ def _module(label: str, netlist: Mapping[str, Any], prefix: str) -> Module:
     def short(full: str) -> str:
         return read.short_name(full, prefix)
 
-    return read.module_of(short(label), netlist, short, kept=netlist["kept"])
+    return read.module_of(short(label), netlist, short, keep_hierarchy=netlist["kept"])
 
 
 def _key(unit: str, name: str, converter: Sequence[Any]) -> str:

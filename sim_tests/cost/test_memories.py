@@ -213,7 +213,7 @@ def test_what_is_around_macros_is_counted() -> None:
     made = composed(Ram(64, 800), published("nangate45"))
     assert made is not None
     assert (made.macro.name, made.count, made.arrangement) == ("fakeram45_64x32", 50, "copies")
-    glue, held = made.glue(held=False), made.glue(held=True)
+    glue, held = made.glue(stable=False), made.glue(stable=True)
     # One of two copies has the latest value of each of 64 words, and one of them was read last.
     assert glue["register_bit"] == 64 + 1
     assert glue["read_bit"] == 63
@@ -221,7 +221,9 @@ def test_what_is_around_macros_is_counted() -> None:
     assert held["register_bit"] == 64 + 1 + 801
     ports = composed(Ram(64, 64), published("ihp-sg13g2"))
     assert ports is not None
-    assert ports.glue(held=True) == ({} if ports.arrangement == "ports" else ports.glue(held=False))
+    assert ports.glue(stable=True) == (
+        {} if ports.arrangement == "ports" else ports.glue(stable=False)
+    )
 
 
 def test_unknown_memories_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,7 +263,7 @@ def test_energies_that_are_modelled_have_a_factor() -> None:
 
 
 def test_energy_is_the_sum_of_its_parts() -> None:
-    use = MemoryUse("ram_1r1w_64x8", 1, {"b": 1}, held=True)
+    use = MemoryUse("ram_1r1w_64x8", 1, {"b": 1}, stable=True)
     made = composed(use.ram, published("nangate45"))
     cost = Made(
         use, made, read_pj=2.0, write_pj=1.0, area_um2=1.0, leakage_nw=1e6, energy_fj=3500.0,

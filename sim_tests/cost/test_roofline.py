@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from cost_model.closed_forms.closed_forms import evaluate, view_of
 from cost_model.estimate.estimate import estimate
 from cost_model.families import CLOSED_FORMS
-from cost_model.roofline.roofline import _beats, own_cycles, traffic, weight_bytes
+from cost_model.roofline.roofline import _beats, extra_cycles, traffic, weight_bytes
 from flows.build.load import load_config, parse_config
 from hwgen.cli import main
 from hwgen.config.dotted import flattened
@@ -86,7 +86,7 @@ def test_traffic_of_an_engine_is_that_of_its_plan() -> None:
     plan = Plan(config, *gemm)
     assert traffic(view_of(config), gemm) == {"memory port": plan.traffic.total}
     assert weight_bytes(view_of(config), gemm) == 300 * 50
-    assert own_cycles(view_of(config), gemm) == pytest.approx(cycles_of(config, [gemm]))
+    assert extra_cycles(view_of(config), gemm) == pytest.approx(cycles_of(config, [gemm]))
 
 
 def test_weights_are_as_dense_as_the_port_has_them() -> None:

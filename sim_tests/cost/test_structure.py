@@ -172,8 +172,8 @@ def test_instances_are_counted_through_the_hierarchy() -> None:
     assert design.counts["pair_8"] == 3
     assert design.counts["leaf_8"] == 6
     assert next(iter(design.counts)) == TOP
-    assert design.modules["pair_8"].kept
-    assert not design.modules["leaf_8"].kept
+    assert design.modules["pair_8"].keep_hierarchy
+    assert not design.modules["leaf_8"].keep_hierarchy
     [first, second] = design.modules["pair_8"].instances
     assert (first.name, first.module) == ("first", "leaf_8")
     assert first.connections["a"] == design.modules["pair_8"].port("a").bits

@@ -59,7 +59,7 @@ def sweep(
     def run(text: str, metrics: Metrics | None, *arguments: str, status: int = 0) -> Any:
         Path("sweep.yaml").write_text(text)
         if metrics is not None:
-            monkeypatch.setattr(NetlistCosts, "figures", staticmethod(metrics))
+            monkeypatch.setattr(NetlistCosts, "metrics", staticmethod(metrics))
         asked = ["sweep", "--config", "sweep.yaml", "--output", "out", "--jobs", "1", "--json"]
         assert main([*asked, *arguments]) == status
         printed = capsys.readouterr()

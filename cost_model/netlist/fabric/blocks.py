@@ -48,7 +48,7 @@ class Blocks(Stores):
         The literals that blocks and outputs need.
     names : list of str
         Modules.
-    found : Counter
+    counts : Counter
         What there is, by the module that it is in and its kind.
     """
 
@@ -63,14 +63,14 @@ class Blocks(Stores):
             if not same:
                 break
             self.module = renamed(self.module, same)
-        self.found: Counter[tuple[str, str]] = Counter()
+        self.counts: Counter[tuple[str, str]] = Counter()
         self.sinks: list[int] = []
         self._use()
 
     def add(self, owner: int, component: str, count: float) -> None:
         """Count components of a module."""
         if count:
-            self.found[self.names[owner], component] += count  # type: ignore[assignment]
+            self.counts[self.names[owner], component] += count  # type: ignore[assignment]
 
     def literals(self, bits: Iterable[int]) -> list[int]:
         """Return the literals of nets; what is undefined is zero."""
@@ -79,9 +79,9 @@ class Blocks(Stores):
     def _literal(self, net: int) -> int:
         if net < 0:
             return TRUE if net == ONE else FALSE
-        result = self.known.get(net)
+        result = self.literal_of.get(net)
         if result is None:  # nothing drives it, or it is part of a loop
-            result = self.known[net] = self.gates.input()
+            result = self.literal_of[net] = self.gates.input()
         return result
 
     # -- all cells -------------------------------------------------------------------------------
@@ -89,15 +89,15 @@ class Blocks(Stores):
     def _elaborate(self) -> None:
         module = self.module = with_choices(self.module)
         self.gates = Gates()
-        self.known: dict[int, int] = {}
+        self.literal_of: dict[int, int] = {}
         self.blocks: dict[int, tuple[Block, int]] = {}
         self.registers: dict[tuple[int, ...], int] = {}
-        self.held: dict[int, tuple[int, int]] = {}
+        self.enabled: dict[int, tuple[int, int]] = {}
         for port in module.ports:
             if not port.output:
                 for net in port.bits:
                     if net >= 0:
-                        self.known[net] = self.gates.input()
+                        self.literal_of[net] = self.gates.input()
         inside = {
             instance.module: {
                 port: set(range(len(bits)))
@@ -169,12 +169,12 @@ class Blocks(Stores):
         self.gates.owner = item.owner
         for net in item.makes:
             if net >= 0:
-                self.known[net] = self.gates.input()
+                self.literal_of[net] = self.gates.input()
 
     def _same(self) -> dict[int, int]:
         """Map nets that are constant, or equal to another net, to that."""
         result, first = {}, dict[int, int]()
-        for net, literal in self.known.items():
+        for net, literal in self.literal_of.items():
             if literal in (FALSE, TRUE):
                 result[net] = ONE if literal else ZERO
             elif first.setdefault(literal, net) != net:
@@ -188,8 +188,8 @@ class Blocks(Stores):
 
     def _set(self, nets: Sequence[int], word: Word) -> None:
         for net, literal in zip(nets, word, strict=False):
-            if net >= 0 and net not in self.known:
-                self.known[net] = literal
+            if net >= 0 and net not in self.literal_of:
+                self.literal_of[net] = literal
 
     def _register(self, cell: Cell) -> None:
         owner, low = self.gates.owner, cell.low
@@ -215,22 +215,22 @@ class Blocks(Stores):
             if not self.fabric.resets:
                 either, both = self.gates.either, self.gates.both
                 d, reset = either(d, reset) if to_one else both(d, reset ^ 1), FALSE
-            if net not in self.known:
+            if net not in self.literal_of:
                 if (d in (FALSE, TRUE) and reset == FALSE) or d == to_one:
-                    self.known[net] = d
+                    self.literal_of[net] = d
                     continue
                 key = (d, enable, reset, to_one)
                 if key in self.registers:
-                    self.known[net] = self.registers[key]
+                    self.literal_of[net] = self.registers[key]
                     continue
-                self.registers[key] = self.known[net] = self.gates.input()
+                self.registers[key] = self.literal_of[net] = self.gates.input()
             needs = [d, enable, reset]
             packed = net in self.packed.registers
             count = partial(self._count_register, 0 if packed else 1)
             if self.fabric.shifts and reset == FALSE and not packed:
-                self.held[self.known[net] >> 1] = (d, enable)
+                self.enabled[self.literal_of[net] >> 1] = (d, enable)
             block = Block(owner, [needs], False, count, type="register", name=cell.name)
-            self.blocks[self.known[net] >> 1] = (block, 0)
+            self.blocks[self.literal_of[net] >> 1] = (block, 0)
 
     def _count_register(self, bits: int, block: Block) -> None:
         self.add(block.owner, "flip_flop", bits)
@@ -333,7 +333,7 @@ class Blocks(Stores):
 
     def _count_shifts(self, reads: Counter[int], live: set[int]) -> None:
         """Count shift registers instead of registers one behind the other."""
-        latched = {node: self.held[node] for node in self.held if node in live}
+        latched = {node: self.enabled[node] for node in self.enabled if node in live}
         before = {
             node: d >> 1
             for node, (d, enable) in latched.items()

@@ -126,9 +126,9 @@ class Chains(ABC):
         needs = [self._operands(x, y, minus=minus) for x, y in zip(a, b, strict=True)]
         sums = self._made(Block(owner, needs, True, count, type="chain"))
         for index, literal in enumerate(sums):
-            self.gates.behind[literal >> 1] = [(other, CHAIN) for other in needs[index]]
+            self.gates.sources[literal >> 1] = [(other, CHAIN) for other in needs[index]]
             if index:
-                self.gates.behind[literal >> 1].append((sums[index - 1], RIPPLE))
+                self.gates.sources[literal >> 1].append((sums[index - 1], RIPPLE))
         return word + sums
 
     def _operands(self, a: int, b: int, *, minus: bool) -> list[int]:
@@ -140,15 +140,15 @@ class Chains(ABC):
             return [carry, self.gates.differ(a, b ^ minus)]
         return [a, b ^ (minus and not self.fabric.subtracts)]
 
-    def _sum(self, found: Sum) -> None:
-        width = found.width
+    def _sum(self, adder: Sum) -> None:
+        width = adder.width
         plus: list[list[int]] = []
         minus: list[list[int]] = []
-        for bits, (subtracted, signed) in zip(found.rows, found.terms, strict=True):
+        for bits, (subtracted, signed) in zip(adder.rows, adder.terms, strict=True):
             row = extended(self.literals(bits), width, signed=signed)
             if any(row):
                 (minus if subtracted else plus).append(row)
-        inside = self.packed.adders.get(found.result, 0)
+        inside = self.packed.adders.get(adder.result, 0)
         if inside and inside >= len(plus) + len(minus) - 1:
             word = self._opaque([bit for row in (*plus, *minus) for bit in row], width)
         elif len(plus) + len(minus) <= 2 and len(minus) < 2:
@@ -161,7 +161,7 @@ class Chains(ABC):
             inverted = [[bit ^ 1 for bit in row] for row in minus]
             a, b = elaborate.compressed(self.gates, [*plus, *inverted, *ones], width)
             word = self._chain(a, b, minus=False, whole=True)
-        self._set(found.result, extended(word, len(found.result), signed=found.signed))
+        self._set(adder.result, extended(word, len(adder.result), signed=adder.signed))
 
     def _opaque(self, needs: list[int], width: int) -> list[int]:
         """Return outputs of what is part of another block, and depends on literals."""
@@ -211,7 +211,7 @@ class Chains(ABC):
             needs = [bit for x, y in zip(a, b, strict=True)
                      for bit in self._operands(x, y, minus=True)]  # fmt: skip
             (result,) = self._made(Block(owner, [needs], False, count, type="compare"))
-            self.gates.behind[result >> 1] = [(other, CHAIN) for other in needs]
+            self.gates.sources[result >> 1] = [(other, CHAIN) for other in needs]
         self._set(cell.pins["y"], [result ^ same, *[FALSE] * (len(cell.pins["y"]) - 1)])
 
     def _mul(self, cell: Cell) -> None:

@@ -100,7 +100,7 @@ def fabric_components(design: Netlist, fabric: Fabric) -> dict[str, dict[str, fl
     totals: dict[str, Counter[str]] = defaultdict(Counter)
     for each in mapped(design, fabric):
         blocks, count = each.blocks, each.unit.count
-        for (owner, component), n in blocks.found.items():
+        for (owner, component), n in blocks.counts.items():
             totals[owner][component] += count * n
         for node in each.cover.roots():
             totals[blocks.names[each.gates.owners[node]]]["lut"] += count

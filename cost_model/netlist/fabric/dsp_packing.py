@@ -69,7 +69,7 @@ class _Packer:
                 self._read(row, self.first_sum + number)
         for bits in module.read_outside():
             self._read(bits, _OUTSIDE)
-        self.found = Packing()
+        self.packing = Packing()
 
     def _read(self, bits: Bits, reader: int) -> None:
         for net in bits:
@@ -82,7 +82,7 @@ class _Packer:
             result |= self.readers.get(net, set())
         return result.pop() if len(result) == 1 else _OUTSIDE
 
-    def _behind(self, nets: Collection[int]) -> list[int]:
+    def _registers_after(self, nets: Collection[int]) -> list[int]:
         """Return the outputs of registers that alone read nets; empty if there are none."""
         reader = self._only_reader(nets)
         if not 0 <= reader < self.first_sum or self.cells[reader].operator != "register":
@@ -100,8 +100,8 @@ class _Packer:
                 self._in_front(cell, cell.pins[pin])
             nets = [cell.pins["y"][index] for index in used]
             stages = 0
-            while stages < 2 and (registers := self._behind(nets)):
-                self.found.registers.update(registers)
+            while stages < 2 and (registers := self._registers_after(nets)):
+                self.packing.registers.update(registers)
                 nets, stages = registers, stages + 1
             if stages == 2:  # behind the multiplier, and behind the adder, which adds nothing
                 continue
@@ -110,7 +110,7 @@ class _Packer:
                 count[reader] = count.get(reader, 0) + 1
         for reader, inside in count.items():
             self._add(self.totals[reader - self.first_sum], inside)
-        return self.found
+        return self.packing
 
     def _in_front(self, product: Cell, nets: Bits) -> None:
         """Take registers that nothing but a product reads."""
@@ -121,18 +121,18 @@ class _Packer:
         reader = self._only_reader(live)
         registers = next(iter(drivers.values())).operator == "register"
         if registers and 0 <= reader < self.first_sum and self.cells[reader] is product:
-            self.found.registers |= live
+            self.packing.registers |= live
 
     def _add(self, total: Sum, products: int) -> None:
         rows = [row for row in total.rows if any(net >= 0 for net in row)]
         adders = max(0, len(rows) - 1)
-        self.found.adders[total.result] = min(products, adders)
+        self.packing.adders[total.result] = min(products, adders)
         if products < adders:
             return
-        registers = self._behind(total.result)
-        self.found.registers.update(registers)
+        registers = self._registers_after(total.result)
+        self.packing.registers.update(registers)
         if not adders:
-            self.found.registers.update(self._behind(registers))
+            self.packing.registers.update(self._registers_after(registers))
         if not registers or adders != 1:
             return
         for row in rows:
@@ -140,4 +140,4 @@ class _Packer:
             if mux is not None and mux.operator == "mux":
                 for pin in ("a", "b"):
                     if mux.pins[pin][0] == registers[0]:
-                        self.found.muxes[mux.result] = mux.pins[pin]
+                        self.packing.muxes[mux.result] = mux.pins[pin]

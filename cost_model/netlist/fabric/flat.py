@@ -55,7 +55,7 @@ def units(design: Netlist, is_output: Callable[[str, str], bool]) -> list[Unit]:
     """
     modules = folded_modules(design.modules, is_output, repeated=False)
     sizes = gate_counts(design.modules)
-    alone = {TOP, *(name for name, module in modules.items() if module.kept)}
+    alone = {TOP, *(name for name, module in modules.items() if module.keep_hierarchy)}
     if sizes[TOP] > WHOLE:
         alone |= {
             n for n, count in design.counts.items() if count >= REPEATED and sizes[n] >= LARGE
@@ -68,8 +68,8 @@ def units(design: Netlist, is_output: Callable[[str, str], bool]) -> list[Unit]:
 
 
 class _Flat:
-    def __init__(self, modules: Mapping[str, Module], own: set[str]) -> None:
-        self.modules, self.own = modules, own
+    def __init__(self, modules: Mapping[str, Module], separate: set[str]) -> None:
+        self.modules, self.separate = modules, separate
         self.nets = 0
         self.same: dict[int, int] = {}
         self.cells: list[tuple[Cell, str]] = []
@@ -136,7 +136,7 @@ class _Flat:
             self.memories.append((placed, name))
         for instance in module.instances:
             inside = _instance(instance, new)
-            if instance.module in self.own:
+            if instance.module in self.separate:
                 self.instances.append(inside)
             else:
                 below = f"{path}{instance.name}."

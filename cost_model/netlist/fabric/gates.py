@@ -22,7 +22,7 @@ class Gates:
         The literals of each node, None of inputs.
     owners : list of int
         Whose each node is: `owner` as it was when the node was made.
-    behind : dict
+    sources : dict
         For inputs that other gates lead to, through a carry chain: these literals, and how much
         later it is there than each, in look-up tables.
     origin : dict
@@ -33,9 +33,9 @@ class Gates:
         self.ands: list[tuple[int, int] | None] = [None]
         self.owners: list[int] = [0]
         self.owner = 0
-        self.behind: dict[int, list[tuple[int, float]]] = {}
+        self.sources: dict[int, list[tuple[int, float]]] = {}
         self.origin: dict[int, int] = {}
-        self._known: dict[tuple[int, int], int] = {}
+        self._cached: dict[tuple[int, int], int] = {}
 
     def input(self) -> int:
         """Return the literal of a new input."""
@@ -51,14 +51,14 @@ class Gates:
             return FALSE
         if a in (TRUE, b):
             return b
-        result = self._known.get((a, b))
+        result = self._cached.get((a, b))
         if result is None:
             simple = self._absorbed(a, b)
             if simple is not None:
                 return simple
             self.ands.append((a, b))
             self.owners.append(self.owner)
-            result = self._known[a, b] = 2 * (len(self.ands) - 1)
+            result = self._cached[a, b] = 2 * (len(self.ands) - 1)
         return result
 
     def _absorbed(self, a: int, b: int) -> int | None:
@@ -134,7 +134,7 @@ class Gates:
 
 
 def postorder(
-    ends: Iterable[int], into: Callable[[int], Iterable[int]], known: Iterable[int] = ()
+    ends: Iterable[int], into: Callable[[int], Iterable[int]], visited: Iterable[int] = ()
 ) -> list[int]:
     """Return the nodes that some depend on, and these; what a node depends on is before it.
 
@@ -143,7 +143,7 @@ def postorder(
     ends : iterable of int
     into : callable
         Returns what a node depends on; it is asked once for each node.
-    known : iterable of int
+    visited : iterable of int
         Nodes that are left out.
 
     Notes
@@ -151,7 +151,7 @@ def postorder(
     Loops are cut.
     """
     order: list[int] = []
-    seen = set(known)
+    seen = set(visited)
     waiting = [(node, False) for node in ends]
     while waiting:
         node, done = waiting.pop()

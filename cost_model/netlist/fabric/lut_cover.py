@@ -29,10 +29,10 @@ def reached(gates: Gates, sinks: Iterable[int]) -> list[int]:
     """Return the nodes that literals depend on, inputs of a node before it."""
 
     def into(node: int) -> list[int]:
-        inside = gates.ands[node] or [other for other, _ in gates.behind.get(node, ())]
+        inside = gates.ands[node] or [other for other, _ in gates.sources.get(node, ())]
         return [literal >> 1 for literal in inside]
 
-    return postorder((literal >> 1 for literal in sinks), into, known=(0,))
+    return postorder((literal >> 1 for literal in sinks), into, visited=(0,))
 
 
 def balanced(gates: Gates, sinks: list[int], size: int) -> tuple[Gates, list[int]]:
@@ -68,8 +68,8 @@ def balanced(gates: Gates, sinks: list[int], size: int) -> tuple[Gates, list[int
             literal = new[node] = result.input()
             result.origin[literal >> 1] = node
             levels.append(0)
-            result.behind[literal >> 1] = [
-                (new[other >> 1] ^ (other & 1), late) for other, late in gates.behind.get(node, ())
+            result.sources[literal >> 1] = [
+                (new[other >> 1] ^ (other & 1), late) for other, late in gates.sources.get(node, ())
             ]
         elif node not in joined:
             leaves = [new[leaf >> 1] ^ (leaf & 1) for leaf in _leaves(gates, node, joined)]
@@ -205,7 +205,7 @@ class Cover:
         return self.costs[len(cut)]
 
     def _arrival(self, node: int) -> float:
-        following = self.gates.behind.get(node, ())
+        following = self.gates.sources.get(node, ())
         return max([self.late[other >> 1] + time for other, time in following], default=0.0)
 
     def _require(self) -> None:
@@ -220,20 +220,20 @@ class Cover:
                     for leaf in self.best[node]:
                         needed[leaf] = min(needed.get(leaf, inf), limit - 1)
             else:
-                for other, time in self.gates.behind.get(node, ()):
+                for other, time in self.gates.sources.get(node, ()):
                     needed[other >> 1] = min(needed.get(other >> 1, inf), limit - time)
         self.needed = needed
 
     def _choose(self) -> None:
         self.reads: Counter[int] = Counter()
         for literal in self.sinks:
-            self._take(literal >> 1)
+            self._reference(literal >> 1)
 
-    def _take(self, node: int) -> float:
+    def _reference(self, node: int) -> float:
         """Count a read of a node; return what the look-up tables cost that it takes more."""
         return self._counted(node, 1, made_at=1)
 
-    def _leave(self, node: int) -> float:
+    def _dereference(self, node: int) -> float:
         """Take back a read of a node; return what the look-up tables cost that it takes fewer."""
         return self._counted(node, -1, made_at=0)
 
@@ -264,16 +264,16 @@ class Cover:
     def _exchange(self, node: int) -> None:
         late, limit = self.late, self.needed.get(node, inf)
         for leaf in self.best[node]:
-            self._leave(leaf)
+            self._dereference(leaf)
         least, chosen = None, self.best[node]
         for cut in self.cuts[node][:-1]:
             if cut != self.best[node] and 1 + max([late[leaf] for leaf in cut]) > limit:
                 continue
-            area = self.cost(node, cut) + sum([self._take(leaf) for leaf in cut])
+            area = self.cost(node, cut) + sum([self._reference(leaf) for leaf in cut])
             for leaf in cut:
-                self._leave(leaf)
+                self._dereference(leaf)
             if least is None or area < least:
                 least, chosen = area, cut
         self.best[node] = chosen
         for leaf in chosen:
-            self._take(leaf)
+            self._reference(leaf)

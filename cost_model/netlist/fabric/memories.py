@@ -19,11 +19,11 @@ class Stores(Chains):
 
     Attributes
     ----------
-    known : dict
+    literal_of : dict
         The literal of each net.
     """
 
-    known: dict[int, int]
+    literal_of: dict[int, int]
 
     def _outputs(self, nets: Sequence[int], block: Block) -> None:
         """Say that nets are the outputs of a block."""
@@ -31,10 +31,10 @@ class Stores(Chains):
             literal = self.gates.input()
             self.blocks[literal >> 1] = (block, index)
             if net >= 0:
-                if net in self.known:  # of a loop
-                    self.blocks[self.known[net] >> 1] = (block, index)
+                if net in self.literal_of:  # of a loop
+                    self.blocks[self.literal_of[net] >> 1] = (block, index)
                 else:
-                    self.known[net] = literal
+                    self.literal_of[net] = literal
 
     def _memory(self, memory: Memory) -> None:
         owner = self.gates.owner
@@ -101,7 +101,7 @@ class Stores(Chains):
         self.blocks[select >> 1] = (waits, 0)
         for net, bit in zip(port.data, data, strict=True):
             if net >= 0:
-                self.known[net] = gates.choose(select, bit, self.known[net])
+                self.literal_of[net] = gates.choose(select, bit, self.literal_of[net])
 
     def _is_block(self, memory: Memory) -> bool:
         """Return whether a memory that is read at once is a block memory, which has the address."""

@@ -118,7 +118,7 @@ def _configuration(plan: Plan, name: str, table: Table, row: int, *, sparse: boo
     lines += [f"name: {name}", f"family: {family}"]
     said = {
         parameter: table[parameter][row]
-        for parameter in subspace.given
+        for parameter in subspace.stated
         if parameter not in usual or usual[parameter] != table[parameter][row]
     }
     return "\n".join([*lines, *_lines(nested(said))]) + "\n"
@@ -187,26 +187,30 @@ def write_parquet(
             "a sweep writes results.parquet with pyarrow; pip install 'hwgen[sweep]'"
         ) from None
     plan = outcome.plan
-    kinds = dict(_kinds(plan, metrics))
+    column_types = dict(_column_types(plan, metrics))
     if outcome.refined:
-        kinds[COSTS_OF] = str
-    kinds |= {name: float for row_metrics in measured.values() for name in row_metrics}
+        column_types[COSTS_OF] = str
+    column_types |= {name: float for row_metrics in measured.values() for name in row_metrics}
     types = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string()}
-    schema = pa.schema([(name, types[kind]) for name, kind in kinds.items()])
+    schema = pa.schema([(name, types[kind]) for name, kind in column_types.items()])
     front = outcome.front
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for points in outcome.rows():
-            table = _kept(outcome, evaluate, metrics, points)
+            table = _point_table(outcome, evaluate, metrics, points)
             table[PARETO] = np.isin(points.numbers, front).tolist()
-            for name in kinds.keys() - table.keys():
+            for name in column_types.keys() - table.keys():
                 table[name] = [measured.get(number, {}).get(name) for number in table[INDEX]]
-            for name, kind in kinds.items():
+            for name, kind in column_types.items():
                 if kind is str:
                     table[name] = [None if v is None else yaml_value(v) for v in table[name]]
-            writer.write_table(pa.table({name: table[name] for name in kinds}, schema=schema))
+            writer.write_table(
+                pa.table({name: table[name] for name in column_types}, schema=schema)
+            )
 
 
-def _kept(outcome: Outcome, evaluate: Evaluate, metrics: Sequence[str], points: Points) -> Table:
+def _point_table(
+    outcome: Outcome, evaluate: Evaluate, metrics: Sequence[str], points: Points
+) -> Table:
     """Return the table of points, with the figures of their structures where these are known."""
     refined, plan = outcome.refined, outcome.plan
     if refined is None:
@@ -226,16 +230,16 @@ def _kept(outcome: Outcome, evaluate: Evaluate, metrics: Sequence[str], points: 
     return table
 
 
-def _kinds(plan: Plan, metrics: Sequence[str]) -> Iterator[tuple[str, type]]:
+def _column_types(plan: Plan, metrics: Sequence[str]) -> Iterator[tuple[str, type]]:
     """Yield the columns of results.parquet with the type of their values."""
     yield INDEX, int
     yield FAMILY, str
     for name in columns_of(plan):
-        kinds = set().union(*(_types(subspace, name) for subspace in plan.space.subspaces))
-        if kinds <= {int, float}:
-            yield name, float if float in kinds else int
+        column_types = set().union(*(_types(subspace, name) for subspace in plan.space.subspaces))
+        if column_types <= {int, float}:
+            yield name, float if float in column_types else int
         else:
-            yield name, bool if kinds == {bool} else str
+            yield name, bool if column_types == {bool} else str
     for name in dict.fromkeys((*metrics, *ranking_metrics(plan))):
         yield name, bool if name == FITS else float
     yield PARETO, bool

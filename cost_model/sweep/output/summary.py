@@ -76,10 +76,10 @@ def _refined(outcome: Outcome) -> dict[str, Any] | None:
     }
 
 
-def _best(outcome: Outcome, chosen: Chosen, place: int) -> dict[str, Any]:
+def _best(outcome: Outcome, chosen: Chosen, index: int) -> dict[str, Any]:
     """Return the best point by one objective; of equals the first in the space."""
     plan, table = outcome.plan, chosen.table
-    objective = plan.objectives[place]
+    objective = plan.objectives[index]
     column = table[str(objective)]
     row = min(
         (r for r in range(chosen.count) if column[r] is not None),
