@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +29,7 @@ from sim_tests.support.floats import (
     random_factors,
     random_pairs,
 )
+from sim_tests.support.mutations import mutated
 
 Bits = np.ndarray[Any, Any]
 Record = Callable[[str, object], None]
@@ -355,9 +355,6 @@ MUTATIONS = {
 @pytest.mark.rotate(3)
 def test_mutation_is_noticed(mutation: str, tmp_path: Path) -> None:
     fmt = floating("fp16")
-    pattern, replacement = MUTATIONS[mutation]
-    text = block_verilog(FloatAdder(fmt), 16)
-    text, count = re.subn(pattern, replacement, text)
-    assert count == 1, f"{pattern} occurs {count} times"
+    text = mutated(block_verilog(FloatAdder(fmt), 16), *MUTATIONS[mutation])
     with pytest.raises(AssertionError, match=r"\d+ of \d+: "):
         check_adder(fmt, 0, pairs(fmt, 20_000), tmp_path, verilog=text)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,6 +24,7 @@ from hwgen.core.post import (
     OUTPUTS,
     REGISTERS,
     ROUNDINGS,
+    SINGLE,
     Columns,
     PostFeatures,
     PostSettings,
@@ -37,8 +37,11 @@ from rtl_templates.arithmetic.float.narrow import FloatNarrow
 from rtl_templates.post import Post
 from sim_tests.support.blocks import TOP, block_verilog, run_block
 from sim_tests.support.floats import corners, random_pairs
+from sim_tests.support.mutations import mutated
 from sim_tests.support.post_blocks import assert_full_rate, run_post
 from sim_tests.support.post_vectors import Vectors, accumulators, coverage, exact, vectors
+from sim_tests.support.selection import commit_seed
+from sim_tests.support.single_vectors import single_vectors
 from sim_tests.support.stream_blocks import PREFIX, run_stream, stream_verilog
 
 Record = Callable[[str, object], None]
@@ -46,7 +49,8 @@ ALL = (OUTPUTS, ACTIVATIONS, ROUNDINGS)
 
 
 def features(accumulator: str, *arguments: Any, **options: Any) -> PostFeatures:
-    return PostFeatures(integer(accumulator), *arguments, **options)
+    fmt = SINGLE if accumulator == "fp32" else integer(accumulator)
+    return PostFeatures(fmt, *arguments, **options)
 
 
 # -- scales ---------------------------------------------------------------------------------------
@@ -395,7 +399,6 @@ def test_conversions_that_do_not_exist() -> None:
 
 # -- RTL ------------------------------------------------------------------------------------------
 
-LANES = 3
 RTL = {
     "int32": (features("int32", *ALL), 34_000),
     "int64": (features("int64", *ALL), 34_000),
@@ -408,62 +411,109 @@ RTL = {
     ),
     "int2": (features("int2", ("int4", "bf16"), ("leaky",), ROUNDINGS[:2], columns=False), 6_000),
     "raw": (features("int40", ("raw",)), 6_000),
+    "fp32": (features("fp32", *ALL), 10_000),
+    "fp32_records": (features("fp32", ("int8", "fp16"), ("relu",), tensor=False), 4_000),
+    "fp32_tensor": (
+        features("fp32", ("int4", "uint16", "bf16"), ACTIVATIONS, columns=False),
+        4_000,
+    ),
+    "fp32_wide": (features("fp32", ("int32",), ("leaky",), ("half_away", "floor")), 4_000),
+    "fp32_single": (features("fp32", ("fp32",), columns=False), 2_000),
+    "fp32_raw": (features("fp32", ("raw",)), 4_000),
+    "fp32_as_they_are": (features("fp32", ("raw",), columns=False), 2_000),
 }
+USUAL = ("int32", "int64", "uint12", "int20", "int33", "raw", "fp32")
+"""Those that are tried every time."""
+
+
+def drawn(offered: PostFeatures, words: int, lanes: int = 3, seed: int = 0) -> Vectors:
+    """Return words of the kind that the hardware takes."""
+    draw = single_vectors if offered.single else vectors
+    return draw(offered, words, lanes, seed)
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[pytest.mark.long] if n in ("uint64", "int2") else []) for n in RTL],
+    "name", [pytest.param(n, marks=[] if n in USUAL else pytest.mark.long) for n in RTL]
 )
 def test_post(name: str, tmp_path: Path, record_property: Record) -> None:
-    offered, words = RTL[name]
-    run_post(vectors(offered, words, LANES), tmp_path, idle=0.05, stall=0.05)
-    record_property(f"{name} vectors", words * LANES)
+    arguments = drawn(*RTL[name])
+    run_post(arguments, tmp_path, idle=0.1, stall=0.1)
+    record_property(f"{name} vectors", arguments.acc.size)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", RTL)
 def test_post_campaign(name: str, tmp_path: Path, record_property: Record) -> None:
-    offered, _ = RTL[name]
-    run_post(vectors(offered, 400_000, LANES, seed=100), tmp_path)
-    record_property(f"{name} vectors", 400_000 * LANES)
+    arguments = drawn(RTL[name][0], 400_000, seed=commit_seed())
+    run_post(arguments, tmp_path)
+    record_property(f"{name} vectors", arguments.acc.size)
 
 
-@pytest.mark.parametrize("name", ["int20", "int33"])
+@pytest.mark.long
+@pytest.mark.parametrize("number", range(12))
+def test_features_drawn_at_random(number: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng([commit_seed(), number])
+
+    def some(words: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(rng.permutation(words)[: rng.integers(1, len(words) + 1)].tolist())
+
+    columns = bool(rng.integers(3))
+    outputs, activations = some(OUTPUTS), some(ACTIVATIONS)
+    if outputs == ("raw",) and "leaky" in activations:
+        activations = ("none",)
+    options = {"columns": columns, "tensor": not columns or bool(rng.integers(2))}
+    offered = features("fp32", outputs, activations, some(ROUNDINGS), **options)
+    if activations == ("leaky",) and "raw" in outputs:
+        offered = replace(offered, activations=("none", "leaky"))
+    run_post(drawn(offered, 8_000, 2, seed=number), tmp_path, idle=0.1, stall=0.1)
+
+
+@pytest.mark.parametrize("name", ["int20", "int33", "fp32_tensor"])
 def test_full_rate(name: str, tmp_path: Path) -> None:
     """A word a cycle, and the latency that the block states."""
-    assert_full_rate(vectors(RTL[name][0], 200, LANES), tmp_path)
+    assert_full_rate(drawn(RTL[name][0], 200), tmp_path)
 
 
-def test_latency() -> None:
+@pytest.mark.parametrize(
+    ("accumulator", "outputs", "columns", "latency"),
+    [
+        ("int64", ("raw",), True, 2),
+        ("int33", ("int8", "raw"), True, 5),
+        ("int34", ("int8",), True, 6),
+        ("int8", ("fp32", "int8"), True, 7),
+        ("int64", ("bf16", "fp32"), True, 8),
+        ("fp32", ("raw",), False, 2),
+        ("fp32", ("raw",), True, 5),
+        ("fp32", ("fp32",), False, 5),
+        ("fp32", ("fp32", "raw"), True, 8),
+        ("fp32", ("bf16",), False, 6),
+        ("fp32", ("fp16",), True, 9),
+        ("fp32", ("int8",), False, 8),
+        ("fp32", ("int8", "fp16"), True, 11),
+    ],
+)
+def test_latency(accumulator: str, outputs: tuple[str, ...], columns: bool, latency: int) -> None:
     """As the documentation has it."""
-    for accumulator, outputs, latency in (
-        ("int64", ("raw",), 2),
-        ("int33", ("int8", "raw"), 5),
-        ("int34", ("int8",), 6),
-        ("int8", ("fp32", "int8"), 7),
-        ("int64", ("bf16", "fp32"), 8),
-    ):
-        assert Post(features(accumulator, outputs), 1).latency == latency
+    assert Post(features(accumulator, outputs, columns=columns), 1).latency == latency
 
 
 @pytest.mark.parametrize(("idle", "stall"), [(0.6, 0.1), (0.1, 0.7)])
 def test_stalls(idle: float, stall: float, tmp_path: Path) -> None:
-    arguments = vectors(RTL["int20"][0], 1500, LANES, seed=8)
+    arguments = drawn(RTL["int20"][0], 1500, seed=8)
     run_post(arguments, tmp_path, idle=idle, stall=stall, seed=int(10 * idle + 100 * stall))
 
 
 @pytest.mark.parametrize("at", [1, 5, 100])
 def test_reset(at: int, tmp_path: Path) -> None:
     """A reset drops the words inside; later words are correct."""
-    arguments = vectors(RTL["int20"][0], 300, LANES, seed=9)
-    block = Post(arguments.features, LANES)
-    out = run_stream(block, arguments.inputs(LANES), tmp_path, stall=0.5, reset_at=at, seed=at)
+    arguments, lanes = drawn(RTL["int20"][0], 300, 3, seed=9), 3
+    block = Post(arguments.features, lanes)
+    out = run_stream(block, arguments.inputs(lanes), tmp_path, stall=0.5, reset_at=at, seed=at)
     kept = out.report["kept"]
     assert kept < at
     rows = np.r_[:kept, at:300]
-    lanes = (rows[:, None] * LANES + np.arange(LANES)).ravel()
-    columns = Columns(**{name: v[lanes] for name, v in vars(arguments.columns).items()})
+    places = (rows[:, None] * lanes + np.arange(lanes)).ravel()
+    columns = Columns(**{name: v[places] for name, v in vars(arguments.columns).items()})
     rest = replace(
         arguments, chosen=arguments.chosen[rows], acc=arguments.acc[rows], columns=columns
     )
@@ -472,20 +522,30 @@ def test_reset(at: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "offered",
-    [RTL["int33"][0], features("uint8", ("int8",)), RTL["raw"][0]],
-    ids=["int33", "uint8", "raw"],
-)
+    [*(RTL[name][0] for name in ("int33", "raw", "fp32", "fp32_as_they_are")),
+     features("uint8", ("int8",))],
+    ids=["int33", "raw", "fp32", "fp32_as_they_are", "uint8"],
+)  # fmt: skip
 def test_verilog_lints_clean(offered: PostFeatures, tmp_path: Path) -> None:
     source = tmp_path / "post.v"
     source.write_text(stream_verilog(Post(offered, 2)), encoding="utf-8")
     assert not lint([source], f"{PREFIX}_post_2", list(LINT_WAIVERS))
+
+
+def test_verilog_of_a_narrowing_lints_clean(tmp_path: Path) -> None:
+    source = tmp_path / "narrow.v"
     source.write_text(block_verilog(FloatNarrow(floating("fp32"), floating("fp16"))), "utf-8")
     assert not lint([source], TOP, list(LINT_WAIVERS))
 
 
 def test_only_what_is_asked_for_is_built() -> None:
-    assert "multiply_fp32" not in stream_verilog(Post(features("int32", INTEGERS), 1))
-    assert "$signed" not in stream_verilog(Post(features("int32", ("raw",), columns=False), 1))
+    for offered, text in (
+        (features("int32", INTEGERS), "multiply_fp32"),
+        (features("int32", ("raw",), columns=False), "$signed"),
+        (features("fp32", ("raw",)), "multiply_fp32"),
+        (features("fp32", ("fp32",), columns=False), "add_fp32"),
+    ):
+        assert text not in stream_verilog(Post(offered, 1))
     texts = [
         len(stream_verilog(Post(features("int32", ("int8",), activations, roundings), 1)))
         for activations, roundings in (
@@ -497,44 +557,55 @@ def test_only_what_is_asked_for_is_built() -> None:
     assert texts == sorted(set(texts))
 
 
-# -- mutations ------------------------------------------------------------------------------------
-
 MUTATIONS = {
-    "sticky bit dropped": (r"(assign quotient_lost_5 = quotient_lost_4) \| \w+;", r"\1;"),
-    "ties to odd": (r"sticky_3 \| moved_3\[1\]", "sticky_3 | ~moved_3[1]"),
-    "ties of negative numbers towards zero": (r"sticky_3 \| _\d+_", "1'h1"),
-    "quotient wraps": (r"assign (\{ \w+\[64:10\], clamped \}) = \w+ \?", r"assign \1 = 1'h0 ?"),
-    "zero point lost": (r"\{ zero\w*, round_up \}", "{ 8'h00, round_up }"),
-    "no lower limit": (r"assign below = .*;", "assign below = 1'h0;"),
-    "upper limit one more": (r"(assign above = \$signed\(result_4\) >) ", r"\1 1 + "),
-    "relu keeps negative numbers": (r"assign keep = .*;", "assign keep = 1'h1;"),
-    "slope everywhere": (r"assign leaks = total\[32\] & ", "assign leaks = "),
-    "bias without records": (r"record\[31:0\] & \{.*\};", "record[31:0];"),
-    "moves while stalled": (r"if \(run\) product_2 <=", "product_2 <="),
-    "zero point of another word": (r"zero_3 <= zero_2", "zero_3 <= zero_1"),
-    "settings of another word": (r"rounding_2 <= rounding_1", "rounding_2 <= settings[6:5]"),
-    "full when it is not": (r"assign i_ready = (\w+) \| _\d+_;", r"assign i_ready = 1'h1;"),
-}
-"""Ways to break the emitted Verilog: pattern and what takes its place."""
+    "int20": {
+        "sticky bit dropped": (r"(assign quotient_lost_5 = quotient_lost_4) \| \w+;", r"\1;"),
+        "quotient wraps": (r"assign (\{ \w+\[64:10\], clamped \}) = \w+ \?", r"assign \1 = 1'h0 ?"),
+        "zero point of another word": (r"zero_3 <= zero_2", "zero_3 <= zero_1"),
+        "moves while stalled": (r"if \(run\) product_2 <=", "product_2 <="),
+        "ties to odd": (r"sticky_3 \| moved_3\[1\]", "sticky_3 | ~moved_3[1]"),
+        "ties of negative numbers towards zero": (r"sticky_3 \| _\d+_", "1'h1"),
+        "zero point lost": (r"\{ zero\w*, round_up \}", "{ 8'h00, round_up }"),
+        "no lower limit": (r"assign below = .*;", "assign below = 1'h0;"),
+        "upper limit one more": (r"(assign above = \$signed\(result_4\) >) ", r"\1 1 + "),
+        "relu keeps negative numbers": (r"assign keep = .*;", "assign keep = 1'h1;"),
+        "slope everywhere": (r"assign leaks = total\[32\] & ", "assign leaks = "),
+        "bias without records": (r"record\[31:0\] & \{.*\};", "record[31:0];"),
+        "settings of another word": (r"rounding_2 <= rounding_1", "rounding_2 <= settings[6:5]"),
+        "full when it is not": (r"assign i_ready = (\w+) \| _\d+_;", r"assign i_ready = 1'h1;"),
+    },
+    "fp32": {
+        "a NaN is too large": (r"assign number = ~ \w+;", "assign number = 1'h1;"),
+        "activation of another word": (
+            r"activation_3 <= activation_2", "activation_3 <= activation_1",
+        ),
+        "no bias changes -0": (r"record\[31\] \| _\d+_;", "record[31];"),
+        "sticky bit dropped": (r"sticky_9 <= \w+;", "sticky_9 <= 1'h0;"),
+        "ties of negative numbers": (r"= sticky_9 \| _\d+_;", "= 1'h1;"),
+        "negative numbers one too small": (r"round_up \^ sign_9", "round_up"),
+        "slope everywhere": (r"assign leaks = biased\[31\] & ", "assign leaks = "),
+        "relu keeps negative numbers": (r"assign keep = .*;", "assign keep = 1'h1;"),
+        "moves while stalled": (r"if \(run\) number_8 <=", "number_8 <="),
+    },
+}  # fmt: skip
+"""Ways to break the emitted Verilog, of accumulators: pattern and what takes its place."""
 
-USUAL = (
-    "sticky bit dropped",
-    "quotient wraps",
-    "zero point of another word",
-    "moves while stalled",
-)
-"""Those that are tried every time."""
+ALWAYS = {"int20": 4, "fp32": 2}
+"""How many of them, the first ones, are tried every time."""
 
 
 @pytest.mark.parametrize(
-    "mutation",
-    [pytest.param(m, marks=[] if m in USUAL else pytest.mark.long) for m in MUTATIONS],
+    ("accumulator", "mutation"),
+    [
+        pytest.param(fmt, name, marks=[] if number < ALWAYS[fmt] else pytest.mark.long)
+        for fmt, ways in MUTATIONS.items()
+        for number, name in enumerate(ways)
+    ],
 )
-def test_mutation_is_noticed(mutation: str, tmp_path: Path) -> None:
-    arguments = vectors(features("int20", ("int8",), *ALL[1:]), 4_000, 1)
-    pattern, replacement = MUTATIONS[mutation]
+def test_mutation_is_noticed(accumulator: str, mutation: str, tmp_path: Path) -> None:
+    outputs = ("int8", "raw") if accumulator == "fp32" else ("int8",)
+    arguments = drawn(features(accumulator, outputs, *ALL[1:]), 4_000, 1)
     text = stream_verilog(Post(arguments.features, 1))
-    text, count = re.subn(pattern, replacement, text)
-    assert count == 1, f"{pattern} occurs {count} times"
+    text = mutated(text, *MUTATIONS[accumulator][mutation])
     with pytest.raises(AssertionError, match=r"\d+ of \d+: |result|words after|array_equal"):
         run_post(arguments, tmp_path, stall=0.3, verilog=text)

@@ -3,18 +3,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from flows.build.files import LINT_WAIVERS
 from flows.build.load import parse_config
-from flows.simulation.verilator.verilator import lint
 from hwgen.cli import main
 from hwgen.cli.support.run_post import post_processing, with_second_scales
 from hwgen.core.golden.post import apply
@@ -30,11 +26,8 @@ from hwgen.core.post import (
 from hwgen.core.post.settings_file import load_post
 from hwgen.errors import ConfigError, InputError
 from hwgen.formats import floating, integer
-from rtl_templates.post import Post
-from sim_tests.support.post_blocks import assert_full_rate, run_post
 from sim_tests.support.selection import commit_seed
 from sim_tests.support.single_vectors import check_singles, single_vectors
-from sim_tests.support.stream_blocks import PREFIX, stream_verilog
 
 Record = Callable[[str, object], None]
 LANES = 2
@@ -207,106 +200,3 @@ def test_a_layer_by_hwgen_run(tmp_path: Path) -> None:
         result[name] = np.load(tmp_path / f"{name}.npy")
     assert np.allclose(result["host"], result["engine"], rtol=1e-6)
     assert np.abs(result["layer"] - (result["host"] + 0.5) * 64).max() < 0.51
-
-
-# -- RTL ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[pytest.mark.long] if n != "all" else []) for n in RTL],
-)
-def test_post(name: str, tmp_path: Path, record_property: Record) -> None:
-    offered, words = RTL[name]
-    run_post(single_vectors(offered, words, LANES), tmp_path, idle=0.2, stall=0.2)
-    record_property(f"{name} vectors", words * LANES)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", RTL)
-def test_post_campaign(name: str, tmp_path: Path, record_property: Record) -> None:
-    arguments = single_vectors(RTL[name][0], 300_000, LANES, seed=commit_seed())
-    run_post(arguments, tmp_path)
-    record_property(f"{name} vectors", 300_000 * LANES)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("number", range(12))
-def test_features_drawn_at_random(number: int, tmp_path: Path) -> None:
-    rng = np.random.default_rng([commit_seed(), number])
-
-    def some(words: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(rng.permutation(words)[: rng.integers(1, len(words) + 1)].tolist())
-
-    columns = bool(rng.integers(3))
-    outputs, activations = some(OUTPUTS), some(ACTIVATIONS)
-    if outputs == ("raw",) and "leaky" in activations:
-        activations = ("none",)
-    options = {"columns": columns, "tensor": not columns or bool(rng.integers(2))}
-    offered = features(outputs, activations, some(ROUNDINGS), **options)
-    if activations == ("leaky",) and "raw" in outputs:
-        offered = replace(offered, activations=("none", "leaky"))
-    arguments = single_vectors(offered, 8_000, LANES, seed=number)
-    run_post(arguments, tmp_path, idle=0.1, stall=0.1)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["records", "tensor", "as_they_are"])
-def test_full_rate(name: str, tmp_path: Path) -> None:
-    """A word a cycle, and the latency that the block states."""
-    assert_full_rate(single_vectors(RTL[name][0], 200, LANES), tmp_path)
-
-
-def test_latency() -> None:
-    """As the documentation has it."""
-    for outputs, columns, latency in (
-        (("raw",), False, 2),
-        (("raw",), True, 5),
-        (("fp32",), False, 5),
-        (("fp32", "raw"), True, 8),
-        (("bf16",), False, 6),
-        (("fp16",), True, 9),
-        (("int8",), False, 8),
-        (("int8", "fp16"), True, 11),
-    ):
-        assert Post(features(outputs, columns=columns), 1).latency == latency
-
-
-def test_verilog_lints_clean(tmp_path: Path) -> None:
-    for name in ("all", "as_they_are"):
-        source = tmp_path / "post.v"
-        source.write_text(stream_verilog(Post(RTL[name][0], 2)), encoding="utf-8")
-        assert not lint([source], f"{PREFIX}_post_2", list(LINT_WAIVERS))
-
-
-def test_only_what_is_asked_for_is_built() -> None:
-    assert "multiply_fp32" not in stream_verilog(Post(features(("raw",)), 1))
-    assert "add_fp32" not in stream_verilog(Post(features(("fp32",), columns=False), 1))
-
-
-# -- mutations ------------------------------------------------------------------------------------
-
-MUTATIONS = {
-    "no bias changes -0": (r"record\[31\] \| _\d+_;", "record[31];"),
-    "a NaN is too large": (r"assign number = ~ \w+;", "assign number = 1'h1;"),
-    "sticky bit dropped": (r"sticky_9 <= \w+;", "sticky_9 <= 1'h0;"),
-    "ties of negative numbers": (r"= sticky_9 \| _\d+_;", "= 1'h1;"),
-    "negative numbers one too small": (r"round_up \^ sign_9", "round_up"),
-    "slope everywhere": (r"assign leaks = biased\[31\] & ", "assign leaks = "),
-    "relu keeps negative numbers": (r"assign keep = .*;", "assign keep = 1'h1;"),
-    "activation of another word": (r"activation_3 <= activation_2", "activation_3 <= activation_1"),
-    "moves while stalled": (r"if \(run\) number_8 <=", "number_8 <="),
-}
-USUAL = ("a NaN is too large", "activation of another word")
-
-
-@pytest.mark.parametrize(
-    "mutation", [pytest.param(m, marks=[] if m in USUAL else pytest.mark.long) for m in MUTATIONS]
-)
-def test_mutation_is_noticed(mutation: str, tmp_path: Path) -> None:
-    arguments = single_vectors(features(("int8", "raw"), *(ACTIVATIONS, ROUNDINGS)), 4_000, 1)
-    pattern, replacement = MUTATIONS[mutation]
-    text, count = re.subn(pattern, replacement, stream_verilog(Post(arguments.features, 1)))
-    assert count == 1, f"{pattern} occurs {count} times"
-    with pytest.raises(AssertionError, match=r"\d+ of \d+: |result|words after|array_equal"):
-        run_post(arguments, tmp_path, stall=0.3, verilog=text)

@@ -50,3 +50,10 @@ class Mutation:
         changed, count = re.subn(self.pattern, self.replacement, module[0])
         assert count, f"{self.pattern} does not occur in {self.module}"
         return text[: module.start()] + changed + text[module.end() :]
+
+
+def mutated(text: str, pattern: str, replacement: str) -> str:
+    """Return Verilog with the one place that a regular expression matches replaced."""
+    changed, count = re.subn(pattern, replacement, text)
+    assert count == 1, f"{pattern} occurs {count} times"
+    return changed

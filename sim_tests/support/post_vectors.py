@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +28,7 @@ from hwgen.formats import integer
 from sim_tests.support.floats import corners
 
 Ints = NDArray[Any]
-_SETTINGS = 256
+SETTINGS = 256
 
 
 @dataclass(frozen=True)
@@ -107,8 +110,11 @@ class Vectors:
 def vectors(features: PostFeatures, words: int, lanes: int, seed: int = 0) -> Vectors:
     """Return words whose elements are a mixture of the ways in which things can go wrong."""
     rng = np.random.default_rng(seed)
-    outputs = [features.outputs[i % len(features.outputs)] for i in range(_SETTINGS)]
-    settings = [_settings(features, output, rng) for output in outputs]
+    outputs = [features.outputs[i % len(features.outputs)] for i in range(SETTINGS)]
+    settings = [
+        draw_settings(features, output, partial(_scale, features, output, rng), rng)
+        for output in outputs
+    ]
     acc = accumulators(features, words * lanes, rng).reshape(words, lanes)
     chosen = rng.integers(0, len(settings), words)
     floats = np.array([settings[i].output in FLOATS for i in chosen]).repeat(lanes)
@@ -137,14 +143,19 @@ def accumulators(features: PostFeatures, count: int, rng: np.random.Generator) -
     return np.select([kind == 6, kind == 7], [near, ends], values).astype(dtype)
 
 
-def _settings(features: PostFeatures, output: str, rng: np.random.Generator) -> PostSettings:
+def draw_settings(
+    features: PostFeatures,
+    output: str,
+    scale: Callable[[], dict[str, Any]],
+    rng: np.random.Generator,
+) -> PostSettings:
+    """Return settings for an output; `scale` draws a scale, by the names of its parts."""
     activations = [a for a in features.activations if a != "leaky" or output != RAW]
     drawn: dict[str, Any] = {
         "activation": str(rng.choice(activations)),
-        "columns": bool(rng.integers(0, 2)) if features.tensor else True,
+        "columns": features.columns and (not features.tensor or bool(rng.integers(2))),
+        "single": features.single,
     }
-    drawn["columns"] &= features.columns
-    prefixes = ["", "slope_"] if drawn["activation"] == "leaky" else [""]
     if output in INTEGERS:
         fmt = integer(output)
         drawn["rounding"] = str(rng.choice(features.roundings))
@@ -153,19 +164,18 @@ def _settings(features: PostFeatures, output: str, rng: np.random.Generator) -> 
         if rng.random() < 0.3:
             limits = sorted(rng.integers(fmt.min, fmt.max, 2, endpoint=True).tolist())
             drawn |= {"minimum": limits[0], "maximum": limits[1]}
-        if not drawn["columns"]:
-            for prefix in prefixes:
-                multiplier, shift = _scales(
-                    np.array([int(features.accumulator.max) >> int(rng.integers(0, 64))], object),
-                    rng,
-                )
-                drawn |= {f"{prefix}multiplier": int(multiplier[0])}
-                drawn |= {f"{prefix}shift": int(shift[0])}
-    elif output in FLOATS and not drawn["columns"]:
-        for prefix in prefixes:
-            size = 2.0 ** float(rng.integers(-60, 20))
-            drawn[f"{prefix}scale"] = float(np.float32(rng.standard_normal() * size))
+    if output != RAW and not drawn["columns"]:
+        for prefix in ("", "slope_") if drawn["activation"] == "leaky" else ("",):
+            drawn |= {f"{prefix}{name}": value for name, value in scale().items()}
     return PostSettings(output, **drawn)
+
+
+def _scale(features: PostFeatures, output: str, rng: np.random.Generator) -> dict[str, Any]:
+    if output in FLOATS:
+        return {"scale": float(np.float32(rng.standard_normal() * 2.0 ** rng.integers(-60, 20)))}
+    largest = int(features.accumulator.max) >> int(rng.integers(0, 64))
+    (multiplier,), (shift,) = _scales(np.array([largest], object), rng)
+    return {"multiplier": int(multiplier), "shift": int(shift)}
 
 
 def _scales(acc: Ints, rng: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
@@ -228,10 +238,13 @@ def exact(
         with np.errstate(all="ignore"):
             scale = np.uint32(factor & 0xFFFFFFFF).view(np.float32)
             return (_nearest_single(total) * scale).astype(fmt.dtype)
-    value = Fraction(total * factor, 1 << shift)
-    below = value.numerator // value.denominator
-    rest = value - below
-    half = Fraction(1, 2)
+    return rounded(settings, Fraction(total * factor, 1 << shift))
+
+
+def rounded(settings: PostSettings, value: Fraction) -> int:
+    """Return an integer output of a scaled sum."""
+    below = math.floor(value)
+    rest, half = value - below, Fraction(1, 2)
     up = {
         "floor": False,
         "half_up": rest >= half,

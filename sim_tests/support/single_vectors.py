@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,20 +20,20 @@ from hwgen.core.post import (
     PostSettings,
     output_format,
 )
-from hwgen.formats import integer
 from sim_tests.support.floats import corners
-from sim_tests.support.post_vectors import Vectors
+from sim_tests.support.post_vectors import SETTINGS, Vectors, draw_settings, rounded
 
 Singles = NDArray[np.float32]
-_SETTINGS = 256
 
 
 def single_vectors(features: PostFeatures, words: int, lanes: int, seed: int = 0) -> Vectors:
     """Return words whose elements are a mixture of the ways in which things can go wrong."""
     rng = np.random.default_rng(seed)
     settings = [
-        _settings(features, features.outputs[i % len(features.outputs)], rng)
-        for i in range(_SETTINGS)
+        draw_settings(
+            features, features.outputs[i % len(features.outputs)], partial(_scale, rng), rng
+        )
+        for i in range(SETTINGS)
     ]
     acc = _sums(words * lanes, rng)
     columns = _columns(acc, rng)
@@ -98,26 +98,9 @@ def _factors(count: int, rng: np.random.Generator) -> Singles:
     return np.select([kind == 0, kind == 1], [_any(count, rng), wide], powers).astype("<f4")
 
 
-def _settings(features: PostFeatures, output: str, rng: np.random.Generator) -> PostSettings:
-    activations = [a for a in features.activations if a != "leaky" or output != RAW]
-    drawn: dict[str, Any] = {
-        "activation": str(rng.choice(activations)),
-        "columns": features.columns and (not features.tensor or bool(rng.integers(2))),
-        "single": True,
-    }
-    if output in INTEGERS:
-        fmt = integer(output)
-        drawn["rounding"] = str(rng.choice(features.roundings))
-        if rng.random() < 0.5:
-            drawn["zero"] = int(rng.choice([fmt.min, fmt.max, int(rng.integers(fmt.min, fmt.max))]))
-        if rng.random() < 0.3:
-            limits = sorted(rng.integers(fmt.min, fmt.max, 2, endpoint=True).tolist())
-            drawn |= {"minimum": limits[0], "maximum": limits[1]}
-    if output != RAW and not drawn["columns"]:
-        for prefix in ("", "slope_") if drawn["activation"] == "leaky" else ("",):
-            (scale,) = _factors(1, rng)
-            drawn[f"{prefix}scale"] = float(scale) if np.isfinite(scale) else 0.25
-    return PostSettings(output, **drawn)
+def _scale(rng: np.random.Generator) -> dict[str, float]:
+    (scale,) = _factors(1, rng)
+    return {"scale": float(scale) if np.isfinite(scale) else 0.25}
 
 
 def expected(settings: PostSettings, acc: Singles, columns: Columns | None) -> NDArray[Any]:
@@ -151,16 +134,7 @@ def _integer(settings: PostSettings, number: np.float32) -> int:
         return min(max(settings.zero, low), high)
     if np.isinf(number):
         return high if number > 0 else low
-    value = Fraction(float(number))
-    below = math.floor(value)
-    rest, half = value - below, Fraction(1, 2)
-    up = {
-        "floor": False,
-        "half_up": rest >= half,
-        "half_away": rest > half or (rest == half and value > 0),
-        "half_even": rest > half or (rest == half and below % 2 == 1),
-    }[settings.rounding]
-    return min(max(below + up + settings.zero, low), high)
+    return rounded(settings, Fraction(float(number)))
 
 
 def check_singles(drawn: Vectors) -> dict[str, int]:
