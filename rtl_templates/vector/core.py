@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import wiring
 
-from hwgen.families.vector.operations import CODES, Way, going
+from hwgen.families.vector.operations import CODES, Datapath, selects
 from rtl_templates.arithmetic.float.multiplier import FloatMultiplier
 from rtl_templates.arithmetic.float.real import REAL
 from rtl_templates.arithmetic.pipeline import delayed, named
@@ -73,7 +73,7 @@ class VectorCore(wiring.Component):
         self.emitted = Signal(name="row_emitted")
         self._control(m)
         beats = self._feed(m)
-        if self.config.turns:
+        if self.config.hadamard_size:
             beats = self._rotate(m, beats)
         if self.config.has_first:
             beats = self._first(m, beats)
@@ -84,11 +84,11 @@ class VectorCore(wiring.Component):
 
     # -- commands --------------------------------------------------------------------------------
 
-    def flag(self, test: Callable[[Way], Any], name: str) -> Value:
-        """Return whether the operation that is worked on goes a way like that."""
-        ways = self.config.ways
-        codes = [CODES[each] for each, way in ways.items() if test(way)]
-        if len(codes) in (0, len(ways)):
+    def flag(self, test: Callable[[Datapath], Any], name: str) -> Value:
+        """Return whether the datapath of the current operation passes a test."""
+        datapaths = self.config.datapaths
+        codes = [CODES[each] for each, path in datapaths.items() if test(path)]
+        if len(codes) in (0, len(datapaths)):
             return Const(bool(codes), 1)
         flag = Signal(name=f"is_{name}")
         terms = [self.code == code for code in codes]
@@ -111,11 +111,13 @@ class VectorCore(wiring.Component):
         self.steps = Signal(range(steps + 1), name="steps", reset_less=True)
         self.rest = Signal(max(1, bits), name="rest", reset_less=True)  # lanes of the last beat
         self.busy, self.refusing = Signal(name="busy"), Signal(name="refusing")
-        supported = Cat(*(code == CODES[name] for name in config.ways)).any()
+        supported = Cat(*(code == CODES[name] for name in config.datapaths)).any()
         fits = rows.any() & length.any() & (length <= config.array.longest_row)
-        if config.turns:
-            rotated = Cat(*(code == CODES[n] for n, way in config.ways.items() if way.turned)).any()
-            fits = fits & ~(rotated & length[: config.turns.bit_length() - 1].any())
+        if config.hadamard_size:
+            rotated = Cat(
+                *(code == CODES[n] for n, path in config.datapaths.items() if path.hadamard)
+            ).any()
+            fits = fits & ~(rotated & length[: config.hadamard_size.bit_length() - 1].any())
         idle = ~self.busy & ~self.refusing
         m.d.comb += command.ready.eq(idle)
         with m.If(idle & valid):
@@ -163,7 +165,7 @@ class VectorCore(wiring.Component):
     def _feed(self, m: Module) -> Stream:
         """Return the beats of rows from port ``x``."""
         x = self._pop_input(m, "x", Signal(name="x_pop"))
-        tail = self.flag(lambda way: way.tail, "tailed")
+        tail = self.flag(lambda path: path.tail, "tailed")
         step = Signal(len(self.steps), name="step")
         after = named(m, "after", step == self.steps)
         end = named(m, "row_end", step + 1 == self.steps)
@@ -181,12 +183,12 @@ class VectorCore(wiring.Component):
 
     def _rotate(self, m: Module, beats: Stream) -> Stream:
         """Apply the Hadamard rotation to the blocks of beats in operations that have it."""
-        config, size, beat = self.config, self.config.turns, beats.payload
+        config, size, beat = self.config, self.config.hadamard_size, beats.payload
         run, ready = Signal(name="run_rotation"), Signal(name="rotation_ready")
         tokens = {"valid": beats.valid & run, "end": beat.end, "last": beat.last}
-        tokens = self._later(m, "rotated", tokens, config.turn_latency, run)
+        tokens = self._later(m, "rotated", tokens, config.hadamard_latency, run)
         m.d.comb += [run.eq(~tokens["valid"] | ready), beats.ready.eq(run)]
-        rotate = self.flag(lambda way: way.turned, "rotated")
+        rotate = self.flag(lambda path: path.hadamard, "rotated")
         block = HadamardBlock(config)
         words = [
             place(
@@ -216,9 +218,9 @@ class VectorCore(wiring.Component):
             ).o
             for lane in range(lanes)
         )  # fmt: skip
-        any_first = self.flag(lambda way: way.first, "first")
-        as_sum = self.flag(lambda way: way.first == "sum", "first_sum")
-        as_size = self.flag(lambda way: way.first == "magnitude", "first_magnitude")
+        any_first = self.flag(lambda path: path.first, "first")
+        as_sum = self.flag(lambda path: path.first == "sum", "first_sum")
+        as_size = self.flag(lambda path: path.first == "magnitude", "first_magnitude")
         neutral = Mux(as_sum | as_size, 0, _LEAST)
         masked = self._masked(
             m, "first_masked", fields(data=real, end=beat.end, last=beat.last), neutral
@@ -238,21 +240,21 @@ class VectorCore(wiring.Component):
         words = fields(data=beats.payload.data, last=beats.payload.last)
         a: Value = Const(0, 32)
         valid: Value = Const(0, 1)
-        if config.any_way(lambda way: way.first not in ("", "sum")):
-            where = config.any_way(lambda way: way.first == "position")
+        if config.any_path(lambda path: path.first not in ("", "sum")):
+            where = config.any_path(lambda path: path.first == "position")
             bits = max(1, (config.array.longest_row + lanes - 1).bit_length()) if where else 0
             largest = place(
                 m, "max_of_row", RowMax(lanes, bits), run=run, magnitude=as_size,
                 i=Stream(words, beats.valid & ~as_sum),
             ).o  # fmt: skip
             a, valid = largest.payload.data, largest.valid
-            as_max = self.flag(lambda way: way.first == "max", "first_max")
+            as_max = self.flag(lambda path: path.first == "max", "first_max")
             # Nothing is subtracted from elements that are all minus infinity.
             a = Mux(as_max & (a == _LEAST), 0, a)
             if where:
-                asked = self.flag(lambda way: way.first == "position", "position")
+                asked = self.flag(lambda path: path.first == "position", "position")
                 a = Mux(asked, largest.payload.position, a)
-        if config.any_way(lambda way: way.first == "sum"):
+        if config.any_path(lambda path: path.first == "sum"):
             total = place(
                 m, "sum_of_row", RowSum(lanes, config.pipeline.adder), run=run,
                 i=Stream(words, beats.valid & as_sum),
@@ -270,17 +272,17 @@ class VectorCore(wiring.Component):
         """Compute ``v`` and, of each row, ``s``; return ``v`` after its memory."""
         beat = beats.payload
         config, run, lanes = self.config, self.run_value, self.config.array.lanes
-        needs_a = self.flag(lambda way: way.first, "needing_a")
+        needs_a = self.flag(lambda path: path.first, "needing_a")
         begins = Signal(init=1, name="value_begins")
-        of_rows = self.flag(lambda way: way.takes_r, "with_r")
+        of_rows = self.flag(lambda path: path.reads_r, "with_r")
         ready = run & (~needs_a | self.a_valid)
-        if config.takes_r:
+        if config.has_r:
             r = self._pop_input(m, "r", Signal(name="r_pop"))
             ready = ready & (~(of_rows & begins) | r.valid)
             self.r = delayed(m, "value_r", r.payload, 1, run)
         m.d.comb += beats.ready.eq(ready)
         fire = named(m, "value_fire", beats.valid & beats.ready)
-        if config.takes_r:
+        if config.has_r:
             m.d.comb += r.ready.eq(fire & of_rows & begins)
         if config.has_first:
             m.d.comb += self.a_pop.eq(fire & beat.last & needs_a)
@@ -294,7 +296,7 @@ class VectorCore(wiring.Component):
         self.row_begins = delayed(m, "row_begins", begins, 1, run)
         a = delayed(m, "value_a", self.a, 1, run) if config.has_first else Const(0, 32)
         block = ValueLane(config)
-        centred = self.flag(lambda way: way.centred, "centred")
+        centred = self.flag(lambda path: path.centred, "centred")
         minus = named(m, "minus_a", Cat(a[:31], ~a[31]))
         placed = [
             place(
@@ -324,12 +326,12 @@ class VectorCore(wiring.Component):
             if name == "gate" and config.array.gate == "relu2":
                 cycles = config.pipeline.multiplier
             source = tokens if name == "exp" else plain
-            asked = self.flag(going("value", way_value), name)
+            asked = self.flag(selects("value", way_value), name)
             late = self._later(m, name, self._only_if(asked, source), cycles, run)
             value = {key: Mux(asked, late[key], value[key]) for key in value}
             data = Mux(asked, outputs[name], data)
         if config.online:
-            online = self.flag(going("value", "power"), "online")
+            online = self.flag(selects("value", "power"), "online")
             entering = self._only_if(online, plain)
             late = self._later(m, "online", entering, config.weight_latency, run)
             value = {key: Mux(online, late[key], value[key]) for key in value}
@@ -395,16 +397,16 @@ class VectorCore(wiring.Component):
         """Reduce values to ``b`` and compute the scale of each row while they are stored."""
         config, run, lanes = self.config, self.run_value, self.config.array.lanes
         b: Value = a
-        direct = self.flag(lambda way: way.direct, "direct")
-        if config.takes_r:
-            b = Mux(self.flag(lambda way: way.takes_r, "of_rows"), self.r, a)
+        direct = self.flag(lambda path: path.direct, "direct")
+        if config.has_r:
+            b = Mux(self.flag(lambda path: path.reads_r, "of_rows"), self.r, a)
         b_valid = direct & plain["valid"] & self.row_begins
         level: Value = Const(0, 0)
-        if config.any_way(attrgetter("summed")):
+        if config.any_path(attrgetter("summed")):
             source = value
             asked = self.flag(attrgetter("summed"), "summed")
             if square is not None:
-                squares = self.flag(lambda way: way.second == "squares", "squared")
+                squares = self.flag(lambda path: path.second == "squares", "squared")
                 entering = self._only_if(squares, centred)
                 late = self._later(m, "square", entering, config.pipeline.multiplier, run)
                 source = _beats(
@@ -425,22 +427,22 @@ class VectorCore(wiring.Component):
             b, b_valid = Mux(direct, b, total.payload.data), b_valid | total.valid
         scale = place(
             m, "scale", ScaleChain(config), run=run, b=Stream(b, b_valid), c1=self.c1, c2=self.c2,
-            epsilon=self.flag(lambda way: way.epsilon, "epsilon"),
-            reciprocal=self.flag(lambda way: way.scale == "reciprocal", "reciprocal"),
-            rsqrt=self.flag(lambda way: way.scale == "rsqrt", "rsqrt"),
+            epsilon=self.flag(lambda path: path.epsilon, "epsilon"),
+            reciprocal=self.flag(lambda path: path.scale == "reciprocal", "reciprocal"),
+            rsqrt=self.flag(lambda path: path.scale == "rsqrt", "rsqrt"),
             guarded=self.flag(attrgetter("exponential"), "guarded"),
             bounded=self.flag(attrgetter("tail"), "bounded"),
         ).o  # fmt: skip
         if self.level_bits:
-            online = self.flag(going("value", "power"), "rescaled")
-            cycles = config.scale_latency(config.ways["softmax"])
+            online = self.flag(selects("value", "power"), "rescaled")
+            cycles = config.scale_latency(config.datapaths["softmax"])
             level = delayed(m, "s_level", level, cycles, run) & online.replicate(self.level_bits)
         return self._store_values(m, value, scale, level)
 
     def _store_values(self, m: Module, value: Stream, scale: AnyStream, level: Value) -> AnyStream:
         """Store values in the memory and scales in their queue; return the stored values."""
         config, run = self.config, self.run_value
-        with_t = config.any_way(lambda way: way.tail or way.last_only)
+        with_t = config.any_path(lambda path: path.tail or path.last_only)
         s_ready, v_ready = Signal(name="s_ready"), Signal(name="second_ready")
         m.d.comb += run.eq((~value.valid | v_ready) & (~scale.valid | s_ready))
         entry = {"s": scale.payload.s, **({"t": scale.payload.t} if with_t else {})}
@@ -470,20 +472,20 @@ class VectorCore(wiring.Component):
         """Scale values, multiply and add operands, convert, and send the results."""
         config, run, lanes = self.config, self.run_apply, self.config.array.lanes
         value = values.payload
-        needs_s = self.flag(lambda way: way.second, "needing_s")
+        needs_s = self.flag(lambda path: path.second, "needing_s")
         ready = run & (~needs_s | self.s_valid)
         fire, heads = Signal(name="apply_fire"), {}
         for name in ("y", "p"):
-            if not getattr(config, f"takes_{name}"):
+            if not getattr(config, f"has_{name}"):
                 continue
-            needs = self.flag(attrgetter(f"takes_{name}"), f"needing_{name}")
+            needs = self.flag(attrgetter(f"reads_{name}"), f"needing_{name}")
             operand = self._pop_input(m, name, fire & needs)
             heads[name] = operand.payload
             ready = ready & (~needs | operand.valid)
         m.d.comb += [fire.eq(values.valid & ready), self.apply_ready.eq(ready)]
         if config.has_second:
             m.d.comb += [self.v_pop.eq(ready), self.s_pop.eq(fire & value.last & needs_s)]
-        alone = self.flag(lambda way: way.last_only, "last_only")
+        alone = self.flag(lambda path: path.last_only, "last_only")
         apart = named(m, "apart", value.last & (~value.end | alone))
         s = named(m, "scale_now", Mux(needs_s, self.s, self.c1))
         results, real = self._lanes(m, value, s, apart, heads)
@@ -516,12 +518,12 @@ class VectorCore(wiring.Component):
         results, real = Signal(lanes * width, name="lane_results"), Signal(32, name="first_result")
         scaled = Signal(32 * lanes, name="lanes_scaled")
         flags = {
-            **{f"factor_{n}": self.flag(going("factor", n), f"factor_{n}")
+            **{f"factor_{n}": self.flag(selects("factor", n), f"factor_{n}")
                for n in blocks[0].factors},
-            **{f"term_{n}": self.flag(going("term", n), f"term_{n}")
+            **{f"term_{n}": self.flag(selects("term", n), f"term_{n}")
                for n in blocks[0].terms},
         }  # fmt: skip
-        rope = self.flag(lambda way: way.factor == "turn", "rope")
+        rope = self.flag(lambda path: path.factor == "rotate", "rope")
         for lane in range(lanes):
             v = value.data.word_select(lane, 32)
             factor = s
@@ -549,7 +551,7 @@ class VectorCore(wiring.Component):
         p, q = head.word_select(lane, width), Const(0, width)
         if config.p_lanes > lanes:
             q = head.word_select(lanes + lane, width)
-        if config.any_way(lambda way: way.factor == "turn"):
+        if config.any_path(lambda path: path.factor == "rotate"):
             pair = lane & ~1
             p = Mux(rope, head.word_select(pair, width), p)
             q = Mux(rope, head.word_select(pair + 1, width), q)

@@ -36,11 +36,11 @@ class HadamardBlock(Block):
     rotate : In(1)
         Whether the rotation applies; constant while there are elements.
     i, o : In, Out
-        The numbers of the block, `VectorConfig.turn_latency` cycles apart.
+        The numbers of the block, `VectorConfig.hadamard_latency` cycles apart.
     """
 
     def __init__(self, config: VectorConfig) -> None:
-        self.size, self.stages = config.turns, config.pipeline.adder
+        self.size, self.stages = config.hadamard_size, config.pipeline.adder
         members = {"run": In(1), "rotate": In(1), "i": In(32 * self.size), "o": Out(32 * self.size)}
         super().__init__(f"hadamard_{self.size}x{self.stages}", members)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
-from hwgen.families.vector.operations import going
+from hwgen.families.vector.operations import selects
 from hwgen.formats import Format
 from rtl_templates.arithmetic.float.adder import FloatAdder
 from rtl_templates.arithmetic.float.multiplier import FloatMultiplier
@@ -49,10 +49,10 @@ class ValueLane(Block):
     def __init__(self, config: VectorConfig) -> None:
         self.config = config
         self.needs = {
-            "centred": config.any_way(lambda way: way.centred),
-            "exp": config.any_way(lambda way: way.value == "exp"),
-            "gate": config.any_way(lambda way: way.value == "gate"),
-            "square": config.any_way(lambda way: way.second == "squares"),
+            "centred": config.any_path(lambda path: path.centred),
+            "exp": config.any_path(lambda path: path.value == "exp"),
+            "gate": config.any_path(lambda path: path.value == "gate"),
+            "square": config.any_path(lambda path: path.second == "squares"),
         }
         members: dict[str, Member] = {
             "run": In(1),
@@ -117,13 +117,13 @@ class ApplyLane(Block):
 
     def __init__(self, config: VectorConfig, *, odd: bool = False) -> None:
         self.config, self.odd = config, odd
-        self.rope_pairs = config.any_way(lambda way: way.factor == "turn")
-        self.factors = [name for name in ("p", "y") if config.any_way(going("factor", name))]
-        self.terms = [name for name in ("p", "y") if config.any_way(going("term", name))]
+        self.rope_pairs = config.any_path(lambda path: path.factor == "rotate")
+        self.factors = [name for name in ("p", "y") if config.any_path(selects("factor", name))]
+        self.terms = [name for name in ("p", "y") if config.any_path(selects("term", name))]
         members: dict[str, Member] = {"run": In(1), "v": In(32), "s": In(32)}
-        if config.takes_p:
+        if config.has_p:
             members |= {"p": In(config.parameters.width), "q": In(config.parameters.width)}
-        if config.takes_y:
+        if config.has_y:
             members["y"] = In(config.input.width)
         members |= {f"factor_{name}": In(1) for name in self.factors}
         members |= {f"term_{name}": In(1) for name in self.terms}
@@ -171,19 +171,19 @@ class ApplyLane(Block):
         else:
             place(m, "convert", converter, i=value, o=self.o)
 
-    def _choice(self, m: Module, kind: str, late: dict[str, Value], neutral: int) -> Value:
+    def _choice(self, m: Module, operand: str, late: dict[str, Value], neutral: int) -> Value:
         """Return ``g`` or ``h``: a number of a port, or what changes nothing."""
         config = self.config
         value: Value = Const(neutral, 32)
-        names = self.factors if kind == "factor" else self.terms
+        names = self.factors if operand == "factor" else self.terms
         if "y" in names:
-            number = self._real(m, f"{kind}_from_y", late["y"], config.input)
-            value = Mux(getattr(self, f"{kind}_y"), number, value)
-        rope = kind == "factor" and self.rope_pairs
+            number = self._real(m, f"{operand}_from_y", late["y"], config.input)
+            value = Mux(getattr(self, f"{operand}_y"), number, value)
+        rope = operand == "factor" and self.rope_pairs
         if "p" in names or rope:
-            source = late["p"] if kind == "factor" else late["q"]
-            number = self._real(m, f"{kind}_from_p", source, config.parameters)
-            chosen = getattr(self, f"{kind}_p") if "p" in names else Const(0, 1)
+            source = late["p"] if operand == "factor" else late["q"]
+            number = self._real(m, f"{operand}_from_p", source, config.parameters)
+            chosen = getattr(self, f"{operand}_p") if "p" in names else Const(0, 1)
             value = Mux(chosen | self.rope if rope else chosen, number, value)
         return value
 

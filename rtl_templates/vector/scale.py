@@ -72,11 +72,11 @@ class ScaleChain(Block):
         zero: Value = ~self.b.payload[:31].any()
         zero = delayed(m, "zero", zero, pipeline.multiplier, run)
         product: Value = weighed
-        if config.any_way(lambda way: way.tail):
+        if config.any_path(lambda path: path.tail):
             below = self.bounded & ~zero & ~weighed[23:31].any()
             product = named(m, "product", Mux(below, _SMALLEST, weighed))
         argument = product
-        if config.any_way(lambda way: way.epsilon):
+        if config.any_path(lambda path: path.epsilon):
             total = Signal(32, name="total")
             adder = FloatAdder(REAL, pipeline.adder, enabled=True)
             place(m, "offset", adder, run=run, a=product, b=self.c2, o=total)

@@ -371,10 +371,10 @@ def test_a_beat_a_cycle(lanes: int) -> None:
     """Rows of 512 elements take 1.05 of their beats in every operation, waits included."""
     array = {"operations": list(NAMED), "lanes": max(2, lanes), "hadamard": 2}
     config = vector(input="fp32", output="int32", array=array)
-    for name, way in config.ways.items():
+    for name, path in config.datapaths.items():
         sizes = {"rows": 256, "length": 512}
         beats = 256 * -(-512 // config.array.lanes)
-        passes = 2 if way.tail else 1
+        passes = 2 if path.tail else 1
         taken = job_cycles(config, name, sizes)
         assert beats * passes / taken >= 0.95 or beats / taken >= 0.95
 
@@ -489,7 +489,7 @@ CONTRACT = Contract(
         Regressions(
             [EVERY_OPERATION],
             cases=[
-                *(f"{name}_shapes" for name in EVERY_OPERATION.ways),
+                *(f"{name}_shapes" for name in EVERY_OPERATION.datapaths),
                 *(f"{name}_values" for name in ("softmax", "layer_norm", "quantise", "argmax")),
                 *("stalls_4", "reset_1", "back_to_back_stalled"),
             ],

@@ -47,9 +47,11 @@ class VectorCore(Core[VectorConfig]):
         """
         total = 2  # the buffers at the ports
         for job in jobs:
-            way, sizes = self.params.ways[job.operation.name], job.sizes
-            beats = beats_of_row(self.params, sizes["length"]) + way.tail
-            total += (sizes["rows"] + way.passes) * beats + self.params.job_latency(way) + OVERHEAD
+            path, sizes = self.params.datapaths[job.operation.name], job.sizes
+            beats = beats_of_row(self.params, sizes["length"]) + path.tail
+            total += (
+                (sizes["rows"] + path.passes) * beats + self.params.job_latency(path) + OVERHEAD
+            )
         return Cycles(total)
 
     def command_cycles(self, words: Sequence[int]) -> int:

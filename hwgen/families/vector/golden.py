@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hwgen.core.operation import Operation
-    from hwgen.families.vector.operations import Way
+    from hwgen.families.vector.operations import Datapath
     from hwgen.families.vector.params import VectorConfig
 
     Bits = NDArray[np.uint32]
@@ -75,26 +75,26 @@ def operate(
     """
     sizes = operation.check_operands(operands)
     given = operation.check_scalars(scalars)
-    way = config.ways[operation.name]
+    path = config.datapaths[operation.name]
     pair = np.array(constants(config, operation, sizes["length"], given), np.float32)
     lines = [operands[t.name] for t in operation.operands if t.port == "p"]
     numbers = np.stack(np.broadcast_arrays(*lines)) if lines else None
-    return _computed(config, way, operands, pair.view(np.uint32), numbers)
+    return _computed(config, path, operands, pair.view(np.uint32), numbers)
 
 
 def _computed(
     config: VectorConfig,
-    way: Way,
+    path: Datapath,
     operands: Mapping[str, NDArray[Any]],
     pair: Bits,
     numbers: NDArray[Any] | None,
 ) -> dict[str, NDArray[Any]]:
-    """Return the results of a way by name.
+    """Return the results of a datapath by name.
 
     Parameters
     ----------
     config : VectorConfig
-    way : Way
+    path : Datapath
     operands : mapping of ndarray
         ``x`` and perhaps ``y`` and ``row_scales``.
     pair : ndarray of uint32, shape (2,)
@@ -104,61 +104,61 @@ def _computed(
     """
     c1, c2 = pair[:, None]
     x = reals(config.input, operands["x"])
-    if config.turns:  # what is not turned goes the same way, and gets nothing added
+    if config.hadamard_size:  # elements of other operations pass it unchanged
         x = (
-            _blocks_turned(x, config.turns)
-            if way.turned
+            _transform_blocks(x, config.hadamard_size)
+            if path.hadamard
             else add(REAL, x, np.full_like(x, NOTHING))
         )
-    a = _first(config, way.first, x)
-    if way.last_only:
+    a = _first(config, path.first, x)
+    if path.last_only:
         return {"positions": a.astype(np.int32)}
-    if way.mean:
+    if path.mean:
         a = multiply(REAL, a, c1)
-    if way.first == "max":  # of a row with nothing but minus infinity nothing is subtracted
+    if path.first == "max":  # of a row with nothing but minus infinity nothing is subtracted
         a = np.where(a == LEAST, np.uint32(0), a)
-    v = x if not way.centred else add(REAL, x, a[:, None] ^ np.uint32(REAL.sign_mask))
-    if way.value == "exp":
+    v = x if not path.centred else add(REAL, x, a[:, None] ^ np.uint32(REAL.sign_mask))
+    if path.value == "exp":
         v = _evaluated(config, "exp", v)
-    elif way.value == "power":
+    elif path.value == "power":
         v, level = _powers(config, operands["x"])
-    elif way.value == "gate":
+    elif path.value == "gate":
         v = _gate(config, v)
     results = {}
     s: Bits = np.full(len(x), c1, np.uint32)
-    if way.second:
+    if path.second:
         b = a
-        if way.takes_r:
+        if path.reads_r:
             b = reals(REAL, operands["row_scales"])
-        elif way.second == "rescaled":
+        elif path.second == "rescaled":
             b = row_sums(config, v, level)
-        elif not way.direct:
-            b = row_sums(config, multiply(REAL, v, v) if way.second == "squares" else v)
+        elif not path.direct:
+            b = row_sums(config, multiply(REAL, v, v) if path.second == "squares" else v)
         t = multiply(REAL, b, c1)
-        if way.tail:  # the reciprocal of a smaller scale is not finite
+        if path.tail:  # the reciprocal of a smaller scale is not finite
             tiny = (t & np.uint32(REAL.magnitude_mask)) < SMALLEST_NORMAL
             t = np.where(tiny & (b != 0), np.uint32(SMALLEST_NORMAL), t)
-        u = add(REAL, t, c2) if way.epsilon else t
-        s = _evaluated(config, way.scale, u) if way.scale else u
-        if way.exponential:
+        u = add(REAL, t, c2) if path.epsilon else t
+        s = _evaluated(config, path.scale, u) if path.scale else u
+        if path.exponential:
             s = np.where(b == 0, np.uint32(0), s)
-        if way.tail:
+        if path.tail:
             results["scales"] = REAL.decode(t)
     each = s[:, None]
-    if way.second == "rescaled":
+    if path.second == "rescaled":
         each = rescaled(each, level[:, -1:] - level)
     o = multiply(REAL, v, each)
     parameters = [] if numbers is None else [reals(config.parameters, each) for each in numbers]
-    if way.factor == "turn":
-        o = _turned(o, np.broadcast_to(parameters[0], o.shape))
+    if path.factor == "rotate":
+        o = _rotate_pairs(o, np.broadcast_to(parameters[0], o.shape))
     else:
-        if way.factor == "y":
+        if path.factor == "y":
             o = multiply(REAL, o, reals(config.input, operands["y"]))
-        elif way.factor == "p":
+        elif path.factor == "p":
             o = multiply(REAL, o, parameters[0])
-        if way.term == "y":
+        if path.term == "y":
             o = add(REAL, o, reals(config.input, operands["y"]))
-        elif way.term == "p":
+        elif path.term == "p":
             o = add(REAL, o, parameters[1])
     return {"result": _narrow(config.output, o), **results}
 
@@ -179,15 +179,15 @@ def respond(config: VectorConfig, beats: Mapping[str, NDArray[np.uint8]]) -> NDA
     """
     words = np.ascontiguousarray(beats["cmd"][0]).view("<u4")
     code, rows, length = (int(word) for word in words[:3])
-    name = next((name for name in config.ways if CODES[name] == code), None)
+    name = next((name for name in config.datapaths if CODES[name] == code), None)
     if name is None or not rows or not 1 <= length <= config.array.longest_row:
         raise ValueError(f"command {code} of {rows} rows of {length} is refused")
-    way = config.ways[name]
-    if way.turned and length % config.turns:
-        raise ValueError(f"rows of {length} are no whole blocks of {config.turns}; refused")
+    path = config.datapaths[name]
+    if path.hadamard and length % config.hadamard_size:
+        raise ValueError(f"rows of {length} are no whole blocks of {config.hadamard_size}; refused")
     ports = {port.name: port for port in config.ports}
     steps = beats_of_row(config, length)
-    needs = {"x": steps, "y": steps * way.takes_y, "p": steps * way.takes_p, "r": way.takes_r}
+    needs = {"x": steps, "y": steps * path.reads_y, "p": steps * path.reads_p, "r": path.reads_r}
     for port, wanted in needs.items():
         if wanted and len(beats[port]) != rows * wanted:
             raise ValueError(f"{len(beats[port])} beats at port {port}, not {rows * wanted}")
@@ -196,23 +196,23 @@ def respond(config: VectorConfig, beats: Mapping[str, NDArray[np.uint8]]) -> NDA
         return ports[port].unpack(beats[port]).reshape(rows, steps, -1)
 
     operands = {name: elements(name).reshape(rows, -1)[:, :length] for name in ("x", "y")
-                if name == "x" or way.takes_y}  # fmt: skip
-    if way.takes_r:
+                if name == "x" or path.reads_y}  # fmt: skip
+    if path.reads_r:
         operands["row_scales"] = ports["r"].unpack(beats["r"]).reshape(rows)
     numbers = None
-    if way.takes_p:  # factors of the lanes, and behind them terms
+    if path.reads_p:  # factors of the lanes, and behind them terms
         each = elements("p").reshape(rows, steps, -1, config.array.lanes).swapaxes(0, 2)
         numbers = each.swapaxes(1, 2).reshape(each.shape[0], rows, -1)[..., :length]
-    found = _computed(config, way, operands, words[3:].astype(np.uint32), numbers)
+    found = _computed(config, path, operands, words[3:].astype(np.uint32), numbers)
     out, size = ports["out"], ports["out"].beat_bytes
-    if way.last_only:
+    if path.last_only:
         image = np.zeros((rows, size), np.uint8)
         image[:, :4] = found["positions"].astype("<u4").view(np.uint8).reshape(rows, 4)
         return image
     padded = np.zeros((rows, steps * out.lanes), found["result"].dtype)
     padded[:, :length] = found["result"]
     image = out.pack(padded.reshape(rows, steps, out.lanes))
-    if way.tail:
+    if path.tail:
         tails = np.zeros((rows, 1, size), np.uint8)
         tails[:, 0, :4] = (
             np.ascontiguousarray(found["scales"].astype("<f4")).view(np.uint8).reshape(rows, 4)
@@ -226,7 +226,7 @@ def reals(fmt: Any, values: NDArray[Any]) -> Bits:
     return REAL.encode(values)
 
 
-def _blocks_turned(x: Bits, size: int) -> Bits:
+def _transform_blocks(x: Bits, size: int) -> Bits:
     """Return blocks of elements times a Hadamard matrix, see `hwgen.arithmetic.hadamard`."""
 
     def sums(u: Bits, w: Bits) -> tuple[Bits, Bits]:
@@ -289,17 +289,17 @@ def _tree(values: Bits) -> Bits:
     return np.asarray(values[..., 0])
 
 
-def _first(config: VectorConfig, kind: str, x: Bits) -> Bits:
+def _first(config: VectorConfig, reduction: str, x: Bits) -> Bits:
     """Return ``a`` of each row, shape (rows,)."""
-    if not kind:
+    if not reduction:
         return np.zeros(len(x), np.uint32)
-    if kind == "sum":
+    if reduction == "sum":
         return row_sums(config, x)
     magnitudes = (x & np.uint32(REAL.magnitude_mask)).astype(np.int64)
-    if kind == "magnitude":
+    if reduction == "magnitude":
         return np.asarray(magnitudes.max(axis=1), np.uint32)
     keys = np.where(x >> np.uint32(31), -magnitudes, magnitudes)
-    if kind == "position":
+    if reduction == "position":
         return np.asarray(keys.argmax(axis=1), np.uint32)
     largest = keys.max(axis=1)
     sign = np.where(largest < 0, REAL.sign_mask, 0)
@@ -318,10 +318,10 @@ def _gate(config: VectorConfig, bits: Bits) -> Bits:
     return np.asarray(multiply(REAL, positive, positive))
 
 
-def _turned(o: Bits, turns: Bits) -> Bits:
-    """Return pairs of neighbours turned: (u c - w s, w c + u s)."""
+def _rotate_pairs(o: Bits, angles: Bits) -> Bits:
+    """Return pairs of neighbours rotated: (u c - w s, w c + u s)."""
     sign = np.uint32(REAL.sign_mask)
-    cosines, sines = turns[:, ::2], turns[:, 1::2]
+    cosines, sines = angles[:, ::2], angles[:, 1::2]
     even, odd = o[:, ::2], o[:, 1::2]
     found = np.empty_like(o)
     found[:, ::2] = add(REAL, multiply(REAL, even, cosines), multiply(REAL, odd, sines ^ sign))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The row operations of vector units: what each takes, and the way it goes through the hardware.
+"""Row operations of vector units: their operands and datapaths.
 
-A row passes up to three stages, one behind the other, perhaps `turned` before the first:
+A row passes up to three stages, perhaps after a Hadamard transform of its blocks:
 
 1. *first*: a reduction of the elements, ``a``: largest, largest magnitude, or sum;
 2. *second*: ``v = f(x)`` or ``f(x - a)``, and the sum of ``v`` or of its squares, ``b``;
@@ -18,15 +18,15 @@ from typing import Literal
 
 First = Literal["", "sum", "max", "magnitude", "position"]
 Value = Literal["x", "exp", "power", "gate"]
-Second = Literal["", "values", "rescaled", "squares", "first", "given"]
+Second = Literal["", "values", "rescaled", "squares", "first", "row"]
 Scale = Literal["", "reciprocal", "rsqrt"]
-Factor = Literal["", "p", "y", "turn"]
-Term = Literal["", "p", "y", "turn"]
+Factor = Literal["", "p", "y", "rotate"]
+Term = Literal["", "p", "y", "rotate"]
 
 
 @dataclass(frozen=True)
-class Way:
-    """The way of an operation through the stages.
+class Datapath:
+    """Datapath of an operation: what each stage computes.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Way:
     first : str
         What ``a`` is: nothing, the ``sum`` of the row, its largest element (``max``), its largest
         ``magnitude``, or the ``position`` of the largest.
-    turned : bool
+    hadamard : bool
         Whether blocks of elements are multiplied by a Hadamard matrix before anything else.
     mean : bool
         Whether ``a`` is multiplied by `c1`, which is then one over the length.
@@ -46,24 +46,24 @@ class Way:
         (``power``), or its gate.
     second : str
         What ``b`` is: nothing, the sum of the ``values``, that of ``power``s which is shifted when
-        their power of two rises (``rescaled``), of the ``squares``, ``a`` (``first``), or what port
-        ``r`` gives for the row (``given``).
+        their power of two rises (``rescaled``), of the ``squares``, ``a`` (``first``), or the
+        value of port ``r`` for the row (``row``).
     epsilon : bool
         Whether `c2` is added to ``b * c1``.
     scale : str
         What ``s`` is: `c1` as it is, or a function of ``b * c1 + c2``.
     factor, term : str
         Where ``g`` and ``h`` come from: nowhere (1 and nothing), port ``p`` or port ``y``;
-        ``turn``: cosine and sine of port ``p``, for pairs of elements.
+        ``rotate``: cosine and sine of port ``p``, for pairs of elements.
     tail : bool
         Whether a beat with ``b * c1`` follows each row.
     last_only : bool
-        Whether ``a`` is all that is given, one beat a row.
+        Whether ``a`` is the only result, one beat a row.
     """
 
     summary: str
     first: First = ""
-    turned: bool = False
+    hadamard: bool = False
     mean: bool = False
     centred: bool = False
     value: Value = "x"
@@ -91,77 +91,79 @@ class Way:
         return self.value in ("exp", "power")
 
     @property
-    def takes_p(self) -> bool:
+    def reads_p(self) -> bool:
         """Whether port ``p`` has a beat for each beat of ``x``."""
-        return "p" in (self.factor, self.term) or self.factor == "turn"
+        return "p" in (self.factor, self.term) or self.factor == "rotate"
 
     @property
-    def takes_r(self) -> bool:
+    def reads_r(self) -> bool:
         """Whether port ``r`` has a beat for each row."""
-        return self.second == "given"
+        return self.second == "row"
 
     @property
     def direct(self) -> bool:
-        """Whether ``b`` is there before the values of the row are."""
-        return self.second in ("first", "given")
+        """Whether ``b`` is valid before the values of the row."""
+        return self.second in ("first", "row")
 
     @property
-    def takes_y(self) -> bool:
+    def reads_y(self) -> bool:
         """Whether port ``y`` has a beat for each beat of ``x``."""
         return "y" in (self.factor, self.term)
 
 
-def going(part: str, value: str) -> Callable[[Way], bool]:
-    """Return a predicate that tells whether a field of a `Way` has a value."""
-    return lambda way: bool(getattr(way, part) == value)
+def selects(part: str, value: str) -> Callable[[Datapath], bool]:
+    """Return the predicate that a field of a `Datapath` has a value."""
+    return lambda path: bool(getattr(path, part) == value)
 
 
-WAYS: dict[str, Way] = {
-    "softmax": Way(
+DATAPATHS: dict[str, Datapath] = {
+    "softmax": Datapath(
         "exp(x - max) / sum of these, times `scale`",
         first="max", centred=True, value="exp", second="values", scale="reciprocal",
     ),
-    "rms_norm": Way(
+    "rms_norm": Datapath(
         "x / sqrt(mean of squares + epsilon), times gamma",
         second="squares", epsilon=True, scale="rsqrt", factor="p",
     ),
-    "layer_norm": Way(
+    "layer_norm": Datapath(
         "(x - mean) / sqrt(variance + epsilon), times gamma, plus beta",
         first="sum", mean=True, centred=True, second="squares", epsilon=True, scale="rsqrt",
         factor="p", term="p",
     ),
-    "rope": Way(
+    "rope": Datapath(
         "pairs of neighbours, turned by the angles whose cosines and sines are given",
-        factor="turn", term="turn",
+        factor="rotate", term="rotate",
     ),
-    "gated": Way("gate(x) times y, times `scale`", value="gate", factor="y"),
-    "add": Way("x times `scale`, plus y", term="y"),
-    "quantise": Way(
+    "gated": Datapath("gate(x) times y, times `scale`", value="gate", factor="y"),
+    "add": Datapath("x times `scale`, plus y", term="y"),
+    "quantise": Datapath(
         "x / (largest magnitude of the row / largest integer), and this scale",
         first="magnitude", second="first", scale="reciprocal", tail=True,
     ),
-    "quantise_tensor": Way("x times `scale`, one for all rows"),
-    "dequantise": Way("x times `scale`, times a scale for each column", factor="p"),
-    "argmax": Way(
+    "quantise_tensor": Datapath("x times `scale`, one for all rows"),
+    "dequantise": Datapath("x times `scale`, times a scale for each column", factor="p"),
+    "argmax": Datapath(
         "the position of the first largest element of a row",
         first="position", second="first", last_only=True,
     ),
-    "dequantise_rows": Way(
+    "dequantise_rows": Datapath(
         "x times `scale`, times a scale for the row, times a scale for each column",
-        second="given", factor="p",
+        second="row", factor="p",
     ),
-    "hadamard_quantise": Way(
+    "hadamard_quantise": Datapath(
         "blocks of x times a Hadamard matrix, then as `quantise`",
-        first="magnitude", turned=True, second="first", scale="reciprocal", tail=True,
+        first="magnitude", hadamard=True, second="first", scale="reciprocal", tail=True,
     ),
 }  # fmt: skip
 """The operations, in the order of their codes."""
 
-ONLINE_SOFTMAX = replace(WAYS["softmax"], first="", centred=False, value="power", second="rescaled")
+ONLINE_SOFTMAX = replace(
+    DATAPATHS["softmax"], first="", centred=False, value="power", second="rescaled"
+)
 """`softmax` whose maximum and sum come out of one pass over the row."""
 
-CODES = {name: code for code, name in enumerate(WAYS)}
+CODES = {name: code for code, name in enumerate(DATAPATHS)}
 """Code of an operation in a command."""
 
-NAMED = tuple(name for name in WAYS if name != "quantise_tensor")
-"""What a configuration names; `quantise` stands for both of its kinds."""
+NAMED = tuple(name for name in DATAPATHS if name != "quantise_tensor")
+"""What a configuration names; `quantise` stands for both of them."""

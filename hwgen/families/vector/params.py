@@ -14,7 +14,7 @@ from hwgen.core.operation import Operation, Scalar, Size, Tensor
 from hwgen.core.params.base import FamilyConfig, Model, check_rules, format_field
 from hwgen.core.port import StreamPort
 from hwgen.families.vector.functions import Powers, online_bound, powers_of, unit_within
-from hwgen.families.vector.operations import NAMED, ONLINE_SOFTMAX, WAYS, Way
+from hwgen.families.vector.operations import DATAPATHS, NAMED, ONLINE_SOFTMAX, Datapath
 from hwgen.formats.floating import FloatFormat, floating
 from hwgen.formats.integer import IntegerFormat
 
@@ -153,7 +153,7 @@ class VectorConfig(FamilyConfig):
                     f"output: {name} gives integers, {either(INTEGERS)}, not {self.output}; change"
                     f" it, or remove {name} from array.operations"
                 )
-        broken += self._broken_turns()
+        broken += self._hadamard_errors()
         wide = [name for name in ("quantise", "hadamard_quantise", "argmax") if name in names]
         if wide and array.lanes * self.output.width < 32:
             broken.append(
@@ -173,7 +173,7 @@ class VectorConfig(FamilyConfig):
             broken.append("array.longest_row: positions of argmax have 23 bits")
         return check_rules(self, broken)
 
-    def _broken_turns(self) -> list[str]:
+    def _hadamard_errors(self) -> list[str]:
         """Return the errors of Hadamard transforms of blocks."""
         array, name = self.array, "hadamard_quantise"
         if name not in array.operations:
@@ -204,25 +204,29 @@ class VectorConfig(FamilyConfig):
             del values["array"]["gate"]
         if not self.online:  # digests stay what they were before there was a choice
             del values["array"]["softmax"]
-        if not self.turns:
+        if not self.hadamard_size:
             del values["array"]["hadamard"]
         return values
 
-    # -- what is there ---------------------------------------------------------------------------
+    # -- datapaths -------------------------------------------------------------------------------
 
     @cached_property
-    def ways(self) -> dict[str, Way]:
-        """The ways of the operations that are offered, by name, in the order of their codes."""
+    def datapaths(self) -> dict[str, Datapath]:
+        """The datapaths of the offered operations by name, in the order of their codes."""
         names: set[str] = set(self.array.operations)
         if "quantise" in names:
             names.add("quantise_tensor")
-        known = {**WAYS, "softmax": ONLINE_SOFTMAX} if self.array.softmax == "online" else WAYS
-        return {name: way for name, way in known.items() if name in names}
+        offered = (
+            {**DATAPATHS, "softmax": ONLINE_SOFTMAX}
+            if self.array.softmax == "online"
+            else DATAPATHS
+        )
+        return {name: path for name, path in offered.items() if name in names}
 
     @property
     def online(self) -> bool:
         """Whether `softmax` is offered, in one pass."""
-        return self.any_way(lambda way: way.value == "power")
+        return self.any_path(lambda path: path.value == "power")
 
     @cached_property
     def powers(self) -> Powers:
@@ -234,44 +238,44 @@ class VectorConfig(FamilyConfig):
         """Format of what is computed between input and output."""
         return floating("fp32")
 
-    def any_way(self, test: Callable[[Way], bool]) -> bool:
-        """Return whether any operation goes a way like that."""
-        return any(test(way) for way in self.ways.values())
+    def any_path(self, test: Callable[[Datapath], bool]) -> bool:
+        """Return whether the datapath of any operation passes a test."""
+        return any(test(path) for path in self.datapaths.values())
 
     @cached_property
-    def turns(self) -> int:
-        """Elements of a block that is turned by some operation, 0 if there is none."""
-        return self.array.hadamard if self.any_way(lambda way: way.turned) else 0
+    def hadamard_size(self) -> int:
+        """Elements of a block of a Hadamard transform, 0 without one."""
+        return self.array.hadamard if self.any_path(lambda path: path.hadamard) else 0
 
     @cached_property
     def has_first(self) -> bool:
         """Whether there is a first stage."""
-        return self.any_way(lambda way: bool(way.first))
+        return self.any_path(lambda path: bool(path.first))
 
     @cached_property
     def has_second(self) -> bool:
         """Whether there are values that wait for what is computed of their row."""
-        return self.any_way(lambda way: bool(way.second))
+        return self.any_path(lambda path: bool(path.second))
 
     @cached_property
-    def takes_p(self) -> bool:
+    def has_p(self) -> bool:
         """Whether there is a port ``p``."""
-        return self.any_way(lambda way: way.takes_p)
+        return self.any_path(lambda path: path.reads_p)
 
     @cached_property
-    def takes_r(self) -> bool:
+    def has_r(self) -> bool:
         """Whether there is a port ``r``."""
-        return self.any_way(lambda way: way.takes_r)
+        return self.any_path(lambda path: path.reads_r)
 
     @cached_property
-    def takes_y(self) -> bool:
+    def has_y(self) -> bool:
         """Whether there is a port ``y``."""
-        return self.any_way(lambda way: way.takes_y)
+        return self.any_path(lambda path: path.reads_y)
 
     @cached_property
     def p_lanes(self) -> int:
         """Numbers in a beat of port ``p``: gamma and beta of each lane, or one number."""
-        both = self.any_way(lambda way: way.factor == way.term == "p")
+        both = self.any_path(lambda path: path.factor == path.term == "p")
         return self.array.lanes * (2 if both else 1)
 
     @cached_property
@@ -280,9 +284,9 @@ class VectorConfig(FamilyConfig):
         error = 2.0**-self.array.function_bits
         found = {}
         wanted = {
-            "exp": self.any_way(lambda way: way.value == "exp"),
-            "reciprocal": self.any_way(lambda way: way.scale == "reciprocal"),
-            "rsqrt": self.any_way(lambda way: way.scale == "rsqrt"),
+            "exp": self.any_path(lambda path: path.value == "exp"),
+            "reciprocal": self.any_path(lambda path: path.scale == "reciprocal"),
+            "rsqrt": self.any_path(lambda path: path.scale == "rsqrt"),
         }
         for name in (name for name, used in wanted.items() if used):
             found[name] = unit_within(name, self.real, self.real, relative=error)
@@ -323,7 +327,7 @@ class VectorConfig(FamilyConfig):
     @property
     def longest_beats(self) -> int:
         """Beats of the longest row, with the one that may follow it."""
-        tail = self.any_way(lambda way: way.tail)
+        tail = self.any_path(lambda path: path.tail)
         return -(-self.array.longest_row // self.array.lanes) + tail
 
     @property
@@ -338,29 +342,29 @@ class VectorConfig(FamilyConfig):
         return self.lane_bits + 1
 
     @property
-    def turn_latency(self) -> int:
-        """Cycles that beats of all operations take where blocks of some are turned."""
-        return max(0, self.turns.bit_length() - 1) * self.pipeline.adder
+    def hadamard_latency(self) -> int:
+        """Cycles of the Hadamard transform, which all beats pass."""
+        return max(0, self.hadamard_size.bit_length() - 1) * self.pipeline.adder
 
-    def first_latency(self, way: Way) -> int:
+    def first_latency(self, path: Datapath) -> int:
         """Cycles from a row's last beat to ``a``; one more for the register of the conversion."""
-        if not way.first:
+        if not path.first:
             return 0
-        if way.first == "sum":
-            return 1 + self.sum_latency + way.mean * self.pipeline.multiplier
+        if path.first == "sum":
+            return 1 + self.sum_latency + path.mean * self.pipeline.multiplier
         return 1 + self.max_latency
 
-    def centred_latency(self, way: Way) -> int:
+    def centred_latency(self, path: Datapath) -> int:
         """Cycles from a beat to its elements, centred or not."""
-        return 1 + way.centred * self.pipeline.adder
+        return 1 + path.centred * self.pipeline.adder
 
-    def value_latency(self, way: Way) -> int:
+    def value_latency(self, path: Datapath) -> int:
         """Cycles from a beat to ``v``."""
         gate = self.pipeline.multiplier if self.array.gate == "relu2" else self.pipeline.function
         extra = {
             "x": 0, "exp": self.pipeline.function, "power": self.weight_latency, "gate": gate,
-        }[way.value]  # fmt: skip
-        return self.centred_latency(way) + extra
+        }[path.value]  # fmt: skip
+        return self.centred_latency(path) + extra
 
     @property
     def weight_latency(self) -> int:
@@ -371,39 +375,39 @@ class VectorConfig(FamilyConfig):
         later = max(self.pipeline.function, self.max_latency)
         return self.pipeline.multiplier + later + 1
 
-    def reduced_latency(self, way: Way) -> int:
+    def reduced_latency(self, path: Datapath) -> int:
         """Cycles from a row's last beat to ``b``."""
-        if way.direct:
-            return self.value_latency(way)
-        square = self.pipeline.multiplier if way.second == "squares" else 0
-        return self.value_latency(way) + square + self.sum_latency
+        if path.direct:
+            return self.value_latency(path)
+        square = self.pipeline.multiplier if path.second == "squares" else 0
+        return self.value_latency(path) + square + self.sum_latency
 
-    def scale_latency(self, way: Way) -> int:
+    def scale_latency(self, path: Datapath) -> int:
         """Cycles from ``b`` to ``s``."""
-        found = self.pipeline.multiplier + way.epsilon * self.pipeline.adder
-        return found + (self.pipeline.function if way.scale else 0)
+        found = self.pipeline.multiplier + path.epsilon * self.pipeline.adder
+        return found + (self.pipeline.function if path.scale else 0)
 
     @property
     def apply_latency(self) -> int:
         """Cycles from a beat of ``v`` to its results."""
-        has_factor = self.any_way(lambda way: bool(way.factor))
-        has_term = self.any_way(lambda way: bool(way.term))
+        has_factor = self.any_path(lambda path: bool(path.factor))
+        has_term = self.any_path(lambda path: bool(path.term))
         multiplications = 1 + has_factor
         return multiplications * self.pipeline.multiplier + has_term * self.pipeline.adder + 1
 
     @cached_property
     def first_depth(self) -> int:
         """Beats that wait for ``a``: a row, and what arrives while its reduction ends."""
-        late = max(self.first_latency(way) for way in self.ways.values())
+        late = max(self.first_latency(path) for path in self.datapaths.values())
         return self.longest_beats + late + 4
 
     @cached_property
     def second_depth(self) -> int:
         """Beats that wait for ``s``."""
         late = max(
-            self.reduced_latency(way) + self.scale_latency(way) - self.value_latency(way)
-            for way in self.ways.values()
-            if way.second
+            self.reduced_latency(path) + self.scale_latency(path) - self.value_latency(path)
+            for path in self.datapaths.values()
+            if path.second
         )
         return self.longest_beats + late + 4
 
@@ -412,45 +416,45 @@ class VectorConfig(FamilyConfig):
     @cached_property
     def operations(self) -> tuple[Operation, ...]:
         """The row operations."""
-        return tuple(self._operation(name, way) for name, way in self.ways.items())
+        return tuple(self._operation(name, path) for name, path in self.datapaths.items())
 
-    def _operation(self, name: str, way: Way) -> Operation:
+    def _operation(self, name: str, path: Datapath) -> Operation:
         matrix, whole = ("rows", "length"), float(self.output.max)
         operands = [Tensor("x", "x", matrix, self.input)]
-        if way.takes_y:
+        if path.reads_y:
             operands.append(Tensor("y", "y", matrix, self.input))
-        if way.factor == "p":
-            text = "scales" if way.second in ("", "given") else "gamma"
+        if path.factor == "p":
+            text = "scales" if path.second in ("", "row") else "gamma"
             operands.append(Tensor(text, "p", ("length",), self.parameters))
-        if way.term == "p":
+        if path.term == "p":
             operands.append(Tensor("beta", "p", ("length",), self.parameters))
-        if way.factor == "turn":
+        if path.factor == "rotate":
             operands.append(Tensor("turns", "p", matrix, self.parameters))
-        if way.takes_r:
+        if path.reads_r:
             operands.append(Tensor("row_scales", "r", ("rows",), self.real))
-        results = [Tensor("result", "out", matrix, self.output, "scales" if way.tail else "")]
-        if way.tail:
+        results = [Tensor("result", "out", matrix, self.output, "scales" if path.tail else "")]
+        if path.tail:
             results.append(Tensor("scales", "out", ("rows",), self.real))
-        if way.last_only:
+        if path.last_only:
             results = [Tensor("positions", "out", ("rows",), IntegerFormat(32, True))]
         scalars = []
-        if way.epsilon:
+        if path.epsilon:
             scalars.append(Scalar("epsilon", "Added to the mean of squares.", 1e-5, 0.0, 1e30))
         elif name == "softmax":
             unit = whole if self.output.is_integer else 1.0
             scalars.append(Scalar("scale", "Multiplies the result.", unit, 1e-30, 1e30))
-        elif way.second in ("", "given") and name != "rope":
+        elif path.second in ("", "row") and name != "rope":
             scalars.append(Scalar("scale", "Multiplies x.", 1.0, -1e30, 1e30))
-        block = self.turns if way.turned else 2 if name == "rope" else 1
+        block = self.hadamard_size if path.hadamard else 2 if name == "rope" else 1
         usual = min(3 * self.array.lanes, self.array.longest_row // block * block)
         sizes = [
             Size("rows", MOST_ROWS, 3),
             Size("length", self.array.longest_row, usual, block),
         ]
-        per_element = self._work(way)
+        per_element = self._work(path)
         return Operation(
             name,
-            way.summary,
+            path.summary,
             tuple(operands),
             tuple(results),
             tuple(sizes),
@@ -458,36 +462,37 @@ class VectorConfig(FamilyConfig):
             tuple(scalars),
         )
 
-    def _work(self, way: Way) -> int:
+    def _work(self, path: Datapath) -> int:
         """Return the arithmetic operations of an element."""
-        squares = way.second == "squares"
-        turns = self.turns.bit_length() - 1 if way.turned else 0
+        squares = path.second == "squares"
+        stages = self.hadamard_size.bit_length() - 1 if path.hadamard else 0
         return (
-            turns + bool(way.first) + way.centred + (way.value != "x") + bool(way.second) + squares
-            + (not way.last_only) + bool(way.factor) + bool(way.term) + (way.factor == "turn")
+            stages + bool(path.first) + path.centred + (path.value != "x") + bool(path.second)
+            + squares + (not path.last_only) + bool(path.factor) + bool(path.term)
+            + (path.factor == "rotate")
         )  # fmt: skip
 
     @property
     def operations_per_cycle(self) -> float:
         """Arithmetic operations of a full cycle, of the operation with most of them."""
-        return self.array.lanes * max(self._work(way) for way in self.ways.values())
+        return self.array.lanes * max(self._work(path) for path in self.datapaths.values())
 
     @property
     def latency(self) -> int:
         """Cycles from the last input beat of a row to its last result, of the slowest operation."""
-        return max(self.job_latency(way) for way in self.ways.values())
+        return max(self.job_latency(path) for path in self.datapaths.values())
 
-    def job_latency(self, way: Way) -> int:
+    def job_latency(self, path: Datapath) -> int:
         """Cycles of a job beyond those of its beats."""
-        found = self.turn_latency
+        found = self.hadamard_latency
         if self.has_first:
-            found += self.first_latency(way) if way.first else 2
+            found += self.first_latency(path) if path.first else 2
         if self.has_second:
-            waiting = self.reduced_latency(way) + self.scale_latency(way)
-            waiting += way.direct  # which is there before the values are
-            found += waiting if way.second else self.value_latency(way) + 2
+            waiting = self.reduced_latency(path) + self.scale_latency(path)
+            waiting += path.direct  # which is valid before the values are
+            found += waiting if path.second else self.value_latency(path) + 2
         else:
-            found += self.value_latency(way)
+            found += self.value_latency(path)
         return found + self.apply_latency
 
     @cached_property
@@ -507,20 +512,20 @@ class VectorConfig(FamilyConfig):
             ),
             StreamPort("x", "in", x, lanes, x.width, "x[row, i..i+lanes-1]"),
         ]
-        if self.takes_y:
+        if self.has_y:
             found.append(StreamPort("y", "in", x, lanes, x.width, "y[row, i..i+lanes-1]"))
-        if self.takes_p:
+        if self.has_p:
             p = self.parameters
             text = "gamma or scales of columns i..i+lanes-1, then beta of these, for every row"
-            if self.any_way(lambda way: way.factor == "turn"):
+            if self.any_path(lambda path: path.factor == "rotate"):
                 text += "; of rope cosine and sine of pairs in turn"
             found.append(StreamPort("p", "in", p, self.p_lanes, p.width, text))
-        if self.takes_r:
+        if self.has_r:
             found.append(StreamPort("r", "in", self.real, 1, 32, "scale of a row, one for each"))
         text = "result[row, i..i+lanes-1]"
-        if self.any_way(lambda way: way.tail):
+        if self.any_path(lambda path: path.tail):
             text += "; the scale of the row behind it (fp32)"
-        tail = 4 if self.any_way(lambda way: way.tail) else 0
+        tail = 4 if self.any_path(lambda path: path.tail) else 0
         found.append(
             StreamPort(
                 "out", "out", out, lanes, out.width, text, "the end of a row", tail_bytes=tail

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hwgen.core.schedule.memory import Access, CoreJob, image, numbers
-from hwgen.families.vector.operations import CODES, Way
+from hwgen.families.vector.operations import CODES, Datapath
 from hwgen.formats.integer import IntegerFormat
 from hwgen.lazy import np
 
@@ -45,13 +45,13 @@ class VectorMemory:
     def packed(self) -> bool:
         """Whether beats of port ``p`` lie in memory, since they hold two numbers for each lane."""
         config = self.plan.config
-        return config.takes_p and config.p_lanes > config.array.lanes
+        return config.has_p and config.p_lanes > config.array.lanes
 
     @property
     def jobs(self) -> Sequence[CoreJob]:
         """The job."""
         plan, (rows, length) = self.plan, self._shape
-        config, way = plan.config, plan.way
+        config, path = plan.config, plan.datapath
         c1, c2 = constants(config, plan.operation, length, plan.scalars)
         beat = command(CODES[plan.operation.name], rows, length, c1, c2).tobytes()
         reads = {}
@@ -64,9 +64,9 @@ class VectorMemory:
             elif not self.packed:
                 again = 0 if tensor.shape == ("length",) else size
                 reads[tensor.port] = Access(tensor.name, size, rows, again)
-        if way.takes_p and self.packed:
+        if path.reads_p and self.packed:
             size = plan.steps * next(p for p in config.ports if p.name == "p").beat_bytes
-            reads["p"] = Access(PACKED, size, rows, size if way.factor == "turn" else 0)
+            reads["p"] = Access(PACKED, size, rows, size if path.factor == "rotate" else 0)
         first, *others = plan.operation.results
         size = self.result_bytes[first.name] // rows
         tail = Access(others[0].name, 4, rows, 4) if others else None
@@ -89,10 +89,10 @@ class VectorMemory:
             for tensor in plan.operation.operands
             if tensor.port in ("x", "y", "r") or not self.packed
         }
-        if plan.way.takes_p and self.packed:
+        if plan.datapath.reads_p and self.packed:
             port = next(port for port in plan.config.ports if port.name == "p")
             beats = [block.reshape(-1) for block, _ in plan.stream(port, operands)]
-            again = plan.way.factor != "turn"
+            again = plan.datapath.factor != "rotate"
             arrays[PACKED] = beats[0] if again else np.concatenate(beats)
         return arrays
 
@@ -120,13 +120,13 @@ def constants(
     `c1` is one over the length for normalisations, one over the largest integer for `quantise`,
     one over the scale for `softmax`, else the scale; `c2` is epsilon.
     """
-    one, way = np.float32(1.0), config.ways[operation.name]
+    one, path = np.float32(1.0), config.datapaths[operation.name]
     c1 = np.float32(scalars.get("scale", 1.0))
-    if way.epsilon:
+    if path.epsilon:
         c1 = one / np.float32(length)
-    elif way.tail:
+    elif path.tail:
         c1 = one / np.float32(config.output.max)
-    elif way.scale:
+    elif path.scale:
         c1 = one / c1
     return float(c1), float(np.float32(scalars.get("epsilon", 0.0)))
 
@@ -148,9 +148,9 @@ class Plan:
     scalars: Mapping[str, float]
 
     @property
-    def way(self) -> Way:
-        """The way of the operation through the stages."""
-        return self.config.ways[self.operation.name]
+    def datapath(self) -> Datapath:
+        """The datapath of the operation."""
+        return self.config.datapaths[self.operation.name]
 
     @property
     def steps(self) -> int:
@@ -160,7 +160,7 @@ class Plan:
     @property
     def output_steps(self) -> int:
         """Beats of results of a row."""
-        return 1 if self.way.last_only else self.steps + self.way.tail
+        return 1 if self.datapath.last_only else self.steps + self.datapath.tail
 
     @property
     def output_beats(self) -> int:
@@ -181,17 +181,17 @@ class Plan:
             yield command(CODES[self.operation.name], rows, length, c1, c2), False
             return
         if port.name == "r":
-            if self.way.takes_r:
+            if self.datapath.reads_r:
                 yield port.pack(np.asarray(operands["row_scales"]).reshape(rows, 1)), False
             return
         if port.name in ("x", "y"):
             matrix = operands.get(port.name)
             for row in matrix if matrix is not None else ():
                 yield self._packed(port, row), False
-        elif self.way.factor == "turn":
+        elif self.datapath.factor == "rotate":
             for row in operands["turns"]:
                 yield self._packed(port, row), False
-        elif self.way.takes_p:
+        elif self.datapath.reads_p:
             lines = [operands[t.name] for t in self.operation.operands if t.port == "p"]
             block = self._packed(port, *lines)
             for _ in range(rows):
@@ -216,13 +216,13 @@ class Plan:
         rows, port = self.sizes["rows"], self.config.ports[-1]
         image = beats.reshape(rows, self.output_steps, -1)
         word = replace(port, lanes=1, lane_width=32)
-        if self.way.last_only:
+        if self.datapath.last_only:
             low = np.ascontiguousarray(image[:, 0, :4])
             positions = replace(word, format=IntegerFormat(32, True)).unpack(low)
             return {"positions": positions.reshape(-1)}
         values = port.unpack(image[:, : self.steps])
         found = {"result": values.reshape(rows, -1)[:, : self.sizes["length"]]}
-        if self.way.tail:
+        if self.datapath.tail:
             low = np.ascontiguousarray(image[:, -1, :4])
             found["scales"] = replace(word, format=self.config.real).unpack(low).reshape(-1)
         return found
