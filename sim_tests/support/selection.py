@@ -34,6 +34,8 @@ ALLOWED_SKIPS = (
     r"`make demo-(llm` has not run|onnx` fetches it)",
     # Liberty files are other people's and not in any package.
     r"HWGEN_PDK_DIR",
+    # Results measured on a GPU that are larger than the tests' own.
+    r"HWGEN_VECTORS_DIR",
     # There are wheels for Linux on x86-64 up to Python 3.13 only.
     r"could not import 'pylibfst'",
 )
