@@ -28,6 +28,12 @@ OPENINGS = ROOT / "sim_tests" / "data" / "question_openings.txt"
 """Number of docstrings of each package that open with a question word."""
 
 _QUESTION = re.compile(r"(What|How|Where|When|Which|Who|Why|Return (what|how|where|which|who))\b")
+_COMPOUND = ("place", "and", "route")
+"""The name of a step of FPGA tools, whose first word is a verb."""
+
+_KEYS = frozenset({("OffChip", "kind"), ("StandardCells", "kind"), ("Fpga", "kind")})
+"""Fields whose names users write: keys of configurations and of data files of technologies."""
+
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Za-z][a-z]*")
 _ROW = re.compile(r"^\| (`.*`)(?: \((.*?)\))? \|")
 _DECLARED = re.compile(
@@ -67,8 +73,10 @@ def avoided_words() -> dict[str, Avoided]:
 
 
 def words(name: str) -> list[str]:
-    """Return the words of an identifier, in lower case."""
-    return [word.lower() for word in _WORD.findall(name)]
+    """Return the words of an identifier, in lower case, without those of `_COMPOUND`."""
+    result = [word.lower() for word in _WORD.findall(name)]
+    start = next((i for i in range(len(result)) if tuple(result[i : i + 3]) == _COMPOUND), None)
+    return result if start is None else result[:start] + result[start + 3 :]
 
 
 def is_avoided(name: str, package: str, avoided: Mapping[str, Avoided], *, verb: bool) -> bool:
@@ -106,7 +114,9 @@ def defined(tree: ast.AST) -> Iterator[tuple[str, bool]]:
                 yield from ((argument.arg, False) for argument in group)
         elif isinstance(node, ast.ClassDef):
             yield node.name, False
-            yield from _assigned(node.body)
+            for name, verb in _assigned(node.body):
+                if (node.name, name) not in _KEYS:
+                    yield name, verb
         elif isinstance(node, ast.Module):
             yield from _assigned(node.body)
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):

@@ -28,6 +28,7 @@ LISTED = allowed()
 def test_words_of_identifiers() -> None:
     assert words("row_ofPlaces_2") == ["row", "of", "places"]
     assert words("AXIReadPath") == ["axi", "read", "path"]
+    assert words("PlaceAndRouteJob") == ["job"]
     avoided = avoided_words()
     assert {"bill", "room", "kept", "place"} <= avoided.keys()
     assert is_avoided("kept_rows", "hwgen", avoided, verb=True)

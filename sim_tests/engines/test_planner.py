@@ -83,8 +83,8 @@ def differences(config: GemmStreamConfig, library: ctypes.CDLL, count: int) -> I
         job, blocks = job_type(m=m, k=k, n=n, least_traffic=least), Blocks()
         if len(config.formats) > 1:
             job.format = config.format_number
-        job.post.columns, job.post.size = columns, size
-        job.post.kind = 0 if "raw" in config.post.outputs else 1
+        output = 0 if "raw" in config.post.outputs else 1
+        job.post = type(job.post)(columns=columns, size=size, kind=output)
         assert plan_in_c(ctypes.byref(job), ctypes.byref(blocks)) == CODE["OK"]
         chosen = tuple(int(getattr(blocks, name)) for name in BLOCKS)
         if chosen != (*plan.block, plan.m_inner, plan.a_whole, plan.w_whole):

@@ -18,11 +18,11 @@ from hwgen.families.gemm_stream.cycles.steps import Regions
 
 def drawn_job(
     config: Any, rng: np.random.Generator, most: int, *, number: int = 0,
-    kinds: Sequence[str] = ("random",), base: int = 0,
+    patterns: Sequence[str] = ("random",), base: int = 0,
 ) -> tuple[Placed, int]:  # fmt: skip
     """Return a job of any magnitude up to `most` and any format, and the address behind it.
 
-    Jobs of different `number` have different settings and, of `kinds`, patterns of values.
+    Jobs of different `number` have different settings and `patterns` of values.
     """
     if config.formats[1:]:
         config = config.formats[rng.integers(len(config.formats))]
@@ -31,7 +31,7 @@ def drawn_job(
     size, choices = (m, min(k, config.max_k), n), settings_of(config)
     post = choices[number % len(choices)]
     (placed,), end = place(
-        config, [draw_matrices(config, size, kinds[number % len(kinds)], rng)], settings=post,
+        config, [draw_matrices(config, size, patterns[number % len(patterns)], rng)], settings=post,
         columns=columns_of(post, n, config, rng), rng=rng if number % 2 else None, base=base,
         least_traffic=bool(rng.integers(2)),
     )  # fmt: skip
@@ -40,7 +40,7 @@ def drawn_job(
 
 def check_results(
     host: JobHost, count: int, rng: np.random.Generator, most: int, slower: int,
-    kinds: Sequence[str] = ("random",),
+    patterns: Sequence[str] = ("random",),
 ) -> None:  # fmt: skip
     """Run jobs, as many at once as the queue takes, and check what stands in memory.
 
@@ -52,7 +52,7 @@ def check_results(
         base = 0
         for _ in range(int(rng.integers(1, config.queue + 1))):
             number = run + len(batch)
-            placed, base = drawn_job(config, rng, most, number=number, kinds=kinds, base=base)
+            placed, base = drawn_job(config, rng, most, number=number, patterns=patterns, base=base)
             batch.append(placed)
             host.put(placed)
         numbers = [host.submit(placed.job) for placed in batch]

@@ -97,19 +97,19 @@ def test_an_fpga_has_no_macros() -> None:
     assert not np.any(rows(TABLES, "ecp5").macros)
 
 
-@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("apart", [True, False])
-def test_figures_from_tables_are_those_of_each_memory(*, apart: bool, held: bool) -> None:
+def test_figures_from_tables_are_those_of_each_memory(*, apart: bool, stable: bool) -> None:
     rng = np.random.default_rng(commit_seed())
     widths, depths = rng.integers(1, 200, 7), np.sort(rng.integers(1, 3000, 9))
     arguments: list[Any] = [widths[:, None], depths, 1024.0, 500.0]
     if not apart:
         arguments[:2] = rng.permuted(np.stack(np.broadcast_arrays(*arguments[:2])), axis=1)
-    result = tabled("nangate45", *arguments, held=held)
+    result = tabled("nangate45", *arguments, held=stable)
     assert result is not None
     each = [
         np.zeros(8) if one is None else np.ravel(one)
         for values in zip(*(a.ravel() for a in np.broadcast_arrays(*arguments)), strict=True)
-        for one in [figures_of("nangate45", *np.atleast_2d(values).T, held=held)]
+        for one in [figures_of("nangate45", *np.atleast_2d(values).T, held=stable)]
     ]
     np.testing.assert_array_equal(np.reshape(result, (8, -1)).T, each)

@@ -103,7 +103,7 @@ class BlockAccumulator:
 
 @dataclass(frozen=True)
 class TensorCoreStep:
-    """What a tensor core adds at a time.
+    """Step of a tensor core: the terms that it adds at a time.
 
     Parameters
     ----------
