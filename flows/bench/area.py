@@ -17,7 +17,6 @@ from flows.bench.common import Row, parser, report, run
 from flows.build.design import Design
 from flows.calibration.mapping_cache import map_cached
 from flows.synthesis.cell_scripts import RECIPES
-from hwgen.core.registry import core_of
 from hwgen.families.systolic.params import SystolicConfig
 
 SIZE = 16
@@ -42,7 +41,7 @@ def rows() -> Iterator[Row]:
         config = SystolicConfig.model_validate(
             {"name": "bench", "family": "systolic", "accumulator": "int32", "array": array}
         )
-        verilog = Design(core_of(config)).verilog
+        verilog = Design.of(config).verilog
         for recipe in RECIPES:
             for full_adders in (False, True):
                 mapped = map_cached(

@@ -84,7 +84,7 @@ def size_row(config: AttentionConfig) -> dict[str, Cell]:
     prefill, decode = (
         core_of(config).cycles([Job(operation, s, scalars)]).number for s in (sizes, step)
     )
-    metrics = Build(Design(core_of(config))).estimate()["metrics"]
+    metrics = Build(Design.of(config)).estimate()["metrics"]
     cells = (
         f"{config.array.rows} x {config.array.lanes}",
         config.array.buffers,

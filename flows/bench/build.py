@@ -21,7 +21,6 @@ from amaranth.hdl import ClockSignal, Elaboratable, Instance, Module, Signal, si
 from flows.bench.common import ROOT, Row, measure, parser, report, run
 from flows.build.design import Design
 from flows.tools.toolchain import require
-from hwgen.core.registry import core_of
 from hwgen.families.systolic.params import SystolicConfig
 
 BASELINE_SIZE = 64
@@ -132,7 +131,7 @@ def verilated(work: Path) -> Row:
     config = SystolicConfig.model_validate(
         {"name": "verilated", "array": {"rows": VERILATED, "cols": VERILATED}}
     )
-    (work / "verilated.v").write_text(Design(core_of(config)).verilog)
+    (work / "verilated.v").write_text(Design.of(config).verilog)
     tool = require("verilator")
     start = time.perf_counter()
     subprocess.run(

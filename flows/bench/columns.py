@@ -15,7 +15,6 @@ from flows.bench.common import Row, parser, report, run
 from flows.build.design import Design
 from flows.calibration.mapping_cache import map_cached
 from flows.synthesis.standard_cells import Mapped
-from hwgen.core.registry import core_of
 from hwgen.families.ternary_lut.choice import DATA
 from hwgen.families.ternary_lut.params import TernaryLutConfig
 from hwgen.technologies import cell_library
@@ -45,7 +44,7 @@ def rows(technologies: Sequence[str]) -> Iterator[Row]:
             for reduction in ("adders", "compressors"):
                 array = {**COLUMN, "fetch": fetch, "reduction": reduction}
                 config = TernaryLutConfig.model_validate({"name": "q", "array": array})
-                mapped = mapped_module(Design(core_of(config)).verilog, "q_column", technology)
+                mapped = mapped_module(Design.of(config).verilog, "q_column", technology)
                 yield {
                     "technology": technology,
                     "fetch": fetch,

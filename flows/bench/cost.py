@@ -32,7 +32,7 @@ from flows.build.design import Design
 from flows.calibration.points import config_of, validation_points
 from flows.synthesis.synth_cache import cached_results
 from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import core_of, families
+from hwgen.core.registry import families
 from hwgen.technologies import technology as installed
 
 SEED = 2041
@@ -49,7 +49,7 @@ def designs(
 ) -> list[FamilyConfig]:
     """Return configurations that a technology is not calibrated on, small ones first."""
     drawn = draw(seed, count, size_limit, tech, names, choices)
-    return sorted(drawn, key=lambda c: size(Design(core_of(c)).netlist, c.memories.registers_below))
+    return sorted(drawn, key=lambda c: size(Design.of(c).netlist, c.memories.registers_below))
 
 
 def is_fpga(tech: str) -> bool:
@@ -99,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 tech, chosen.designs, chosen.seed, chosen.size_limit, chosen.family, choices
             )
             for config in drawn:
-                if not chosen.kept or cached_results(Design(core_of(config)), tech):
+                if not chosen.kept or cached_results(Design.of(config), tech):
                     yield tech, config
 
     points = []

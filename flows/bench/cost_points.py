@@ -23,7 +23,6 @@ from flows.pnr.pnr import place_and_route
 from flows.synthesis.synth import synthesize
 from hwgen.config.dotted import flattened
 from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import core_of
 from hwgen.errors import CheckFailed
 from hwgen.technologies import costs_of
 from hwgen.technologies import technology as installed
@@ -56,7 +55,7 @@ def compare(
         used = fpga.measure(values, tech).resources
         estimates, counts = ({m: source[m] for m in RESOURCES} for source in (metrics, used))
         return Point(tech, values, config.macs_per_cycle, estimates, counts)
-    design = Design(core_of(config))
+    design = Design.of(config)
     document = Build(design, retarget(config.target, tech)).estimate()
     real = synthesize(design, tech)
     measured: dict[str, float | None]

@@ -23,7 +23,7 @@ from flows.build.design import Design
 from flows.calibration.draws import Draw, drawn
 from flows.calibration.parts import parts_of
 from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import core_of, families
+from hwgen.core.registry import families
 from hwgen.technologies import fpga_family, technology_names
 
 SMALLEST, LARGEST = 100.0, 100_000.0
@@ -133,7 +133,7 @@ def _of_size(
     for _, config in some[:_LOOKED_AT]:
         if _about(config) > 2 * size_limit:
             continue
-        if size(Design(core_of(config)).netlist, config.memories.registers_below) <= size_limit:
+        if size(Design.of(config).netlist, config.memories.registers_below) <= size_limit:
             return config
     return None
 

@@ -123,7 +123,7 @@ def mapped_rows(options: argparse.Namespace) -> Iterator[Row]:
         )  # fmt: skip
         assert isinstance(config, SpatialConfig | SystolicConfig)
         mapped = map_cached(
-            Design(core_of(config)).verilog, "bench", technology, "nf", period,
+            Design.of(config).verilog, "bench", technology, "nf", period,
             [f"bench_{prefix}" for prefix in MODULES], full_adders=pe != "mac",
         )  # fmt: skip
         macs = macs_per_cycle(config, pe)

@@ -14,7 +14,6 @@ from flows.build.load import load_config, parse_config
 from flows.simulation.bus.job_host import open_engine
 from flows.simulation.operands import draw_matrices
 from flows.simulation.placed_products import place
-from hwgen.core.registry import core_of
 from hwgen.families.gemm_stream.cycles.job import job_cycles
 from hwgen.families.gemm_stream.cycles.job import job_cycles as plan_cycles
 from hwgen.families.gemm_stream.cycles.steps import Regions
@@ -41,7 +40,7 @@ SPECS = {"utilisation": ".3f", "reads a cycle": ".3f", "bytes of the plan": ".3f
 def job_rows(config: GemmStreamConfig) -> Iterator[Row]:
     """Run a job of each size and yield the figures of the engine's counters."""
     rng = np.random.default_rng(0)
-    host = open_engine(Design(core_of(config)), read_latency=1, write_latency=1)
+    host = open_engine(Design.of(config), read_latency=1, write_latency=1)
     with host.model:
         for size in SIZES:
             (placed,), _ = place(config, [draw_matrices(config, size, "random", rng)])

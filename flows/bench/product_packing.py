@@ -15,7 +15,6 @@ from flows.bench.common import Row, parser, report, run
 from flows.build.design import Design
 from flows.synthesis.synth import synthesize
 from hwgen.arithmetic.product_packing import packed_products
-from hwgen.core.registry import core_of
 from hwgen.families.spatial.params import Broadcast2dConfig
 from hwgen.technologies import fpga_family
 
@@ -56,7 +55,7 @@ def rows(technologies: Sequence[str]) -> Iterator[Row]:
                 config = configuration(technology, operands, packing)
                 if config is None:
                     continue
-                used = synthesize(Design(core_of(config)), technology)
+                used = synthesize(Design.of(config), technology)
                 luts, layout = used.luts or 0, config.packing
                 yield {
                     "target": technology,

@@ -27,7 +27,6 @@ from flows.calibration.mapping_cache import map_cached, versions
 from flows.synthesis.liberty import load
 from flows.synthesis.standard_cells import Mapped
 from flows.tools.toolchain import require
-from hwgen.core.registry import core_of
 from hwgen.families.ternary_lut.params import TernaryLutConfig
 from hwgen.formats import floating, integer
 from rtl_templates.hdl.hierarchy import Block, emit_block
@@ -386,7 +385,7 @@ def core_section(result: Result) -> str:
     """Return the area of the whole core of a result, streams and sequencer included."""
     point, best = result.point, result.best
     recipe = best.recipe, best.full_adders
-    core = point.mapped(Design(core_of(point.config)).verilog, PREFIX, recipe)
+    core = point.mapped(Design.of(point.config).verilog, PREFIX, recipe)
     parts = sorted(core.parts.items(), key=lambda item: -item[1].area * item[1].count)
     cells = [
         (

@@ -114,7 +114,7 @@ def stream_timing(config: Any, work: Path) -> Timing:
     plan = core.schedule(job)
     assert isinstance(plan, StreamPlan)
     expected = core.cycles([job], [operands]).number
-    program = compile_stream(Design(core_of(config)))
+    program = compile_stream(Design.of(config))
     start, before = time.process_time(), children_seconds()
     _, cycles = run_stream(config, program, plan, plan.pack(operands), expected, work, timeout=3600)
     return cycles, children_seconds() - before, time.process_time() - start
@@ -122,7 +122,7 @@ def stream_timing(config: Any, work: Path) -> Timing:
 
 def engine_timing(config: Any) -> Timing:
     """Time ``hwgen run`` of an engine."""
-    host = open_engine(Design(core_of(config)), read_latency=1, write_latency=1)
+    host = open_engine(Design.of(config), read_latency=1, write_latency=1)
     with host.model:
         drawn = draw_matrices(config, (256, 512, 512), "random", np.random.default_rng(0))
         (placed,), _ = place(config, [drawn])
@@ -147,7 +147,7 @@ def cocotb_timing(config: Any, mode: str, work: Path) -> Timing:
     }
     module, plan = modes[mode]
     lines: list[str] = []
-    program, before = compile_design(Design(core_of(config))), children_seconds()
+    program, before = compile_design(Design.of(config)), children_seconds()
     outcomes = simulate(config, program, module, plan, work, on_line=lines.append)
     whole = children_seconds() - before
     if not all(outcome.passed for outcome in outcomes):

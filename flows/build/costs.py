@@ -12,7 +12,6 @@ from cost_model.sweep.structural import Metrics
 from flows.build.design import Design
 from flows.build.load import choose
 from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import core_of
 from hwgen.errors import HwgenError
 from hwgen.workloads import Network
 
@@ -26,7 +25,7 @@ class NetlistCosts:
     ) -> Metrics:
         """Return the metrics of a configuration, or why it has none."""
         try:
-            analysis = Design(core_of(choose(config))).analysis
+            analysis = Design.of(choose(config)).analysis
             result = estimate(config, technology, None, workloads, analysis=analysis)
         except HwgenError as error:
             return str(error)

@@ -17,6 +17,7 @@ from flows.build.netlist_cache import convert, load_netlist
 from flows.tools.cache import Document, digest, text_digest
 from hwgen.core.core import Core
 from hwgen.core.params.base import FamilyConfig
+from hwgen.core.registry import core_of
 
 
 class Design:
@@ -34,6 +35,11 @@ class Design:
 
     def __init__(self, core: Core[Any]) -> None:
         self.core = core
+
+    @classmethod
+    def of(cls, config: FamilyConfig) -> Self:
+        """Return the hardware of the core of a configuration."""
+        return cls(core_of(config))
 
     @property
     def name(self) -> str:

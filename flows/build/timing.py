@@ -19,13 +19,12 @@ from flows.build.analysis import sources_digest
 from flows.build.design import Design
 from flows.tools.cache import Document, digest
 from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import core_of
 from hwgen.core.resolve import Limit
 
 
 def limit(config: FamilyConfig) -> Limit | None:
     """Return the clock limit of a configuration in its technology, None if unknown."""
-    return clock_limit(Design(core_of(config)), config.target.technology)
+    return clock_limit(Design.of(config), config.target.technology)
 
 
 def clock_limit(design: Design, technology: str) -> Limit | None:

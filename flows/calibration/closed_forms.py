@@ -41,7 +41,6 @@ from flows.calibration.results import QUANTITIES, covered, ranges, rounded, summ
 from flows.tools.executors import LocalProcesses
 from flows.tools.parallel import processors
 from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import core_of
 from hwgen.errors import HwgenError
 
 Array = NDArray[np.float64]
@@ -176,7 +175,7 @@ def designs(
 def _structure(text: str) -> Netlist | None:
     """Return the structure of a configuration; None if it cannot be emitted."""
     try:
-        return Design(core_of(parse_config(text, NAME, quickly=True))).netlist
+        return Design.of(parse_config(text, NAME, quickly=True)).netlist
     except HwgenError:
         return None
 

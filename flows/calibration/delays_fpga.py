@@ -25,7 +25,6 @@ from flows.calibration.results import covered
 from flows.calibration.structural import designs
 from flows.pnr.devices import placer
 from flows.pnr.pnr import place_and_route
-from hwgen.core.registry import core_of
 
 TIMED = (0, 10, 12, 16, 20, 22, 24, 26, 28, 32, 34)
 """Numbers of the calibration designs that are placed and routed: small ones of each kind."""
@@ -87,7 +86,7 @@ def measured(
     for config in chosen:
         if progress:
             progress(len(results), len(chosen))
-        design = Design(core_of(config))
+        design = Design.of(config)
         result = place_and_route(design, target, device=placer(target).timed_on, seeds=SEEDS)
         middle, low, high = result.fmax_median_mhz, result.fmax_min_mhz, result.fmax_max_mhz
         if middle and low and high:

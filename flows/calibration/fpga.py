@@ -19,7 +19,6 @@ from flows.synthesis import fpga, levels
 from flows.synthesis.standard_cells import TIMEOUT
 from flows.tools.cache import Archive, digest, text_digest
 from flows.tools.toolchain import require
-from hwgen.core.registry import core_of
 from hwgen.technologies import fpga_family
 
 
@@ -47,7 +46,7 @@ def measure(values: Mapping[str, Any], target: str) -> Used:
     """Map the core that dotted parameters describe; results are kept in the user's cache."""
     config = config_of(values)
     keep = [f"{NAME}_{prefix}*" for prefix in separate_modules(config)]
-    document = mapped(Design(core_of(config)).verilog, target, keep)
+    document = mapped(Design.of(config).verilog, target, keep)
     parts = {name: (count, of_one) for name, (count, of_one) in document["parts"].items()}
     return Used(values, document["resources"], parts)
 

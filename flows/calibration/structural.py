@@ -37,7 +37,6 @@ from flows.synthesis.standard_cells import Mapped
 from flows.tools.cache import Document, text_digest
 from flows.tools.toolchain import require
 from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import core_of
 from hwgen.technologies import cell_library
 
 DESIGNS = Path(__file__).with_name("designs.jsonl")
@@ -121,7 +120,7 @@ def measure(config: FamilyConfig, technology: str) -> Measured:
         As `flows.synthesis.standard_cells.map_core`.
     """
     tech = cell_library(technology)
-    design = Design(core_of(config))
+    design = Design.of(config)
     netlist = design.netlist  # first: its conversion may write the Verilog as well
     verilog = design.verilog
     mapped = map_cached(

@@ -24,7 +24,6 @@ from flows.calibration import fpga
 from flows.calibration.fit import Equation, fit_robust
 from flows.calibration.results import covered
 from flows.calibration.structural import designs
-from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 
 STEP, LAST = 2, 78
@@ -66,7 +65,7 @@ def measured(
     for config in chosen:
         if progress:
             progress(len(result), len(chosen))
-        design = Design(core_of(config))
+        design = Design.of(config)
         counts = totals(design.netlist, rules)
         resources = fpga.mapped(design.verilog, target)["resources"]
         result.append(Measured(str(config.resolved()), counts, resources))

@@ -174,7 +174,7 @@ def _on_streams(
     """Return the digits by the RTL and the golden model, and what each layer took."""
     golden = core_of(config).multiply
     with _busy(COMPILING):
-        design = Design(core_of(config))
+        design = Design.of(config)
         compile_design(design)
     predictions, layers = classify(design, network, pixels)
     return predictions, network.classify(pixels, golden), layers
@@ -186,7 +186,7 @@ def _in_memory(
     """Return the same of an engine, with a memory that answers in the next cycle."""
     assert is_engine(config)
     with _busy(COMPILING):
-        host = open_engine(Design(core_of(config)), read_latency=1, write_latency=1)
+        host = open_engine(Design.of(config), read_latency=1, write_latency=1)
     with host.model, cycle_progress(quiet=False) as update:
         return demo_engine.classify(host, network, pixels, on_progress=update)
 

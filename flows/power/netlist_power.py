@@ -143,7 +143,7 @@ def simulated(
     core = core_of(config)
     settings, columns = post or (None, None)
     result = run_product(
-        Design(core_of(config)).with_verilog(gates.design()),
+        Design.of(config).with_verilog(gates.design()),
         work.a,
         work.w,
         settings,

@@ -16,7 +16,6 @@ from flows.synthesis.synth import default_method, rank, synthesize
 from flows.synthesis.synth_cache import cached_results
 from flows.tools.parallel import run_all
 from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import core_of
 from hwgen.errors import CheckFailed
 
 _ESTIMATED: Mapping[str, tuple[str, float]] = {
@@ -75,7 +74,7 @@ def measure(
 
 def _measure(config: FamilyConfig) -> Measured:
     try:
-        technology, design = config.target.technology, Design(core_of(config))
+        technology, design = config.target.technology, Design.of(config)
         return Measured(metrics_of(synthesize(design, technology, memories="registers")))
     except CheckFailed as error:  # a tool gave up on this one
         return Measured({}, str(error))

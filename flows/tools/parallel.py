@@ -15,9 +15,10 @@ T = TypeVar("T")
 
 def processors() -> int:
     """Return the number of processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
+    try:
         return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    except AttributeError:  # not on this operating system
+        return os.cpu_count() or 1
 
 
 def run_all(

@@ -29,11 +29,10 @@ def command(config: Path, output: Path | None, force: bool, as_json: bool) -> No
     from flows.build.build import Build
     from flows.build.design import Design
     from flows.build.load import load_config
-    from hwgen.core.registry import core_of
 
     core = load_config(config)
     directory = output or Path("build") / core.name
-    build = Build(Design(core_of(core)))
+    build = Build(Design.of(core))
     with atomic_directory(directory, force=force) as staging:
         for name, text in build.files.items():
             (staging / name).write_text(text, encoding="utf-8")

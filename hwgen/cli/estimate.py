@@ -88,7 +88,6 @@ def command(
     from flows.build.design import Design
     from flows.build.load import load_config
     from hwgen.core.jobs import must_not_multiply, parse_job
-    from hwgen.core.registry import core_of
     from hwgen.models.workload import named_workloads
     from hwgen.technologies import technology
     from hwgen.workloads import network_of
@@ -105,7 +104,7 @@ def command(
             must_not_multiply(core, "--job")
     served = [requested_memory(core, memory, gb_s, efficiency) for core in cores]
     builds = [
-        Build(Design(core_of(core)), retarget(core.target, target, clock_mhz, off_chip))
+        Build(Design.of(core), retarget(core.target, target, clock_mhz, off_chip))
         for core, off_chip in zip(cores, served, strict=True)
     ]
     estimates = [

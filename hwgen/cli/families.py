@@ -109,7 +109,7 @@ def _estimated() -> tuple[dict[str, dict[str, str]], dict[str, dict[str, dict[st
     from flows.build.build import Build, retarget
     from flows.build.design import Design
     from flows.build.load import parse_config
-    from hwgen.core.registry import core_of, families
+    from hwgen.core.registry import families
     from hwgen.reports.configuration import template
     from hwgen.technologies import technologies
 
@@ -118,7 +118,7 @@ def _estimated() -> tuple[dict[str, dict[str, str]], dict[str, dict[str, dict[st
     unknown: dict[str, dict[str, dict[str, str]]] = {technology: {} for technology in known}
     for name in families():
         config = parse_config(template(name))
-        design = Design(core_of(config))
+        design = Design.of(config)
         for technology, by in known.items():
             result = Build(design, retarget(config.target, technology)).estimate()
             metrics, unknown[technology][name] = result["metrics"], result["unknown"]

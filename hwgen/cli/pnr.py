@@ -88,7 +88,6 @@ def command(
     from flows.pnr.pnr import packer_of, place_and_route
     from flows.synthesis.result import write_result
     from flows.tools.parallel import processors
-    from hwgen.core.registry import core_of
     from hwgen.technologies import technology_of
 
     core = load_config(config)
@@ -108,7 +107,7 @@ def command(
         staging = stack.enter_context(atomic_directory(output, force=force)) if output else None
         with task_progress("placing and routing", quiet=as_json) as update:
             result = place_and_route(
-                Design(core_of(core)),
+                Design.of(core),
                 target,
                 device=device,
                 package=package,

@@ -57,7 +57,6 @@ def command(
     from flows.build.build import Build, retarget
     from flows.build.design import Design
     from flows.build.load import load_config
-    from hwgen.core.registry import core_of
     from hwgen.models.workload import named_workloads
     from hwgen.reports.datasheet import markdown
 
@@ -65,7 +64,7 @@ def command(
         check_sheet(output, "--output", force=force)
     core = load_config(config)
     off_chip = requested_memory(core, memory, gb_s, efficiency)
-    build = Build(Design(core_of(core)), retarget(core.target, memory=off_chip))
+    build = Build(Design.of(core), retarget(core.target, memory=off_chip))
     sheet = sheet_of(build, named_workloads(gemms, names, [core], context))
     if output:
         write_sheet(output, core.name, sheet, force=force)

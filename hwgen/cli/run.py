@@ -163,9 +163,7 @@ def _multiply(
     processing = post_processing(core, post, w.shape[1], a_second, w_second)
     start = time.monotonic()
     with cycle_progress(quiet=as_json) as update:
-        result = run_product(
-            Design(core_of(core)), a, w, *processing, engine=engine, on_progress=update
-        )
+        result = run_product(Design.of(core), a, w, *processing, engine=engine, on_progress=update)
     seconds = time.monotonic() - start
     c = result.result.astype(_file_dtype(core, *processing))
     scaled = with_second_scales(c, a_second, w_second, processing)

@@ -54,7 +54,6 @@ def command(
     from flows.build.design import Design
     from flows.build.load import load_config
     from flows.simulation.runner import case_names, regress, write_results
-    from hwgen.core.registry import core_of
     from hwgen.errors import InputError, did_you_mean
 
     core = load_config(config)
@@ -76,7 +75,7 @@ def command(
                 update("cases", min(next(begun), total), total)
 
         outcomes = regress(
-            Design(core_of(core)),
+            Design.of(core),
             work,
             seed=seed,
             names=names or None,

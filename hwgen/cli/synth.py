@@ -114,7 +114,6 @@ def command(
     from flows.synthesis.result import write_result
     from flows.synthesis.synth import synthesize
     from flows.tools.parallel import processors
-    from hwgen.core.registry import core_of
     from hwgen.errors import InputError
 
     core = load_config(config)
@@ -133,7 +132,7 @@ def command(
         staging = stack.enter_context(atomic_directory(output, force=force)) if output else None
         with task_progress("synthesizing", quiet=as_json) as update:
             result = synthesize(
-                Design(core_of(core)),
+                Design.of(core),
                 target,
                 clock_mhz=clock_mhz,
                 recipe=recipe,

@@ -13,7 +13,6 @@ from cost_model.netlist.netlist import Netlist
 from flows.build.analysis import CachedAnalysis, analyse
 from flows.build.design import Design
 from flows.build.load import load_config
-from hwgen.core.registry import core_of
 from sim_tests.support.designs import estimate_of
 from sim_tests.support.paths import ROOT
 
@@ -33,13 +32,13 @@ def refused() -> Netlist:
 
 def test_a_second_analysis_does_not_read_the_netlist() -> None:
     config = load_config(CORE)
-    netlist = Design(core_of(config)).netlist
+    netlist = Design.of(config).netlist
     plain, first = Analysis(lambda: netlist), analyse(netlist)
     for analysis in (first, CachedAnalysis(netlist.key, refused)):
         assert analysis.parts() == plain.parts()
         for clock in (100.0, 500.0):
             assert analysis.limiting_path(TECH, clock) == plain.limiting_path(TECH, clock)
-    design = Design(core_of(config))
+    design = Design.of(config)
     again = design.analysis
     assert isinstance(again, CachedAnalysis)
     assert again.key == netlist.key

@@ -16,7 +16,6 @@ from flows.build.load import parse_config
 from flows.calibration.delays_fpga import Placed, table
 from flows.calibration.structural_fpga import totals
 from flows.pnr.devices import placed, placer
-from hwgen.core.registry import core_of
 from sim_tests.cost.test_structure import structured
 from sim_tests.cost.test_timing_graph import registered
 
@@ -97,7 +96,7 @@ def test_cores_are_limited_by_a_path_between_their_registers(target: str) -> Non
     assert tech.timing[MAPPED].keys() == STEPS.keys() == placer(target).usual_ns.keys()
     assert steps_of(tech) == tech.timing[MAPPED]
     text = "name: core\nfamily: systolic\narray: {rows: 2, cols: 2}"
-    design = Design(core_of(parse_config(text, "core.yaml"))).netlist
+    design = Design.of(parse_config(text, "core.yaml")).netlist
     result = limiting_path(design, tech, 100.0)
     assert result is not None
     assert result.start.startswith("core.")
@@ -112,7 +111,7 @@ def test_what_was_measured_comes_out_of_a_fit() -> None:
     assert rules is not None
     for rows in (1, 2, 3):
         text = f"name: core\nfamily: cube\narray: {{rows: {rows}, cols: 1, depth: {rows}}}"
-        design = Design(core_of(parse_config(text, "core.yaml"))).netlist
+        design = Design.of(parse_config(text, "core.yaml")).netlist
         limit = Network(design, rules).limiting(placer("ecp5").usual_ns)
         assert limit is not None
         placed.append(Placed(text, design, 0.0, limit.period_ns, Network(design, rules)))
@@ -123,7 +122,7 @@ def test_what_was_measured_comes_out_of_a_fit() -> None:
 
 def test_paths_inside_large_modules_that_repeat_name_the_module() -> None:
     text = "name: core\nfamily: systolic\narray: {rows: 12, cols: 12}"
-    design = Design(core_of(parse_config(text, "core.yaml"))).netlist
+    design = Design.of(parse_config(text, "core.yaml")).netlist
     result = limiting_path(design, technology("ice40"), 100.0)
     assert result is not None
     assert result.end.partition(".")[0] in design.modules

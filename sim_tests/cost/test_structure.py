@@ -20,7 +20,6 @@ from flows.build.design import Design
 from flows.build.files import ports
 from flows.build.load import load_config
 from flows.build.netlist_cache import convert
-from hwgen.core.registry import core_of
 from rtl_templates.hdl.hierarchy import Block, emit, place
 from sim_tests.support.paths import ROOT
 
@@ -227,10 +226,10 @@ def test_every_shipped_configuration_has_a_structure(
 ) -> None:
     monkeypatch.setenv("HWGEN_CACHE_DIR", str(tmp_path))
     config = load_config(path)
-    emitted = Design(core_of(config))
+    emitted = Design.of(config)
     design, verilog = emitted.netlist, emitted.verilog
-    assert verilog == Design(core_of(config)).verilog  # the same with and without the netlist
-    cached = Design(core_of(config))
+    assert verilog == Design.of(config).verilog  # the same with and without the netlist
+    cached = Design.of(config)
     assert cached.netlist == design
     assert "rtlil" not in vars(cached)
     texts = verilog.split("\nmodule ")

@@ -18,7 +18,6 @@ from flows.synthesis.mapping import Job, Method
 from flows.synthesis.result import PnrResult, SeedResult
 from hwgen.cli import main
 from hwgen.cli.report import sheet_of
-from hwgen.core.registry import core_of
 from hwgen.reports.datasheet import markdown, page
 from hwgen.workloads import network_of
 from sim_tests.synthesis.test_synth_cache import SOURCE, Tools
@@ -32,7 +31,7 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_not_known_is_left_out() -> None:
-    build = Build(Design(core_of(parse_config(SOURCE))))
+    build = Build(Design.of(parse_config(SOURCE)))
     text = markdown(sheet_of(build, {"layer": network_of([(1, 2, 3), (4, 5, 6)])}))
     assert text.startswith("# tiny\n")
     assert "weight: int4" in text
@@ -46,7 +45,7 @@ def test_what_is_not_known_is_left_out() -> None:
 
 @pytest.mark.rotate(3)
 def test_engines_have_registers() -> None:
-    text = markdown(sheet_of(Build(Design(core_of(parse_config(ENGINE)))), {}))
+    text = markdown(sheet_of(Build(Design.of(parse_config(ENGINE))), {}))
     assert "| `STATUS` | 0x008 | ro |" in text
     assert "AXI4-Stream" not in text
 
@@ -63,7 +62,7 @@ def test_kept_results_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     of_cells = {"nangate45": [mapped]}
     monkeypatch.setattr(kept, "cached_results", lambda core, t: of_cells.get(t, []))
     monkeypatch.setattr(pnr, "cached_results", lambda core, t: [placed] if t == "ecp5" else [])
-    text = markdown(sheet_of(Build(Design(core_of(parse_config(SOURCE)))), {}))
+    text = markdown(sheet_of(Build(Design.of(parse_config(SOURCE))), {}))
     assert "| nangate45 | 500 | nf, full adders, keep | 2,000 µm² | 212 flip-flops | 800 |" in text
     assert "| ecp5 | 25k CABGA256 6 | 100 | 88.25 | 88.25 | 88.25 | 1 | 1,234 of 24,288" in text
 

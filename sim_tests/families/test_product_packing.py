@@ -16,7 +16,7 @@ from flows.simulation.run import run_product
 from flows.synthesis.synth import synthesize
 from hwgen.arithmetic.product_packing import PackedProducts, packed_products
 from hwgen.core.params.spatial import SpatialConfig
-from hwgen.core.registry import core_of, family
+from hwgen.core.registry import family
 from hwgen.formats import number_format
 from sim_tests.contract.contract import Contract, Covering, Mutations, Regressions
 from sim_tests.families.test_spatial import with_accumulator
@@ -279,7 +279,7 @@ def test_synthesis_makes_one_block_of_them(technology: str, packing: str) -> Non
         f"target: {{technology: {technology}}}\n"
     )
     # Of eight columns no group has one alone, whose product would be too small for a block.
-    assert synthesize(Design(core_of(config)), technology).dsps == config.packing.groups * 2
+    assert synthesize(Design.of(config), technology).dsps == config.packing.groups * 2
 
 
 ENGINES = [

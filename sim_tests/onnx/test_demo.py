@@ -22,7 +22,6 @@ from flows.simulation.run import JobRun
 from flows.simulation.verilator.verilator import FEW_CYCLES
 from hwgen.cli import main
 from hwgen.core.golden.post import apply
-from hwgen.core.registry import core_of
 from hwgen.errors import CheckFailed, InputError
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.formats import TERNARY, IntegerFormat, integer
@@ -386,9 +385,7 @@ def test_a_wrong_result_is_found() -> None:
         return result
 
     with pytest.raises(CheckFailed, match=r"1 of 9 .* first result\[1,2\]: expected 4, got 9"):
-        demo.run_layer(
-            Design(core_of(small())), np.ones((3, 4), int), np.ones((4, 3), int), run=wrong
-        )
+        demo.run_layer(Design.of(small()), np.ones((3, 4), int), np.ones((4, 3), int), run=wrong)
 
 
 def test_a_wrong_number_of_cycles_is_found() -> None:
@@ -397,9 +394,7 @@ def test_a_wrong_number_of_cycles_is_found() -> None:
         return replace(result, cycles=result.cycles + 1)
 
     with pytest.raises(CheckFailed, match="the cycle model says"):
-        demo.run_layer(
-            Design(core_of(small())), np.ones((3, 4), int), np.ones((4, 3), int), run=slow
-        )
+        demo.run_layer(Design.of(small()), np.ones((3, 4), int), np.ones((4, 3), int), run=slow)
 
 
 @pytest.mark.parametrize(

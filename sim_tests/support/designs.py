@@ -10,7 +10,6 @@ from flows.build.build import Build, retarget
 from flows.build.design import Design
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.params.off_chip import OffChip
-from hwgen.core.registry import core_of
 
 _MOST = 24
 """Designs in memory: tests of a module share some, and break copies of them."""
@@ -21,7 +20,7 @@ _designs: dict[tuple[type, str], Design] = {}
 def design_of(config: FamilyConfig) -> Design:
     """Return the design of a configuration, the same as before for the last configurations."""
     key = type(config), config.digest
-    design = _designs.pop(key, None) or Design(core_of(config))
+    design = _designs.pop(key, None) or Design.of(config)
     _designs[key] = design
     if len(_designs) > _MOST:
         del _designs[next(iter(_designs))]
@@ -39,4 +38,4 @@ def estimate_of(
 ) -> dict[str, Any]:
     """Return the estimate of a configuration, with another target where one is given."""
     target = retarget(config.target, technology, clock_mhz, off_chip)
-    return Build(Design(core_of(config)), target).estimate(workloads, **options)
+    return Build(Design.of(config), target).estimate(workloads, **options)

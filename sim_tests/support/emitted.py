@@ -14,7 +14,6 @@ from flows.build.design import Design
 from flows.simulation.verilator.verilator import lint
 from flows.tools.toolchain import require
 from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import core_of
 from sim_tests.support.designs import design_of
 
 REGISTERS = re.compile(r"\$(s?dffe?|sdffce|dff|adff|adffe)$")
@@ -44,7 +43,7 @@ def assert_clean(config: FamilyConfig, directory: Path) -> None:
 
 def assert_reproducible(config: FamilyConfig, directory: Path) -> None:
     """Check that the files that `assert_clean` wrote are emitted again."""
-    for name, text in Build(Design(core_of(config))).files.items():
+    for name, text in Build(Design.of(config)).files.items():
         assert (directory / name).read_text(encoding="utf-8") == text, name
 
 

@@ -16,7 +16,6 @@ from flows.synthesis.macro_files import macro_files_of
 from flows.synthesis.synth import synthesize
 from hwgen.cli import main
 from hwgen.core.memories import ram_of
-from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 from hwgen.technologies.model import Macro, Memories
 from sim_tests.support.designs import design_of
@@ -190,8 +189,8 @@ def test_bad_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_synthesis_with_and_without_macros() -> None:
     require_tools("yosys", technology="nangate45")
     config = parse_config(CORE)
-    made = synthesize(Design(core_of(config)), "nangate45")
-    registers = synthesize(Design(core_of(config)), "nangate45", memories="registers")
+    made = synthesize(Design.of(config), "nangate45")
+    registers = synthesize(Design.of(config), "nangate45", memories="registers")
     assert made.memories == "macros"
     assert registers.memories == "registers"
     assert registers.macros == {}

@@ -20,7 +20,6 @@ from flows.power.power import Activity, power_of, read_saif
 from flows.synthesis import liberty
 from flows.synthesis.synth import synthesize
 from hwgen.cli import main
-from hwgen.core.registry import core_of
 from hwgen.errors import CheckFailed
 from hwgen.technologies import cell_library
 from hwgen.technologies.model import StandardCells
@@ -246,7 +245,7 @@ def test_power_at_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 def test_a_wrong_netlist_is_noticed(tmp_path: Path) -> None:
     require_tools("yosys", "verilator", technology="nangate45")
     config = parse_config(TINY)
-    netlist = synthesize(Design(core_of(config)), "nangate45").files["netlist.v"].decode()
+    netlist = synthesize(Design.of(config), "nangate45").files["netlist.v"].decode()
     library = liberty.load("nangate45")
     gates = read_netlist(netlist, "tiny", library, tmp_path, 120)
     changed = tuple(

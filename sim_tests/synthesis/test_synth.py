@@ -31,7 +31,6 @@ from flows.tools import parallel, process
 from flows.tools.cache import Archive, digest
 from flows.tools.toolchain import Installation, forget, probe
 from hwgen.cli import main
-from hwgen.core.registry import core_of
 from hwgen.errors import CheckFailed, InputError, ToolMissing
 from hwgen.technologies import cell_library, fpga_family, technology_names
 
@@ -257,7 +256,7 @@ def test_a_failing_job_ends_the_others(tmp_path: Path) -> None:
 def test_fpga_families(name: str, target: str) -> None:
     require_tools("yosys")
     core = parse_config(SOURCES[name])
-    result = synthesize(Design(core_of(core)), target)
+    result = synthesize(Design.of(core), target)
     assert (result.name, result.target, result.hierarchy) == (name, target, "flatten")
     # The registers are those of the design, however they are mapped; a small memory is optional.
     assert result.flip_flops == 212 if name == "tiny" else 150 < result.flip_flops < 300
@@ -330,7 +329,7 @@ def test_deep_memories_are_large_ones_by_a_recipe(tmp_path: Path) -> None:
 def test_hierarchy_on_an_fpga() -> None:
     require_tools("yosys")
     core = parse_config(SYSTOLIC)
-    result = synthesize(Design(core_of(core)), "ecp5", hierarchy="keep", recipe="logic")
+    result = synthesize(Design.of(core), "ecp5", hierarchy="keep", recipe="logic")
     instances = {module.name: module.instances for module in result.modules}
     assert instances == {"tiny": 1, "tiny_pe": 4}
     assert sum(m.instances * (m.flip_flops or 0) for m in result.modules) == result.flip_flops
@@ -345,7 +344,7 @@ def test_standard_cells_with_the_best_recipe() -> None:
     core = parse_config(SYSTOLIC)
     seen: list[tuple[str, int, int]] = []
     result = synthesize(
-        Design(core_of(core)),
+        Design.of(core),
         "nangate45",
         effort="best",
         full_adders=True,
@@ -369,13 +368,13 @@ def test_standard_cells_with_the_best_recipe() -> None:
         assert {"yosys", "opensta"} == set(result.tools)
     # The same again is known, also from the configuration alone.
     start = time.monotonic()
-    again = synthesize(Design(core_of(core)), "nangate45", effort="best", full_adders=True)
+    again = synthesize(Design.of(core), "nangate45", effort="best", full_adders=True)
     assert again == result
     assert time.monotonic() - start < 10
-    known = cached_results(Design(core_of(core)), "nangate45")
+    known = cached_results(Design.of(core), "nangate45")
     assert len(known) == 4
     assert result.netlist_digest in {entry.netlist_digest for entry in known}
-    assert cached_results(Design(core_of(core)), "asap7") == []
+    assert cached_results(Design.of(core), "asap7") == []
     document = result.document()
     assert SynthesisResult.of_document(json.loads(json.dumps(document))) == result
     assert set(document) == {field.name for field in fields(SynthesisResult)} - {"files"}
@@ -387,7 +386,7 @@ def test_without_a_timer_levels_are_counted(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("HWGEN_OPENSTA", "/none")
     forget()
     try:
-        result = synthesize(Design(core_of(parse_config(TERNARY))), "nangate45", hierarchy="keep")
+        result = synthesize(Design.of(parse_config(TERNARY)), "nangate45", hierarchy="keep")
     finally:
         monkeypatch.undo()
         forget()
@@ -590,7 +589,7 @@ def test_place_and_route(
     assert main([*arguments, "--seeds", "3", "--check"]) in (0, 1)
     assert started.count("nextpnr-ice40") == 1
     assert "over 3 seeds" in capsys.readouterr().out
-    (placed,) = recorded_runs(Design(core_of(load_config(config))), "ice40")
+    (placed,) = recorded_runs(Design.of(load_config(config)), "ice40")
     assert [seed.fmax_mhz for seed in placed.seeds[:2]] == [s["fmax_mhz"] for s in result["seeds"]]
     assert len(placed.seeds) == 3
 
@@ -600,7 +599,7 @@ def test_place_and_route(
 def test_place_and_route_of_further_families(target: str) -> None:
     chosen = placer(target)
     require_tools("yosys", chosen.tool)
-    result = place_and_route(Design(core_of(parse_config(TERNARY))), target, seeds=1, clock_mhz=50)
+    result = place_and_route(Design.of(parse_config(TERNARY)), target, seeds=1, clock_mhz=50)
     assert result.device == chosen.device
     assert result.fmax_median_mhz is not None
     assert 20 < result.fmax_median_mhz < 700
@@ -625,7 +624,7 @@ def test_pins_instead_of_a_frame() -> None:
     require_tools("yosys", "nextpnr-ecp5")
     core = parse_config(TERNARY)
     result = place_and_route(
-        Design(core_of(core)), "ecp5", device="25k", seeds=1, io="pins", clock_mhz=50
+        Design.of(core), "ecp5", device="25k", seeds=1, io="pins", clock_mhz=50
     )
     assert result.frame_luts is None
     assert result.utilization["TRELLIS_IO"]["used"] > 50

@@ -87,7 +87,7 @@ def test_a_result_is_found_again(tools: Tools, tmp_path: Path) -> None:
     result = synthesize(Design(CORE), TECH)
     assert cached_results(Design(CORE), TECH) == [result]
     assert cached_results(Design(CORE), "asap7") == cached_results(Design(CORE), "ecp5") == []
-    assert cached_results(Design(core_of(CONFIG.model_copy(update={"max_k": 128}))), TECH) == []
+    assert cached_results(Design.of(CONFIG.model_copy(update={"max_k": 128})), TECH) == []
     assert synthesize(Design(CORE), TECH) == result
     assert (tools.emitted, len(tools.mapped)) == (2, 1)
     assert list(result.library) == [LIBRARY]

@@ -178,10 +178,9 @@ def rtl_rows(weights: Path, recorded: Path, only: Sequence[str] = ()) -> Iterato
     from flows.build.design import Design
     from flows.build.load import parse_config
     from flows.simulation.run import run_product
-    from hwgen.core.registry import core_of
     from hwgen.formats import floating
 
-    design = Design(core_of(parse_config(json.dumps(CORE))))
+    design = Design.of(parse_config(json.dumps(CORE)))
     fmt, instruction = floating("bf16"), _instruction()
     for name, record, x, w in recorded_products(weights, recorded):
         if only and name not in only:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.simulation.bus.wires import reader, value_reader, value_writer
+from flows.simulation.bus.wires import has_signal, reader, value_reader, value_writer
 
 SLVERR = 2
 
@@ -79,7 +79,7 @@ class AxiMemory:
         self._whole = (1 << self._bytes) - 1
 
         def present(names: tuple[str, ...]) -> list[str]:
-            return [name for name in names if hasattr(dut, f"{prefix}_{name}")]
+            return [name for name in names if has_signal(dut, f"{prefix}_{name}")]
 
         self._read_value = {
             name: value_reader(dut, f"{prefix}_{name}") for name in present(_BY_MANAGER)

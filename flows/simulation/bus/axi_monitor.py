@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from flows.simulation.bus.wires import reader, value_reader
+from flows.simulation.bus.wires import has_signal, reader, value_reader
 from hwgen.core.bus import PAGE
 
 # Answers first: what they answer was asked in an earlier cycle.
@@ -75,7 +75,7 @@ class AxiMonitor:
                 getattr(self, f"_accept_{channel}"),
             )
             for channel, fields in _FIELDS.items()
-            if hasattr(dut, f"{prefix}_{channel}valid")
+            if has_signal(dut, f"{prefix}_{channel}valid")
         }
         self.cycle = self._in_reset = 0
         self.clear()

@@ -21,6 +21,11 @@ import numpy as np
 _DEPOSIT = 0  # written when the simulator has evaluated the present time step
 
 
+def has_signal(dut: Any, name: str) -> bool:
+    """Return whether there is a signal; cocotb offers no other question."""
+    return hasattr(dut, name)
+
+
 def reader(dut: Any, name: str) -> Callable[[], int]:
     """Return a function that reads a signal of at most 31 bits."""
     get: Callable[[], int] = getattr(dut, name)._handle.get_signal_val_long

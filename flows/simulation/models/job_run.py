@@ -12,7 +12,6 @@ from flows.build.design import Design
 from flows.simulation.bus.job_host import JobHost
 from flows.simulation.engine_program import Model, compile_model
 from flows.simulation.models.model_run import Record
-from hwgen.core.registry import core_of
 from hwgen.errors import CheckFailed
 from hwgen.models.compile.compiled_files import JobFiles, JobWords
 from hwgen.models.compile.golden_jobs import GoldenJobs
@@ -41,7 +40,7 @@ class RtlJobs(GoldenJobs):
         super().__init__(compiled)
         config = compiled.config
         self.record = record or Record()
-        library = compile_model(config.name, Design(core_of(config)).verilog, config.buses)
+        library = compile_model(config.name, Design.of(config).verilog, config.buses)
         settings = {"read_latency": 1, "write_latency": 1, "longest_burst": config.longest_burst}
         self._model = Model(library, **{**settings, **timing})
         self._model.map(compiled.base, compiled.bytes)

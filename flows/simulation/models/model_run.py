@@ -189,7 +189,7 @@ class Simulated:
 
     def __init__(self, configs: Iterable[FamilyConfig], record: Record) -> None:
         self.record = record
-        self._designs = {config.digest: Design(core_of(config)) for config in configs}
+        self._designs = {config.digest: Design.of(config) for config in configs}
 
     def __getitem__(self, config: FamilyConfig) -> Design:
         return self._designs[config.digest]

@@ -16,7 +16,6 @@ import numpy as np
 from flows.build.design import Design
 from flows.simulation.bus.list_host import ListHost
 from flows.simulation.engine_program import Model, compile_model
-from hwgen.core.registry import core_of
 from hwgen.errors import CheckFailed
 from hwgen.models.compile.list_program import CompiledList, ListProgram
 
@@ -78,7 +77,7 @@ def run_compiled(
     before = bytes(golden.memory.data)
     tokens = golden.run(0, len(prompt), count)
     config = compiled.config
-    library = compile_model(config.name, Design(core_of(config)).verilog, config.buses)
+    library = compile_model(config.name, Design.of(config).verilog, config.buses)
     settings = {"read_latency": 1, "write_latency": 1, "longest_burst": config.memory.max_burst}
     with Model(library, **{**settings, **timing}) as model:
         model.map(compiled.base, compiled.bytes)

@@ -88,7 +88,6 @@ def estimate_command(
     from flows.build.design import Design
     from flows.build.load import load_config
     from hwgen.cli.model import estimate as shown
-    from hwgen.core.registry import core_of
     from hwgen.models.files.store import Model
     from hwgen.models.graph.passes import speeds
     from hwgen.technologies import technology
@@ -103,7 +102,7 @@ def estimate_command(
     core = load_config(config)
     served = requested_memory(core, memory, gb_s, efficiency)
     workloads = _workloads(description, prompt, context, source, (config, core))
-    design = Design(core_of(core))
+    design = Design.of(core)
     builds = [
         Build(design, retarget(core.target, target, clock_mhz, served))
         for target in targets or (None,)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -270,7 +271,7 @@ class FamilyConfig(Configuration):
         return None
 
     if TYPE_CHECKING:
-        # Fields of some families, properties of others.
+        # Of families that multiply matrices: fields of some, properties of others.
 
         @property
         def activation(self) -> NumberFormat:
@@ -284,20 +285,21 @@ class FamilyConfig(Configuration):
         def max_k(self) -> int:
             """Longest reduction."""
 
-    @property
-    def result(self) -> Any:
-        """Format of the accumulators."""
-        raise NotImplementedError
+        @property
+        def result(self) -> Any:
+            """Format of the accumulators."""
 
-    @property
-    def saturates(self) -> bool:
-        """Whether accumulators clamp."""
-        raise NotImplementedError
+        @property
+        def saturates(self) -> bool:
+            """Whether accumulators clamp."""
 
-    @property
-    def macs_per_cycle(self) -> float:
-        """Multiply-accumulates of a full cycle."""
-        raise NotImplementedError
+        @property
+        def macs_per_cycle(self) -> float:
+            """Multiply-accumulates of a full cycle."""
+
+        @property
+        def natural_sizes(self) -> tuple[int, int, int]:
+            """M, K and N that fill the array once."""
 
     @property
     def operations_per_cycle(self) -> float:
@@ -305,19 +307,14 @@ class FamilyConfig(Configuration):
         return 2 * self.macs_per_cycle
 
     @property
-    def natural_sizes(self) -> tuple[int, int, int]:
-        """M, K and N that fill the array once."""
-        raise NotImplementedError
-
-    @property
+    @abstractmethod
     def latency(self) -> int:
         """Cycles from the last input beat of a reduction to its first result beat."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def ports(self) -> tuple[StreamPort, ...]:
         """The stream ports."""
-        raise NotImplementedError
 
     def resolved(self) -> dict[str, Any]:
         """Return every parameter, defaults included, as plain JSON values.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import replace
 from functools import cached_property
 from math import lcm
@@ -74,9 +75,9 @@ class BlockProductConfig(IntegerProductConfig):
             """Registers of the PEs."""
 
     @property
+    @abstractmethod
     def digit_operands(self) -> tuple[IntegerFormat, IntegerFormat, int]:
         """Format of digits, format of the factors that they multiply, and products at a time."""
-        raise NotImplementedError
 
     @cached_property
     def digits(self) -> DigitAccumulation | None:
@@ -113,9 +114,9 @@ class BlockProductConfig(IntegerProductConfig):
         return 1
 
     @property
+    @abstractmethod
     def block_depth(self) -> int:
         """Products that are summed exactly at a time; without blocks, those of a term."""
-        raise NotImplementedError
 
     @property
     def depth_field(self) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -187,9 +188,9 @@ class ProductConfig(FamilyConfig):
         return self.post.features(self.result) if self.post.outputs else None
 
     @property
+    @abstractmethod
     def core_ports(self) -> tuple[StreamPort, ...]:
         """Stream ports of the core alone: the inputs by name, then the accumulators."""
-        raise NotImplementedError
 
     @property
     def columns_per_beat(self) -> int:
@@ -197,9 +198,9 @@ class ProductConfig(FamilyConfig):
         return self.core_ports[-1].lanes
 
     @property
+    @abstractmethod
     def core_latency(self) -> int:
         """Cycles from the last input beat of a reduction to its first beat of accumulators."""
-        raise NotImplementedError
 
     @cached_property
     def ports(self) -> tuple[StreamPort, ...]:

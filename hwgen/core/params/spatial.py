@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
@@ -169,9 +170,9 @@ class SpatialArray(Model):
         return PES[self.pe].serial
 
     @property
+    @abstractmethod
     def sizes(self) -> tuple[int, int, int]:
         """Rows, depth and columns."""
-        raise NotImplementedError
 
 
 class SpatialConfig(BlockProductConfig):

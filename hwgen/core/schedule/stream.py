@@ -8,6 +8,7 @@ same for beats of results that follow each other: without records, one beat serv
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -35,7 +36,7 @@ RAW_RESULTS = PostSettings(RAW)
 
 
 @dataclass(frozen=True)
-class StreamProduct(Product):
+class StreamProduct(Product, ABC):
     """A product on a stream core; see `Product` for the other parameters.
 
     Parameters
@@ -51,13 +52,13 @@ class StreamProduct(Product):
     columns: Columns | None = field(default=None, compare=False)
 
     @property
+    @abstractmethod
     def output_beats(self) -> int:
         """Result beats of the whole product."""
-        raise NotImplementedError
 
+    @abstractmethod
     def output_columns(self) -> Iterator[tuple[int, int]]:
         """Yield the first column of C of result beats, and how many follow each other with it."""
-        raise NotImplementedError
 
     @cached_property
     def processing(self) -> PostSettings | None:
@@ -82,25 +83,25 @@ class StreamProduct(Product):
 
     # -- beats -----------------------------------------------------------------------------
 
+    @abstractmethod
     def pack_activations(self, a: NDArray[Any]) -> Beats:
         """Return the beats of A, shape (m, k), as the family's core takes them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def pack_weights(self, w: NDArray[Any]) -> Beats:
         """Return the beats of W, shape (k, n), as the family's core takes them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def stream(self, port: StreamPort, blocks: Beats) -> Chunks:
         """Yield the beats of an input port, from the blocks that its packer made."""
-        raise NotImplementedError
 
+    @abstractmethod
     def locate_element(self, m: int, n: int) -> tuple[int, tuple[int, int]]:
         """Return the result beat that holds C[m,n], and its tile along M and N."""
-        raise NotImplementedError
 
+    @abstractmethod
     def unpack_outputs(self, beats: Beats) -> NDArray[Any]:
         """Return C, shape (m, n), from the result beats, shape (output_beats, bytes)."""
-        raise NotImplementedError
 
     def with_records(self, operands: Arrays) -> Self:
         """Return the plan with the records of columns among the operands of a job.
