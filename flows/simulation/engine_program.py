@@ -15,16 +15,8 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from flows.simulation.simulator import simulator
 from flows.simulation.stream_program import HARNESS
-from flows.simulation.verilator.programs import compiled
-from flows.simulation.verilator.verilator import (
-    FEW_CYCLES_OF_ENGINES,
-    LIBRARY_OPTIMISATION,
-    QUICK,
-    build_library,
-    is_quick,
-    program_id,
-)
 from hwgen.core.bus import BusPort
 from hwgen.errors import CheckFailed
 
@@ -61,15 +53,9 @@ def compile_model(
     cycles : int, optional
         How many it is for: a library for few is compiled sooner and runs slower.
     """
-    optimisation = QUICK if is_quick(cycles, FEW_CYCLES_OF_ENGINES) else LIBRARY_OPTIMISATION
     sources = {name: (HARNESS / name).read_text(encoding="utf-8") for name in SOURCES + HEADERS}
     sources |= {f"{top}.v": verilog, "design.h": _connections(buses)}
-
-    def make(work: Path) -> None:
-        build_library([work / f"{top}.v"], top, work, SOURCES, optimisation=optimisation)
-
-    identity = [program_id(), "library", optimisation["OPT_FAST"]]
-    return compiled(top, sources, identity, make, folder="fast")
+    return simulator().compile_library(top, sources, SOURCES, cycles=cycles)
 
 
 def _connections(buses: Iterable[BusPort]) -> str:

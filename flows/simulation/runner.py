@@ -17,10 +17,8 @@ from typing import Any
 
 from flows.build.design import Design
 from flows.simulation.cases import cases
-from flows.simulation.verilator.programs import compiled, follow
-from flows.simulation.verilator.simulator import Start, start_of
-from flows.simulation.verilator.verilator import Waves, build, toolchain_id
-from flows.simulation.verilator.waves import fst_from_vcd, trace_format
+from flows.simulation.programs import follow
+from flows.simulation.simulator import Start, Waves, simulator
 from flows.tools.parallel import run_all
 from flows.tools.toolchain import require
 from hwgen.core.params.base import FamilyConfig
@@ -82,15 +80,8 @@ def compile_design(design: Design, *, waves: Waves | None = None) -> Path:
 
 def compile_verilog(text: str, top: str, *, waves: Waves | None = None) -> Path:
     """Return a directory with the compiled simulation of the module `top` of a Verilog text."""
-    waves = trace_format(waves)
     library = _host is not None and waves is None
-
-    def make(work: Path) -> None:
-        build([work / f"{top}.v"], top, work, waves=waves, library=library)
-
-    identity = [toolchain_id(), str(waves), *(["library"] if library else [])]
-    file = f"{top}.so" if library else top
-    return compiled(top, {f"{top}.v": text}, identity, make, file=file)
+    return simulator().compile(top, text, waves=waves, library=library)
 
 
 def simulate(
@@ -162,11 +153,8 @@ def run_module(
     plan_file, results, log = work / "plan.json", work / "results.xml", work / "simulation.log"
     plan_file.write_text(json.dumps(plan), encoding="utf-8")
     results.unlink(missing_ok=True)
-    traced = trace_format(waves)
-    for suffix in {waves, traced} - {None}:
-        (work / f"dump.{suffix}").unlink(missing_ok=True)
     require("cocotb")
-    result = start_of(module, top, build_dir, work, results, seed=seed, waves=bool(waves))
+    result = simulator().start(module, top, build_dir, work, results, seed=seed, waves=waves)
     environment = {
         **result.environment,
         "HWGEN_PLAN": str(plan_file.resolve()),
@@ -190,8 +178,7 @@ def run_module(
             on_line=on_line,
             timeout=timeout,
         ).expired
-    if traced != waves and (work / "dump.vcd").is_file():
-        fst_from_vcd(work / "dump.vcd", work / "dump.fst")
+    simulator().finish(work, waves)
     if expired:
         raise CheckFailed(f"the simulation did not end within {timeout:.0f} s; log: {log}")
     if not results.is_file():
@@ -278,7 +265,7 @@ def write_results(
     summary = {
         "name": config.name,
         "digest": config.digest,
-        "toolchain": toolchain_id(),
+        "toolchain": simulator().toolchain_id(),
         "seed": seed,
         "passed": sum(outcome.passed for outcome in outcomes),
         "failed": sum(not outcome.passed for outcome in outcomes),

@@ -19,14 +19,8 @@ from typing import Any
 import numpy as np
 
 from flows.build.design import Design
-from flows.simulation.verilator.programs import compiled, follow
-from flows.simulation.verilator.verilator import (
-    PROGRAM_OPTIMISATION,
-    QUICK,
-    build_program,
-    is_quick,
-    program_id,
-)
+from flows.simulation.programs import follow
+from flows.simulation.simulator import simulator
 from hwgen.core.cycles.basis import Cycles
 from hwgen.core.operation import Chunks, StreamPlan
 from hwgen.core.params.base import FamilyConfig
@@ -37,9 +31,6 @@ HARNESS = Path(__file__).parent / "cpp"
 
 PIPE_BYTES = 1 << 20
 """What a pipe should hold, so that simulation and feeding rarely wait for each other."""
-
-ACTIVITY = ("--trace-saif",)
-"""Options of Verilator that record how signals switch."""
 
 BATCH_BYTES, BATCH_CHUNKS = 1 << 18, 1 << 12
 """Beats are sent when there are this many bytes or chunks of them."""
@@ -61,22 +52,15 @@ def compile_stream(
     cycles : int, optional
         How many it is for: a program for few is compiled sooner and runs slower.
     """
-    top, options = design.name, ACTIVITY if activity else ()
-    optimisation = QUICK if activity or is_quick(cycles) else PROGRAM_OPTIMISATION
+    top = design.name
     sources = {
         f"{top}.v": design.verilog,
         "stream.cpp": (HARNESS / "stream.cpp").read_text(encoding="utf-8"),
         "design.h": _connections(design.params.ports),
     }
-
-    def make(work: Path) -> None:
-        build_program(
-            [work / f"{top}.v"], top, work, ["stream.cpp"], arguments=options,
-            optimisation=optimisation,
-        )  # fmt: skip
-
-    identity = [program_id(), optimisation["OPT_FAST"], *options]
-    return compiled(top, sources, identity, make, folder="fast") / top
+    return simulator().compile_program(
+        top, sources, ["stream.cpp"], cycles=cycles, activity=activity
+    )
 
 
 def _connections(ports: Any) -> str:

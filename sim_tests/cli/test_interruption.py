@@ -26,7 +26,7 @@ import os, sys, time
 from pathlib import Path
 from flows.tools.guard import scratch
 from flows.tools.process import run
-from flows.simulation.verilator.programs import compiled
+from flows.simulation.programs import compiled
 from flows.tools.toolchain import Installation
 from hwgen.cli import main
 import click

@@ -17,7 +17,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from flows.simulation.verilator.simulator import Start
+from flows.simulation.simulator import Start
 from flows.tools.guard import start
 from flows.tools.servers import Server, Servers
 

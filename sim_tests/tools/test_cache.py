@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flows.simulation.verilator.programs import compiled
+from flows.simulation.programs import compiled
 from flows.tools import cache, process, wasm
 from flows.tools.cache import Directories
 from flows.tools.toolchain import Installation

@@ -21,16 +21,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
+from flows.simulation.simulator import Waves
 from flows.simulation.verilator.runtime import Runtime
 from flows.simulation.verilator.sharing import GROWTH, repeated
 from flows.tools.cache import Directories
 from flows.tools.process import run
 from flows.tools.toolchain import require, version_text
 from hwgen.errors import CheckFailed, ToolMissing
-
-Waves = Literal["fst", "vcd"]
 
 # Compiling takes longer than simulating some ten thousand cycles under cocotb.  Processor seconds
 # to compile and to run the 50 cases of an array, with -O1 and with -O0: 8x8 1.3 0.5, 0.8 0.5; 16x16

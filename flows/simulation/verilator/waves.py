@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from flows.simulation.simulator import Waves
 from flows.simulation.verilator import verilator
-from flows.simulation.verilator.verilator import Waves
 from hwgen.errors import CheckFailed
 
 

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Registry of simulators, and the protocol that each follows.
+
+No other module outside a simulator's package names one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Literal, Protocol
+
+from hwgen.errors import InputError, did_you_mean
+
+Waves = Literal["fst", "vcd"]
+"""Formats of waveforms."""
+
+SIMULATORS: Mapping[str, str] = {
+    "verilator": "flows.simulation.verilator.simulator:Verilator",
+}
+"""Class of each simulator, by name; it is imported when it is used."""
+
+DEFAULT = "verilator"
+VARIABLE = "HWGEN_SIMULATOR"
+"""Environment variable that names another one."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """A program to run.
+
+    Parameters
+    ----------
+    command : tuple of str
+    environment : dict
+        The whole environment.
+    """
+
+    command: tuple[str, ...]
+    environment: dict[str, str]
+
+
+class Simulator(Protocol):
+    """A simulator: compiles Verilog, for cocotb or with C++ that drives the model.
+
+    Every method raises `ToolMissing` if a tool is missing, and those that compile `CheckFailed`
+    if something does not compile.  What is compiled is cached.
+    """
+
+    def toolchain_id(self) -> str:
+        """Return the versions of everything that shapes a simulation with cocotb."""
+
+    def compile(
+        self, top: str, verilog: str, *, waves: Waves | None = None, library: bool = False
+    ) -> Path:
+        """Return a directory with the simulation of a module, for cocotb.
+
+        Parameters
+        ----------
+        top : str
+            The top module.
+        verilog : str
+        waves : {"fst", "vcd"}, optional
+            Whether it can write waveforms.
+        library : bool
+            Whether to make a library ``TOP.so`` instead of a program, with a function
+            ``hwgen_simulate(argc, argv)`` that does the same and ends the process; only without
+            waveforms.
+        """
+
+    def start(
+        self,
+        module: str,
+        top: str,
+        build_dir: Path,
+        work: Path,
+        results: Path,
+        *,
+        seed: int,
+        waves: Waves | None,
+    ) -> Start:
+        """Return the program that runs a cocotb module on a compiled design.
+
+        Parameters
+        ----------
+        module : str
+            The cocotb module.
+        top : str
+            The top module of the design.
+        build_dir : Path
+            From `compile`.
+        work : Path
+            Where it is to be run; old waveforms there are removed.
+        results : Path
+            File for the results.
+        seed : int
+            Of cocotb, and of registers without a reset, which start at random.
+        waves : {"fst", "vcd"}, optional
+            Write ``dump.fst`` or ``dump.vcd``.
+        """
+
+    def finish(self, work: Path, waves: Waves | None) -> None:
+        """Complete the waveforms of a run that has ended."""
+
+    def compile_program(
+        self,
+        top: str,
+        sources: Mapping[str, str],
+        program: Sequence[str],
+        *,
+        cycles: int | None = None,
+        activity: bool = False,
+    ) -> Path:
+        """Return a program of a design and C++ that drives its model, the class ``Vtop``.
+
+        Parameters
+        ----------
+        top : str
+            The top module; its text is ``TOP.v`` of `sources`.
+        sources : mapping
+            Files by name: Verilog, C++ and headers.
+        program : sequence of str
+            The C++ files.
+        cycles : int, optional
+            How many it is for: a program for few is compiled sooner and runs slower.
+        activity : bool
+            Whether it can record how signals switch.
+        """
+
+    def compile_library(
+        self,
+        top: str,
+        sources: Mapping[str, str],
+        program: Sequence[str],
+        *,
+        cycles: int | None = None,
+    ) -> Path:
+        """Return a directory with a shared library ``TOP``; see `compile_program`."""
+
+
+def simulator() -> Simulator:
+    """Return the simulator that `VARIABLE` names, by default Verilator.
+
+    Raises
+    ------
+    InputError
+        If there is none of that name.
+    """
+    return _load(os.environ.get(VARIABLE) or DEFAULT)
+
+
+@cache
+def _load(name: str) -> Simulator:
+    if name not in SIMULATORS:
+        raise InputError(
+            f"{VARIABLE}: there is no simulator {name!r}{did_you_mean(name, SIMULATORS)};"
+            f" there are {', '.join(SIMULATORS)}"
+        )
+    module, _, attribute = SIMULATORS[name].partition(":")
+    made: Simulator = getattr(import_module(module), attribute)()
+    return made
