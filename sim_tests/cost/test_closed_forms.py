@@ -102,4 +102,4 @@ def test_errors_of_the_bench() -> None:
 
 
 def test_what_the_benchmark_compares() -> None:
-    assert set(bench.technologies()) == {"asap7", "ihp-sg13g2", "nangate45", "sky130hd"}
+    assert {"asap7", "ihp-sg13g2", "nangate45", "sky130hd"} <= set(bench.technologies())
