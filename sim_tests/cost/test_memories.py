@@ -25,7 +25,7 @@ from flows.build.load import parse_config
 from hwgen.cli import main
 from hwgen.core.memories import HOLDS, Ram, Use, ram_of
 from hwgen.core.params.off_chip import OffChip
-from hwgen.families.gemm_stream.core import buffers, use
+from hwgen.families.gemm_stream.core import GemmStreamCore
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.families.gemm_stream.schedule import Plan
 from hwgen.technologies import technologies
@@ -289,10 +289,10 @@ def test_accesses_are_those_of_all_steps(text: str, size: tuple[int, int, int]) 
         expected["weights"] += plan.beats(nest.wgt, block) * config.wgt_banks
         results = plan.beats(nest.out, block)
         expected["results"] += results + results * (not block.first) + results * block.last
-    result = use(config, [size])
+    result = GemmStreamCore(config).memory_use([size])
     assert result.moved_bytes == plan.traffic.total
     assert result.accesses["results"] == expected["results"]
-    shapes = {buffer.name: buffer for buffer in buffers(config)}
+    shapes = {buffer.name: buffer for buffer in GemmStreamCore(config).buffers()}
     for name, moved, bytes_, width in (
         ("activations", plan.traffic.activations, config.activation_bytes, config.act_rows),
         ("weights", plan.traffic.weights, config.weight_bytes, config.wgt_rows),
@@ -300,13 +300,13 @@ def test_accesses_are_those_of_all_steps(text: str, size: tuple[int, int, int]) 
         written = result.accesses[name] - expected[name]
         bits = moved // bytes_ * width.item_bits
         assert (written - 1) * shapes[name].width < bits <= written * shapes[name].width
-    twice = use(config, [size, size])
+    twice = GemmStreamCore(config).memory_use([size, size])
     assert twice.accesses["weights"] == 2 * result.accesses["weights"]
 
 
 def test_buffers_hold_what_the_configuration_says() -> None:
     config = engine(ENGINES[0])
-    for buffer in buffers(config)[:3]:
+    for buffer in GemmStreamCore(config).buffers()[:3]:
         assert 0.9 < buffer.bits / 8192 <= 1.0
 
 
@@ -340,7 +340,7 @@ def test_buffers_are_memories_of_the_hardware(text: str) -> None:
     config = engine(text)
     uses = memories_of(design_of(config).netlist)
     assert {name for use in uses for name in use.holds} <= HOLDS.keys()
-    for buffer in buffers(config):
+    for buffer in GemmStreamCore(config).buffers():
         (result,) = (use for use in uses if buffer.name in use.holds)
         assert result.holds[buffer.name] == buffer.memories
         assert (result.ram.words, result.ram.bits) == (buffer.words, buffer.width)
@@ -415,12 +415,12 @@ def test_memories_of_macros_are_counted_once() -> None:
     leakage, energy = (sum(p[key] for p in parts) for key in ("leakage_nw", "energy_fj"))
     assert metrics["power_w"] == pytest.approx((leakage + energy * clock) * 1e-9)
     # A workload accesses what it accesses.
-    told = use(config, sizes["w"])
+    told = GemmStreamCore(config).memory_use(sizes["w"])
     full = words = 0.0
     for memory in made.values():
         for name, count in memory["holds"].items():
             reads, writes = RATES.get(name, (1.0, 1.0))
-            if name in {buffer.name for buffer in buffers(config)}:
+            if name in {buffer.name for buffer in GemmStreamCore(config).buffers()}:
                 full += count * (reads * memory["read_pj"] + writes * memory["write_pj"])
                 read = told.accesses.get(name, 0) - told.writes.get(name, 0)
                 words += read * memory["read_pj"]

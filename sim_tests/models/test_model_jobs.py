@@ -19,7 +19,7 @@ from flows.simulation.models.job_run import RtlJobs
 from flows.simulation.models.model_run import Record
 from hwgen.cli import main
 from hwgen.errors import CheckFailed, InputError
-from hwgen.families.gemm_stream.core import execute_job
+from hwgen.families.gemm_stream.core import GemmStreamCore
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.models.compile.compilation import Settings
 from hwgen.models.compile.golden_jobs import GoldenJobs
@@ -216,7 +216,7 @@ def test_golden_jobs_are_those_of_the_engine(model: Model, tmp_path: Path) -> No
             before = bytes(jobs.memory.data)
             jobs.run([job], "")
             by_jobs, jobs.memory.data[:] = bytes(jobs.memory.data), before
-            execute_job(config, job.registers, jobs.memory)
+            GemmStreamCore(config).execute(job.registers, jobs.memory)
             assert bytes(jobs.memory.data) == by_jobs != before
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from hwgen.core.register_map import STATES, register_map
-from hwgen.families.gemm_stream.core import execute_job
+from hwgen.families.gemm_stream.core import GemmStreamCore
 from hwgen.models.compile.compiled_files import JobFiles
 from hwgen.models.compile.golden_jobs import Bytes, GoldenJobs
 from sim_tests.emission.test_driver import Device
@@ -73,7 +73,7 @@ class FakeEngine(Registers):
 
     def _read(self, context: Any, offset: int) -> int:
         if self.names[offset] == "FINISHED" and self.waiting:
-            execute_job(self.config, self.waiting.pop(0), self.jobs.memory)
+            GemmStreamCore(self.config).execute(self.waiting.pop(0), self.jobs.memory)
             slot = self.values["FINISHED"] % self.config.queue
             self.values[f"JOB_STATUS_{slot}"] = STATES.index("done")
             self.values["FINISHED"] += 1

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flow through a core: its ports, cycle by cycle, without data.
 
-A family whose cores work inside an engine offers ``core_flow(config)`` among its costs.  It
-returns a `CoreFlow`, which does what the core's sequencer does.
+A core that works inside an engine offers ``core_flow()``.  It returns a `CoreFlow`, which does
+what the core's sequencer does.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -28,48 +28,6 @@ from hwgen.lazy import np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hwgen.core.post import PostSettings
-
-
-def multiply(
-    config: GemmStreamConfig,
-    a: NDArray[Any],
-    w: NDArray[Any],
-    settings: PostSettings | None = None,
-    columns: Columns | None = None,
-) -> NDArray[Any]:
-    """Return ``C = post(A . W)`` as the engine computes it.
-
-    Parameters
-    ----------
-    config : GemmStreamConfig
-    a : ndarray, shape (m, k)
-        Activations, within ``config.activation``.
-    w : ndarray, shape (k, n)
-        Weights, within ``config.weight``.
-    settings : PostSettings, optional
-        Post-processing; without it the accumulators.
-    columns : Columns, optional
-        Records of the columns, if ``settings.columns``.
-
-    Returns
-    -------
-    ndarray, shape (m, n)
-        In the dtype of the output's format.
-
-    Raises
-    ------
-    InputError
-        If shapes do not match, `k` exceeds ``config.max_k``, a value is outside its format, or
-        the engine has no such post-processing.
-    """
-    plan = Plan(config, a.shape[0], a.shape[1], w.shape[1])
-    total = _totals(plan, a, w)
-    if settings is None:
-        return total
-    settings.check(config.post_features)
-    return apply(settings, config.result, total, columns)
-
 
 def _totals(plan: Plan, a: NDArray[Any], w: NDArray[Any]) -> NDArray[Any]:
     """Return the product, shape (m, n), as the accumulators have it."""
@@ -80,77 +38,8 @@ def _totals(plan: Plan, a: NDArray[Any], w: NDArray[Any]) -> NDArray[Any]:
     return core.golden(job, {"activations": a, "weights": w})["result"]
 
 
-def execute_job(config: GemmStreamConfig, registers: Mapping[str, int], memory: Memory) -> None:
-    """Do the job that the registers of the job window describe.
-
-    Parameters
-    ----------
-    config : GemmStreamConfig
-    registers : mapping of int
-        Contents by register name.
-    memory : Memory
-        Read and written.
-
-    Raises
-    ------
-    MemoryFault
-        By the memory, if something is read or written that is not there.
-    ValueError
-        If results are post-processed: of a job's registers, only accumulators are computed here.
-    InputError
-        If the sizes are none of a product.
-    """
-    raw = RAW_RESULTS.registers(config.result)
-    if any(registers[name] != value for name, value in raw.items()):
-        raise ValueError("results of this job are post-processed")
-    plan = Plan(config.of_job(registers), registers["M"], registers["K"], registers["N"])
-
-    def rows(name: str, count: int, size: int) -> NDArray[np.uint8]:
-        address = registers[f"{name}_ADDRESS_LOW"] | registers[f"{name}_ADDRESS_HIGH"] << 32
-        stride = registers[f"{name}_STRIDE"]
-        parts = [memory.read(address + row * stride, size) for row in range(count)]
-        return np.frombuffer(b"".join(parts), np.uint8).reshape(count, size)
-
-    lanes = rows("A", plan.m, plan.activation_row_bytes)
-    a = plan.unpack_activations(lanes)
-    w = plan.unpack_weights(rows("W", plan.weight_image_rows, plan.weight_row_bytes))
-    total = _totals(plan, a, w)
-    image = np.ascontiguousarray(total.astype(total.dtype.newbyteorder("<")))
-    address = registers["C_ADDRESS_LOW"] | registers["C_ADDRESS_HIGH"] << 32
-    for row, values in enumerate(image):
-        memory.write(address + row * registers["C_STRIDE"], values.tobytes())
-
-
 Size = tuple[int, int, int]
 """M, K and N of one product."""
-
-
-def buffers(config: GemmStreamConfig) -> tuple[Buffer, ...]:
-    """Return the buffers of an engine, each as the memories of its RTL."""
-    return tuple(
-        Buffer(shape.name, shape.memories, shape.words, shape.width)
-        for shape in config.buffer_shapes.values()
-    )
-
-
-def use(config: GemmStreamConfig, sizes: Iterable[Size]) -> Use:
-    """Return the memory traffic of products on an engine, by their plans.
-
-    They leave as accumulators: no parameters of columns are read.
-    """
-    moved, accesses, writes = 0, Counter[str](), Counter[str]()
-    for size, times in Counter(sizes).items():
-        plan = Plan(config, *size)
-        moved += times * plan.traffic.total
-        for name, (read, written) in _accesses(plan).items():
-            accesses[name] += times * (read + written)
-            writes[name] += times * written
-    return Use(moved, accesses, writes)
-
-
-def weight_bytes(config: GemmStreamConfig, size: Size) -> int:
-    """Return the bytes of the weights of a product in memory, each read once."""
-    return Plan(config, *size).extent.w
 
 
 def _accesses(plan: Plan) -> dict[str, tuple[int, int]]:
@@ -205,9 +94,13 @@ class GemmStreamCore(Core[GemmStreamConfig]):
 
     def golden(self, job: Job, operands: Arrays) -> dict[str, Array]:
         """Return the product as the engine computes it."""
-        columns = Columns.decode(operands[RECORDS]) if RECORDS in operands else None
         a, w = operands["activations"], operands["weights"]
-        return {"result": multiply(self.params, a, w, job.post, columns)}
+        total = _totals(Plan(self.params, a.shape[0], a.shape[1], w.shape[1]), a, w)
+        if job.post is not None:
+            job.post.check(self.params.post_features)
+            columns = Columns.decode(operands[RECORDS]) if RECORDS in operands else None
+            total = apply(job.post, self.params.result, total, columns)
+        return {"result": total}
 
     def cycles(self, jobs: Sequence[Job], operands: Sequence[Arrays] | None = None) -> Cycles:
         """Return the cycles of jobs that run one after the other, each on an idle engine.
@@ -225,17 +118,58 @@ class GemmStreamCore(Core[GemmStreamConfig]):
         return register_cycles(self.params, registers)
 
     def execute(self, registers: Mapping[str, int], memory: Memory) -> None:
-        """Compute the job that the contents of a job window describe, in a memory."""
-        execute_job(self.params, registers, memory)
+        """Compute the job that the contents of a job window describe, in a memory.
+
+        Raises
+        ------
+        MemoryFault
+            By the memory, if something is read or written that is not there.
+        ValueError
+            If results are post-processed: only accumulators are computed here.
+        InputError
+            If the sizes are none of a product.
+        """
+        raw = RAW_RESULTS.registers(self.params.result)
+        if any(registers[name] != value for name, value in raw.items()):
+            raise ValueError("results of this job are post-processed")
+        plan = Plan(self.params.of_job(registers), registers["M"], registers["K"], registers["N"])
+
+        def rows(name: str, count: int, size: int) -> NDArray[np.uint8]:
+            address = registers[f"{name}_ADDRESS_LOW"] | registers[f"{name}_ADDRESS_HIGH"] << 32
+            stride = registers[f"{name}_STRIDE"]
+            parts = [memory.read(address + row * stride, size) for row in range(count)]
+            return np.frombuffer(b"".join(parts), np.uint8).reshape(count, size)
+
+        lanes = rows("A", plan.m, plan.activation_row_bytes)
+        a = plan.unpack_activations(lanes)
+        w = plan.unpack_weights(rows("W", plan.weight_image_rows, plan.weight_row_bytes))
+        total = _totals(plan, a, w)
+        image = np.ascontiguousarray(total.astype(total.dtype.newbyteorder("<")))
+        address = registers["C_ADDRESS_LOW"] | registers["C_ADDRESS_HIGH"] << 32
+        for row, values in enumerate(image):
+            memory.write(address + row * registers["C_STRIDE"], values.tobytes())
 
     def buffers(self) -> tuple[Buffer, ...]:
         """Return the buffers, each as the memories of its RTL."""
-        return buffers(self.params)
+        return tuple(
+            Buffer(shape.name, shape.memories, shape.words, shape.width)
+            for shape in self.params.buffer_shapes.values()
+        )
 
     def memory_use(self, sizes: Sequence[Size]) -> Use:
-        """Return the accesses of products to the buffers and to the memory port."""
-        return use(self.params, sizes)
+        """Return the accesses of products to the buffers and to the memory port, by their plans.
+
+        They leave as accumulators: no parameters of columns are read.
+        """
+        moved, accesses, writes = 0, Counter[str](), Counter[str]()
+        for size, times in Counter(sizes).items():
+            plan = Plan(self.params, *size)
+            moved += times * plan.traffic.total
+            for name, (read, written) in _accesses(plan).items():
+                accesses[name] += times * (read + written)
+                writes[name] += times * written
+        return Use(moved, accesses, writes)
 
     def weight_bytes(self, size: Size) -> int:
         """Return the bytes of the weights of a product in memory, each read once."""
-        return weight_bytes(self.params, size)
+        return Plan(self.params, *size).extent.w

@@ -106,11 +106,51 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
 
     def broken_rules(self) -> list[str]:
         """Return the rules between fields that are broken, each ``dotted.field: text``."""
-        return broken_rules(self)
+        core, nest = self.compute, self.compute.block_loop_nest
+        if isinstance(nest, str):
+            return [f"compute.{nest}"]
+        broken = self.post.broken_rules(self.result)
+        if self.result.is_float and self.array.cascade > 1:
+            operands = f"{self.activation} x {self.weight}"
+            broken.insert(
+                0,
+                f"array.cascade: must be 1 with {operands}, not {self.array.cascade}: sums of"
+                " blocks are rounded, and the order of their additions is the core's",
+            )
+        if core.saturates:
+            broken.append(
+                "compute.overflow: must be wrap in an engine, not saturate: blocks of a reduction"
+                f" are added up in an order of the engine's own; use wrap, or accumulator exact"
+                f" ({core.partial_sum(core.max_k)})"
+            )
+        for name, words in (
+            ("column", self.column_groups * self.post_lanes // self.n_lanes),
+            ("activation", self.act_depth // self.row_words(1)),
+            ("weight", self.wgt_depth // self.weight_words(1, 1)),
+            ("output", self.out_depth // nest.m_lanes),
+        ):
+            if not words:
+                broken.append(
+                    f"buffers.{name}_kib: must hold two blocks of at least one tile; raise it"
+                )
+        return broken
 
     def too_wide(self) -> list[str]:
         """Return an error for each exceeded limit on module widths."""
-        return too_wide(self)
+        activations = self.act_banks * self.act_rows.beat_bits
+        weights = self.wgt_banks * self.wgt_rows.beat_bits
+        results = self.n_lanes * self.result.width
+        broken = [f"compute.{line}" for line in self.compute.too_wide()]
+        for what, bits in (("operands", activations + weights), ("results", results)):
+            if bits > ENGINE_DATA_BITS:
+                field = "cascade" if what == "operands" and self.array.cascade > 1 else "blocks"
+                broken.append(
+                    f"array.{field}: must be fewer, not {getattr(self.array, field)}: the cores of"
+                    f" an engine have at most {ENGINE_DATA_BITS:,} bits of operands, and of"
+                    f" results, in a cycle together, and these have {bits:,} of {what}; or make the"
+                    " cores smaller"
+                )
+        return broken
 
     def resolved(self) -> dict[str, Any]:
         """Return every parameter, defaults included, as plain JSON values."""
@@ -450,60 +490,3 @@ def _rows_of_blocks(config: GemmStreamConfig, side: int) -> OperandRows:
     if len(cores) == 1:
         return rows_of_lanes(*each[0], config.memory_bytes)
     return rows_of_formats(each, config.memory_bytes)[config.format_number]
-
-
-def broken_rules(config: GemmStreamConfig) -> list[str]:
-    """Return the rules between fields that are broken, each ``dotted.field: text``."""
-    core, nest = config.compute, config.compute.block_loop_nest
-    if isinstance(nest, str):
-        return [f"compute.{nest}"]
-    broken = _broken_by_floats(config) + config.post.broken_rules(config.result)
-    if core.saturates:
-        broken.append(
-            "compute.overflow: must be wrap in an engine, not saturate: blocks of a reduction"
-            f" are added up in an order of the engine's own; use wrap, or accumulator exact"
-            f" ({core.partial_sum(core.max_k)})"
-        )
-    for name, words in (
-        ("column", config.column_groups * config.post_lanes // config.n_lanes),
-        ("activation", config.act_depth // config.row_words(1)),
-        ("weight", config.wgt_depth // config.weight_words(1, 1)),
-        ("output", config.out_depth // nest.m_lanes),
-    ):
-        if not words:
-            broken.append(
-                f"buffers.{name}_kib: must hold two blocks of at least one tile; raise it"
-            )
-    return broken
-
-
-def _broken_by_floats(config: GemmStreamConfig) -> list[str]:
-    """Return the rules of cores with results in floating point that are broken."""
-    if not config.result.is_float:
-        return []
-    operands = f"{config.activation} x {config.weight}"
-    if config.array.cascade == 1:
-        return []
-    text = (
-        f"array.cascade: must be 1 with {operands}, not {config.array.cascade}: sums of blocks are"
-        " rounded, and the order of their additions is the core's"
-    )
-    return [text]
-
-
-def too_wide(config: GemmStreamConfig) -> list[str]:
-    """Return an error for each exceeded limit on module widths."""
-    activations = config.act_banks * config.act_rows.beat_bits
-    weights = config.wgt_banks * config.wgt_rows.beat_bits
-    results = config.n_lanes * config.result.width
-    broken = [f"compute.{line}" for line in config.compute.too_wide()]
-    for what, bits in (("operands", activations + weights), ("results", results)):
-        if bits > ENGINE_DATA_BITS:
-            field = "cascade" if what == "operands" and config.array.cascade > 1 else "blocks"
-            broken.append(
-                f"array.{field}: must be fewer, not {getattr(config.array, field)}: the cores of"
-                f" an engine have at most {ENGINE_DATA_BITS:,} bits of operands, and of"
-                f" results, in a cycle together, and these have {bits:,} of {what}; or make the"
-                " cores smaller"
-            )
-    return broken

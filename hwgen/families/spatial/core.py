@@ -38,7 +38,7 @@ class SpatialCore(GemmCore[P]):
 
     def core_flow(self) -> CoreFlow:
         """Return the flow of beats through a core that has been reset."""
-        return cycles.core_flow(self.params)
+        return cycles.Spatial(self.params)
 
 
 class CubeCore(SpatialCore[CubeConfig]):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hwgen.core.cycles.basis import Cycles
-from hwgen.core.cycles.core_flow import CoreFlow, Queue, Slices
+from hwgen.core.cycles.core_flow import Queue, Slices
 from hwgen.core.cycles.counting import Number, ceil_div
 from hwgen.families.spatial import serial_cycles
 from hwgen.families.spatial.schedule import Schedule
@@ -110,11 +110,6 @@ def classified_cycles(config: SpatialConfig, sizes: Sequence[Size]) -> Cycles:
     if not config.array.serial:
         return Cycles(number)
     return Cycles(number, "expected", most=most_cycles(config, sizes))
-
-
-def core_flow(config: SpatialConfig) -> CoreFlow:
-    """Return the flow through a core that has been reset."""
-    return Spatial(config)
 
 
 class Spatial:

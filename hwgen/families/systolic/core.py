@@ -33,4 +33,5 @@ class SystolicCore(GemmCore[SystolicConfig]):
 
     def core_flow(self) -> CoreFlow:
         """Return the flow of beats through a core that has been reset."""
-        return cycles.core_flow(self.params)
+        flow = cycles.OutputStationary if self.params.output_stationary else cycles.Stationary
+        return flow(self.params)

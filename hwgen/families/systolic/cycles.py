@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from hwgen.core.cycles.core_flow import CoreFlow, Queue, Slices
+from hwgen.core.cycles.core_flow import Queue, Slices
 from hwgen.core.cycles.counting import Number, ceil_div
 from hwgen.families.systolic.schedule import Schedule
 from hwgen.lazy import np
@@ -96,11 +96,6 @@ def count_passes(x: int, k: int, rows: Number, depth: Number) -> tuple[Number, N
     block = np.where(k <= np.asarray(rows), x, np.minimum(x, depth))
     passes = ceil_div(x, block)
     return block, passes, x - (passes - 1) * block
-
-
-def core_flow(config: SystolicConfig) -> CoreFlow:
-    """Return the flow through a core that has been reset."""
-    return OutputStationary(config) if config.output_stationary else Stationary(config)
 
 
 class OutputStationary:

@@ -67,11 +67,6 @@ def count_cycles(
     return table + slots + latency
 
 
-def core_flow(config: TernaryLutConfig) -> CoreFlow:
-    """Return the flow through a core that has been reset."""
-    return TernaryLut(config)
-
-
 class TernaryLut:
     """Tables that are built while the ones before are read.
 
@@ -156,4 +151,4 @@ class TernaryLutCore(GemmCore[TernaryLutConfig]):
 
     def core_flow(self) -> CoreFlow:
         """Return the flow of beats through a core that has been reset."""
-        return core_flow(self.params)
+        return TernaryLut(self.params)
