@@ -23,13 +23,12 @@ from hwgen.core.params.block_operands import (
 )
 from hwgen.core.params.memory_rows import group_beats
 from hwgen.core.params.processing_elements import (
+    PARAMETERS,
     PEArray,
     PEPipeline,
     PETable,
     ProcessingElement,
-    block_errors,
-    digit_accumulation,
-    final_addition,
+    missing_parameters,
 )
 from hwgen.core.params.product import IntegerProductConfig
 from hwgen.core.params.tensor_cores import tensor_core_errors
@@ -82,14 +81,20 @@ class BlockProductConfig(IntegerProductConfig):
     @cached_property
     def digits(self) -> DigitAccumulation | None:
         """Accumulation by digits, None of PEs that multiply otherwise."""
-        if self.block_product is not None:
+        pe = self.processing_element
+        if self.block_product is not None or pe.digits not in ("together", "apart"):
             return None
-        return digit_accumulation(self, *self.digit_operands)
+        recoded, factor, terms = self.digit_operands
+        if not factor.signed:
+            factor = IntegerFormat(factor.width + 1, True)
+        spacing, apart = self.array.carry_spacing, pe.digits == "apart"
+        width = self.result.width
+        return DigitAccumulation(recoded, factor, terms, self.max_k, width, spacing, apart)
 
     @cached_property
     def final_addition(self) -> FinalAddition | None:
         """Addition that completes results, None if accumulators hold them."""
-        return final_addition(self.digits, self)
+        return FinalAddition(self.digits, self.pipeline.final_adder) if self.digits else None
 
     @property
     def accumulator_bits(self) -> int:
@@ -201,6 +206,49 @@ class BlockProductConfig(IntegerProductConfig):
         )
         return [text]
 
+    def _pe_errors(self) -> list[str]:
+        """Return the requirements of the PEs that a configuration of integers breaks."""
+        pe, array = self.processing_element, self.array
+        if not pe.integers:
+            operands = f"{self.activation} x {self.weight}"
+            return [
+                f"array.pe: must not be {pe.name} with {operands}: neither is {pe.needs}; use mac"
+            ]
+        registers = self.pipeline.final_adder
+        errors = [
+            f"array.{name}: "
+            + (
+                "only serial PEs have a queue"
+                if name == "queue"
+                else f"a {pe.name} does not multiply by digits"
+            )
+            + "; remove it, or change array.pe"
+            for name in missing_parameters(pe)
+            if name in array.model_fields_set
+        ]
+        if registers and pe.no_final_adder:
+            errors.append(
+                f"pipeline.final_adder: must be 0 with array.pe {pe.name}, not {registers}:"
+                f" {pe.no_final_adder}; remove it, or use carry_save"
+            )
+        elif registers >= self.result.width:
+            errors.append(
+                f"pipeline.final_adder: must be less than the bits of accumulators {self.result},"
+                f" not {registers}: each step adds one bit at least"
+            )
+        if not pe.clamps and self.saturates:
+            errors.append(
+                f"overflow: must be wrap with array.pe {pe.name}, not saturate: it clamps after"
+                " each addition, but the sum is known only when a result leaves; use array.pe mac,"
+                " or a wider accumulator"
+            )
+        if pe.dataflows and self.dataflow not in pe.dataflows:
+            errors.append(
+                f"array.pe: {pe.name} needs dataflow {' or '.join(pe.dataflows)}, not"
+                f" {self.dataflow}, where sums move from PE to PE and would be two vectors"
+            )
+        return errors + [error for rule in pe.rules for error in rule(self)]
+
     def _block_errors(self) -> list[str]:
         """Return the rules of products of blocks that are broken."""
         pe, operands = self.processing_element, self.block_operands
@@ -208,7 +256,17 @@ class BlockProductConfig(IntegerProductConfig):
             errors := tensor_core_errors(self.accumulator, operands, pe.name)
         ):
             return errors
-        pe_errors = block_errors(self, operands)
+        pe_errors = [error for rule in pe.block_rules for error in rule(operands)]
+        if not pe.blocks:
+            pe_errors.append(
+                f"array.pe: must be mac with {operands}, not {pe.name}: the elements of"
+                " blocks are multiplied whole"
+            )
+        pe_errors += [
+            f"array.{name}: a mac does not multiply by digits; remove it"
+            for name in PARAMETERS
+            if not pe.digits and name in self.array.model_fields_set
+        ]
         if pe.formats and pe_errors:
             return pe_errors
         errors = operand_errors(operands, sums=pe.multiplies != "fused") + pe_errors

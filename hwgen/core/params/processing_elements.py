@@ -14,7 +14,6 @@ from typing import Any, Literal, Protocol, get_args
 
 from pydantic import Field
 
-from hwgen.arithmetic.digit_sums import DigitAccumulation, FinalAddition
 from hwgen.arithmetic.digits import Encoding
 from hwgen.core.params.block_operands import (
     BlockOperands,
@@ -24,7 +23,6 @@ from hwgen.core.params.block_operands import (
     scalable_errors,
     term_errors,
 )
-from hwgen.formats import Format, IntegerFormat, ScalarFormat
 from hwgen.formats.block import products
 
 CARRY_SPACING, SERIAL_CARRY_SPACING = 8, 2
@@ -126,46 +124,6 @@ class PEPipeline(Protocol):
     @property
     def final_adder(self) -> int:
         """Registers inside the adders of results."""
-
-
-class PEConfig(Protocol):
-    """A core with processing elements."""
-
-    @property
-    def processing_element(self) -> ProcessingElement:
-        """The processing element, with its requirements."""
-
-    @property
-    def array(self) -> PEArray:
-        """Parameters of the array."""
-
-    @property
-    def pipeline(self) -> PEPipeline:
-        """Registers."""
-
-    @property
-    def dataflow(self) -> str:
-        """Dataflow, empty of a family with one."""
-
-    @property
-    def activation(self) -> Format:
-        """Format of A."""
-
-    @property
-    def weight(self) -> Format:
-        """Format of W."""
-
-    @property
-    def result(self) -> ScalarFormat:
-        """Format of the accumulators."""
-
-    @property
-    def saturates(self) -> bool:
-        """Whether accumulators clamp."""
-
-    @property
-    def max_k(self) -> int:
-        """Longest reduction."""
 
 
 PETable = Mapping[str, ProcessingElement]
@@ -309,95 +267,14 @@ def final_adder_field() -> Any:
 # -- rules ---------------------------------------------------------------------------------------
 
 
-def integer_errors(config: PEConfig) -> list[str]:
-    """Return the requirements of a core's PEs that a configuration of integers breaks."""
-    pe, array = config.processing_element, config.array
-    if not pe.integers:
-        operands = f"{config.activation} x {config.weight}"
-        return [f"array.pe: must not be {pe.name} with {operands}: neither is {pe.needs}; use mac"]
-    registers = config.pipeline.final_adder
-    errors = [
-        f"array.{name}: "
-        + (
-            "only serial PEs have a queue"
-            if name == "queue"
-            else f"a {pe.name} does not multiply by digits"
-        )
-        + "; remove it, or change array.pe"
-        for name in _missing_parameters(pe)
-        if name in array.model_fields_set
-    ]
-    if registers and pe.no_final_adder:
-        errors.append(
-            f"pipeline.final_adder: must be 0 with array.pe {pe.name}, not {registers}:"
-            f" {pe.no_final_adder}; remove it, or use carry_save"
-        )
-    elif registers >= config.result.width:
-        errors.append(
-            f"pipeline.final_adder: must be less than the bits of accumulators {config.result}, not"
-            f" {registers}: each step adds one bit at least"
-        )
-    if not pe.clamps and config.saturates:
-        errors.append(
-            f"overflow: must be wrap with array.pe {pe.name}, not saturate: it clamps after each"
-            " addition, but the sum is known only when a result leaves; use array.pe mac, or a"
-            " wider accumulator"
-        )
-    if pe.dataflows and config.dataflow not in pe.dataflows:
-        errors.append(
-            f"array.pe: {pe.name} needs dataflow {' or '.join(pe.dataflows)}, not"
-            f" {config.dataflow}, where sums move from PE to PE and would be two vectors"
-        )
-    return errors + [error for rule in pe.rules for error in rule(config)]
-
-
-def block_errors(config: PEConfig, operands: BlockOperands) -> list[str]:
-    """Return the requirements of a core's PEs that operands in blocks break."""
-    pe, array = config.processing_element, config.array
-    errors = [error for rule in pe.block_rules for error in rule(operands)]
-    if not pe.blocks:
-        errors.append(
-            f"array.pe: must be mac with {operands}, not {pe.name}: the elements of"
-            " blocks are multiplied whole"
-        )
-    errors += [
-        f"array.{name}: a mac does not multiply by digits; remove it"
-        for name in PARAMETERS
-        if not pe.digits and name in array.model_fields_set
-    ]
-    return errors
-
-
-def _missing_parameters(pe: ProcessingElement) -> list[str]:
+def missing_parameters(pe: ProcessingElement) -> list[str]:
     """Return the parameters of arrays that a PE does not have."""
     return [name for name in PARAMETERS if name not in pe.parameters]
 
 
 def remove_missing_parameters(pe: ProcessingElement, values: dict[str, Any]) -> None:
     """Remove what a PE does not have from the resolved parameters of a core."""
-    for name in _missing_parameters(pe):
+    for name in missing_parameters(pe):
         values["array"].pop(name, None)
     if not values["pipeline"]["final_adder"]:
         del values["pipeline"]["final_adder"]
-
-
-# -- sums by digits ------------------------------------------------------------------------------
-
-
-def digit_accumulation(
-    config: PEConfig, recoded: IntegerFormat, factor: IntegerFormat, terms: int
-) -> DigitAccumulation | None:
-    """Return the accumulation of products by digits; None of a PE that takes none, or one."""
-    pe = config.processing_element
-    if pe.digits not in ("together", "apart"):
-        return None
-    if not factor.signed:
-        factor = IntegerFormat(factor.width + 1, True)
-    spacing, apart = config.array.carry_spacing, pe.digits == "apart"
-    width = config.result.width
-    return DigitAccumulation(recoded, factor, terms, config.max_k, width, spacing, apart)
-
-
-def final_addition(digits: DigitAccumulation | None, config: PEConfig) -> FinalAddition | None:
-    """Return the final addition of results; None of a PE that takes no digits, or one."""
-    return FinalAddition(digits, config.pipeline.final_adder) if digits else None

@@ -15,12 +15,10 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from hwgen.arithmetic.digits import Encoding, digit_count
-from hwgen.arithmetic.product_packing import PackedProducts
 from hwgen.arithmetic.sparse_digits import GROUP_TERMS, SerialSum
 from hwgen.core.loop_nest import ACT_OF_BLOCKS, WGT_OF_BLOCKS, LoopNest
 from hwgen.core.params import spatial_timing
 from hwgen.core.params.base import Model
-from hwgen.core.params.block_core import BlockProductConfig
 from hwgen.core.params.block_operands import BlockOperands, block_product, is_plain
 from hwgen.core.params.module_limits import DATA_BITS, input_bits
 from hwgen.core.params.processing_elements import (
@@ -39,23 +37,15 @@ from hwgen.core.params.processing_elements import (
     carry_spacing_field,
     encoding_field,
     final_adder_field,
-    integer_errors,
     pe_field,
     pe_table,
     queue_field,
     remove_missing_parameters,
 )
-from hwgen.core.params.product_packing import (
-    ProductPacking,
-    block_packing_errors,
-    broken_by_packing,
-    packed_sum_width,
-    packing_field,
-    packing_of,
-)
+from hwgen.core.params.product_packing import PackedProductConfig, ProductPacking, packing_field
 from hwgen.core.params.tensor_cores import with_tensor_core
 from hwgen.core.port import StreamPort
-from hwgen.formats import IntegerFormat, enclosing_format
+from hwgen.formats import IntegerFormat
 from hwgen.formats.block.accumulator import TENSOR_CORES
 from hwgen.formats.block.lanes import BlockLanes
 from hwgen.formats.block.products import DEPTHS, MODE_BITS, ScalableProduct
@@ -175,7 +165,7 @@ class SpatialArray(Model):
         """Rows, depth and columns."""
 
 
-class SpatialConfig(BlockProductConfig):
+class SpatialConfig(PackedProductConfig):
     """An array that computes a tile of C in place, behind AXI4-Stream ports."""
 
     processing_elements = PES
@@ -202,12 +192,12 @@ class SpatialConfig(BlockProductConfig):
     def broken_rules(self) -> list[str]:
         """Return the rules between fields that are broken."""
         if not is_plain(self.activation, self.weight):
-            return self._block_errors() + block_packing_errors(self)
+            return self._block_errors() + self._block_packing_errors()
         if not self.processing_element.integers:
-            return integer_errors(self)
+            return self._pe_errors()
         if broken := self._accumulator_errors():
             return broken
-        broken = super().broken_rules() + integer_errors(self) + broken_by_packing(self)
+        broken = super().broken_rules() + self._pe_errors() + self._packing_errors()
         if self.pipeline.pe == 2 and self.depth == 1:
             broken.append(
                 "pipeline.pe: must be 0 or 1 with one product a PE, not 2: the second register"
@@ -299,26 +289,6 @@ class SpatialConfig(BlockProductConfig):
     def depth_field(self) -> str:
         """The parameter that says how many they are, empty if none does."""
         return "array.depth" if "depth" in type(self.array).model_fields else ""
-
-    # -- several products in a DSP block ---------------------------------------------------
-
-    @cached_property
-    def packing(self) -> PackedProducts | None:
-        """Packing of products into DSP blocks, None if each has its own."""
-        return packing_of(self)
-
-    @cached_property
-    def packed_sum(self) -> int | None:
-        """Bits of the sums that are added up while they are packed, None if lanes are apart."""
-        return packed_sum_width(self)
-
-    def partial_sum(self, terms: int) -> IntegerFormat:
-        """Format of a sum of up to `terms` products, with the errors that they may have."""
-        if self.packing is None or self.packing.exact:
-            found: IntegerFormat = super().partial_sum(terms)
-            return found
-        low, high = self.packing.values
-        return enclosing_format(terms * low, terms * high)
 
     # -- geometry --------------------------------------------------------------------------
 

@@ -21,7 +21,6 @@ from hwgen.core.params.processing_elements import (
     carry_spacing_field,
     encoding_field,
     final_adder_field,
-    integer_errors,
     pe_field,
     pe_table,
     remove_missing_parameters,
@@ -238,10 +237,10 @@ class SystolicConfig(BlockProductConfig):
 
     def _broken_as_integers(self) -> list[str]:
         if not self.processing_element.integers:
-            return integer_errors(self)
+            return self._pe_errors()
         if broken := self._accumulator_errors():
             return broken
-        return super().broken_rules() + integer_errors(self)
+        return super().broken_rules() + self._pe_errors()
 
     def _broken_as_blocks(self) -> list[str]:
         if broken := self._block_errors():
