@@ -144,7 +144,7 @@ def test_the_core_of_integers_is_that_of_int32() -> None:
     assert golden(config, a, w)[0, 0] == -128 * 255 * 200
 
 
-CORES = [
+CORES: list[Any] = [
     config_of("fp16", "fp16"),
     config_of("bf16", "bf16", cols=1),
     config_of("fp8_e4m3", "fp8_e5m2", name="cube", rows=2, cols=1),
@@ -155,6 +155,31 @@ CORES = [
     config_of("int8", "int8", "ada"),
 ]
 """Every tensor core, and every sort of step."""
+
+ENGINE = """
+name: engine
+family: gemm_stream
+compute:
+  family: adder_tree
+  activation: fp8_e4m3
+  weight: fp8_e5m2
+  accumulator: hopper
+  array: {cols: 2}
+"""
+
+POST = """
+name: core
+family: adder_tree
+activation: fp16
+weight: fp16
+accumulator: hopper
+array: {cols: 2}
+max_k: 100
+post: {outputs: [raw, fp16], activations: [none, relu]}
+"""
+
+CORES += [parse_config(ENGINE), parse_config(POST)]
+"""From memory to memory, and with post-processing, where raw results have the tensor core's NaN."""
 
 DRAWN = [CORES[commit_seed() % len(CORES)]]
 

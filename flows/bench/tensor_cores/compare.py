@@ -48,7 +48,7 @@ STATES = ("nan", "infinite", "zero", "subnormal")
 
 
 def golden_differences(instruction: Instruction, samples: NDArray[Any]) -> int:
-    """Return how many results of single steps differ from the golden model."""
+    """Count results of single steps that differ from the golden model."""
     return sum(
         int((golden(instruction, step["a"], step["b"], step["c"]) != step["d"]).sum())
         for step in samples.reshape(-1)
@@ -56,7 +56,7 @@ def golden_differences(instruction: Instruction, samples: NDArray[Any]) -> int:
 
 
 def chain_differences(instruction: Instruction, samples: NDArray[Any]) -> int:
-    """Return how many results of whole chains differ from the golden model."""
+    """Count results of whole chains that differ from the golden model."""
     count = 0
     for chain in samples:
         a, b = (np.concatenate(list(chain[side]), axis=1) for side in "ab")

@@ -36,7 +36,7 @@ _NEEDS = (
 
 
 def _output(*command: str) -> str | None:
-    """Return what a command prints, None if it cannot be run or fails."""
+    """Return the output of a command, None if it cannot be run or fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:

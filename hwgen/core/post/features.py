@@ -119,7 +119,7 @@ class PostFeatures:
 
     def __post_init__(self) -> None:
         if self.accumulator.is_float:
-            if self.accumulator != SINGLE:
+            if self.accumulator.name != SINGLE.name:
                 raise InputError(
                     f"accumulator: must be {SINGLE}, or an integer, not {self.accumulator}"
                 )
