@@ -31,6 +31,8 @@ class Bench:
     """The probe with a memory and a monitor on its bus; requests go in at the port `PORT`."""
 
     PORT = ""
+    STALLS: tuple[dict[str, float], ...] = ()
+    """Chances of an idle cycle: of requests, rows, beats between the engines, and the channels."""
 
     def __init__(self, dut: Any, seed: int) -> None:
         self.dut = dut
@@ -163,6 +165,21 @@ class Bench:
     async def _watch(self) -> None:
         raise NotImplementedError
 
+    def ask(self, count: int, longest: int) -> int:
+        """Ask for anything, anywhere; return the cycles that it may take."""
+        raise NotImplementedError
+
+    async def finish(self, limit: int) -> None:
+        """Wait until everything has come, and compare."""
+        raise NotImplementedError
+
+    def fail_at(self, requests: Iterable[Request]) -> None:
+        """Let the memory answer a tenth of the beats of requests with an error."""
+        size = self.beat_bytes
+        addresses = [a - a % size + size * k for a, n in requests for k in range(-(-n // size))]
+        chosen = self.rng.choice(addresses, max(1, len(addresses) // 10))
+        self.memory.errors = {int(address) for address in chosen}
+
     # -- requests --------------------------------------------------------------------------------
 
     def random_request(self, longest: int) -> Request:
@@ -177,3 +194,36 @@ class Bench:
 
     def random_requests(self, count: int, longest: int) -> list[Request]:
         return [self.random_request(longest) for _ in range(count)]
+
+
+async def random(bench: Bench) -> None:
+    """Anything, anywhere, with stalls on every port."""
+    for round_, idle in enumerate(bench.STALLS):
+        bench.stall(idle, latency=int(bench.rng.choice([1, 2, 7, 30])))
+        await bench.finish(bench.ask(8, (40, 300, 4000)[round_ % 3]))
+        bench.forget()
+
+
+async def stop(bench: Bench) -> None:
+    """Check that a stop at any time ends in quiet; the next requests are served."""
+    for round_ in range(12):
+        bench.stall(bench.STALLS[round_ % len(bench.STALLS)], int(bench.rng.choice([1, 4, 20])))
+        bench.ask(10, 1000)
+        await bench.stop_anywhere()
+        await bench.resume()
+        await bench.finish(bench.ask(2, 200))
+        bench.forget()
+
+
+async def reset(bench: Bench) -> None:
+    """Check that a reset at any time forgets everything."""
+    for round_ in range(10):
+        bench.stall(bench.STALLS[round_ % len(bench.STALLS)], int(bench.rng.choice([1, 4, 20])))
+        bench.ask(10, 1000)
+        await bench.cycles(int(bench.rng.integers(1, 80)))
+        await bench.reset(int(bench.rng.integers(1, 3)))
+        await bench.finish(bench.ask(2, 200))
+        bench.forget()
+
+
+SHARED_CASES = (random, stop, reset)

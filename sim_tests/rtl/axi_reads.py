@@ -10,15 +10,13 @@ from cocotbext.axi import AxiRamRead, AxiReadBus
 
 from sim_tests.rtl.axi_bench import MEMORY_BYTES, PLAN, Bench, Request
 
-# Chances of an idle cycle: of requests, rows, beats between the engines, and the bus' channels.
-STALLS: tuple[dict[str, float], ...] = ({}, {"r": 0.5}, {"ar": 0.7}, {"take": 0.6}, {"ask": 0.6},
-          {"ask": 0.2, "ar": 0.3, "r": 0.3, "take": 0.3})  # fmt: skip
-
 
 class ReadBench(Bench):
     """The reader and gatherer, with a scoreboard."""
 
     PORT = "read"
+    STALLS = ({}, {"r": 0.5}, {"ar": 0.7}, {"take": 0.6}, {"ask": 0.6},
+              {"ask": 0.2, "ar": 0.3, "r": 0.3, "take": 0.3})  # fmt: skip
 
     def forget(self) -> None:
         super().forget()
@@ -50,6 +48,10 @@ class ReadBench(Bench):
         return sum(self.expected_bad[:count])
 
     # -- what must come --------------------------------------------------------------------------
+
+    def ask(self, count: int, longest: int) -> int:
+        self.expect(self.random_requests(count, longest))
+        return 60 * len(self.expected_beats) + 4000
 
     def expect(self, requests: Sequence[Request]) -> None:
         """Ask for `requests` and note what must come of them."""
@@ -90,7 +92,6 @@ class ReadBench(Bench):
             self.expected_words.append((value, int(begin + word >= len(row))))
 
     async def finish(self, limit: int) -> None:
-        """Wait until everything has come, and compare."""
         for _ in range(limit):
             if len(self.beats) >= len(self.expected_beats):
                 break
@@ -114,7 +115,7 @@ class ReadBench(Bench):
 # -- reading --------------------------------------------------------------------------------------
 
 
-async def read_single_beats(bench: ReadBench) -> None:
+async def single_beats(bench: ReadBench) -> None:
     """Check that requests of one beat stream at a beat a cycle."""
     size, count = bench.beat_bytes, 100
     requests = []
@@ -124,13 +125,13 @@ async def read_single_beats(bench: ReadBench) -> None:
     await ideal(bench, requests)
 
 
-async def read_long_aligned(bench: ReadBench) -> None:
+async def long_aligned(bench: ReadBench) -> None:
     """Long rows that need no alignment stream at a beat a cycle, from one to the next."""
     word = PLAN["lanes"] * PLAN["element_bytes"]
     await ideal(bench, [(4096 * k, word * (k + 1)) for k in range(3)] + [(64, 4096), (8192, 5000)])
 
 
-async def read_long_unaligned(bench: ReadBench) -> None:
+async def long_unaligned(bench: ReadBench) -> None:
     """Rows anywhere cost at most one cycle each."""
     await ideal(bench, [bench.random_request(2000) for _ in range(12)])
 
@@ -149,73 +150,26 @@ async def ideal(bench: ReadBench, requests: list[Request]) -> None:
         assert bench.beat_cycles[0] - bench.asked[0] == 4
 
 
-async def read_random(bench: ReadBench) -> None:
-    """Anything, anywhere, with stalls on every port."""
-    for round_, idle in enumerate(STALLS):
-        longest = (40, 300, 4000)[round_ % 3]
-        bench.stall(idle, latency=int(bench.rng.choice([1, 2, 7, 30])))
-        bench.expect(bench.random_requests(8, longest))
-        await bench.finish(60 * len(bench.expected_beats) + 4000)
-        bench.forget()
-
-
-async def read_errors(bench: ReadBench) -> None:
+async def errors(bench: ReadBench) -> None:
     """Check that an error on any beat is reported once, not later than the beat."""
     for round_ in range(4):
-        bench.stall(STALLS[round_ + 2], latency=1 + round_)
+        bench.stall(bench.STALLS[round_ + 2], latency=1 + round_)
         requests = bench.random_requests(6, 600)
-        size = bench.beat_bytes
-        addresses = [a - a % size + size * k for a, n in requests for k in range(-(-n // size))]
-        chosen = bench.rng.choice(addresses, max(1, len(addresses) // 10))
-        bench.memory.errors = {int(address) for address in chosen}
+        bench.fail_at(requests)
         bench.expect(requests)
         await bench.finish(60 * len(bench.expected_beats) + 1000)
         bench.forget()
     bench.memory.errors = ()
 
 
-async def read_stop(bench: ReadBench) -> None:
-    """Check that a stop at any time ends in quiet; the next request is served."""
-    for round_ in range(12):
-        bench.stall(STALLS[round_ % len(STALLS)], latency=int(bench.rng.choice([1, 4, 20])))
-        bench.pending += bench.random_requests(10, 1000)
-        await bench.stop_anywhere()
-        await bench.resume()
-        bench.expect(bench.random_requests(2, 200))
-        await bench.finish(4000)
-        bench.forget()
-
-
-async def read_reset(bench: ReadBench) -> None:
-    """Check that a reset at any time forgets everything."""
-    for round_ in range(10):
-        bench.stall(STALLS[round_ % len(STALLS)], latency=int(bench.rng.choice([1, 4, 20])))
-        bench.pending += bench.random_requests(10, 1000)
-        await bench.cycles(int(bench.rng.integers(1, 80)))
-        await bench.reset(int(bench.rng.integers(1, 3)))
-        bench.expect(bench.random_requests(2, 200))
-        await bench.finish(4000)
-        bench.forget()
-
-
-async def read_ram(bench: ReadBench) -> None:
+async def ram(bench: ReadBench) -> None:
     """Check that a memory that somebody else has written understands the bursts, too."""
-    ram = await bench.answered_by(AxiRamRead, AxiReadBus)
+    memory = await bench.answered_by(AxiRamRead, AxiReadBus)
     for chance in (0.0, 0.4):
-        bench.pause((ram.ar_channel, ram.r_channel), chance)
+        bench.pause((memory.ar_channel, memory.r_channel), chance)
         bench.stall({"take": chance})
-        bench.expect(bench.random_requests(10, 1500))
-        await bench.finish(40 * len(bench.expected_beats) + 1000)
+        await bench.finish(bench.ask(10, 1500))
         bench.forget()
 
 
-READ_CASES = (
-    read_single_beats,
-    read_long_aligned,
-    read_long_unaligned,
-    read_random,
-    read_errors,
-    read_stop,
-    read_reset,
-    read_ram,
-)
+READ_CASES = (single_beats, long_aligned, long_unaligned, errors, ram)

@@ -13,16 +13,15 @@ from cocotbext.axi import AxiRamWrite, AxiWriteBus
 from hwgen.core.bus import PAGE
 from sim_tests.rtl.axi_bench import MEMORY_BYTES, PLAN, Bench
 
-WRITE_STALLS: tuple[dict[str, float], ...] = (
-    {}, {"w": 0.5}, {"aw": 0.8}, {"take": 0.6}, {"ask": 0.8}, {"b": 0.8}, {"row": 0.7},
-    {"ask": 0.2, "aw": 0.3, "w": 0.3, "b": 0.3, "take": 0.2, "row": 0.2},
-)  # fmt: skip
-
 
 class WriteBench(Bench):
     """The scatterer and writer, with rows to write and the memory as it must become."""
 
     PORT = "write"
+    STALLS = (
+        {}, {"w": 0.5}, {"aw": 0.8}, {"take": 0.6}, {"ask": 0.8}, {"b": 0.8}, {"row": 0.7},
+        {"ask": 0.2, "aw": 0.3, "w": 0.3, "b": 0.3, "take": 0.2, "row": 0.2},
+    )  # fmt: skip
 
     def __init__(self, dut: Any, seed: int) -> None:
         super().__init__(dut, seed)
@@ -93,14 +92,14 @@ class WriteBench(Bench):
         self.expected_lasts += [0] * (beats - 1) + [1]
         return beats
 
-    def random_rows(self, count: int, longest: int) -> int:
+    def ask(self, count: int, longest: int) -> int:
         """Queue rows whose bytes do not overlap, for their order does not matter to a memory."""
         beats = 0
         for _ in range(count):
             size = int(self.rng.integers(self.sizes))
             address, length = self.random_request(longest)
             beats += self.write(address, max(1, length >> size), size)
-        return beats
+        return 100 * beats + 4000
 
     async def finish(self, limit: int) -> None:
         """Wait until everything is written, and compare the whole memory."""
@@ -118,7 +117,7 @@ class WriteBench(Bench):
         assert not wrong.size, f"{wrong.size} bytes wrong, the first at {wrong[0]:#x}"
 
 
-async def write_single_beats(bench: WriteBench) -> None:
+async def single_beats(bench: WriteBench) -> None:
     """Check that requests of one beat stream at a beat a cycle."""
     count, size = 100, bench.beat_bytes
     bench.stall({}, latency=1)
@@ -134,7 +133,7 @@ async def write_single_beats(bench: WriteBench) -> None:
         assert bench.monitor.writes[0][2] == beats[0]
 
 
-async def write_long(bench: WriteBench) -> None:
+async def long_rows(bench: WriteBench) -> None:
     """Long rows stream at a beat a cycle, up to the gathering of one burst."""
     size = bench.sizes - 1
     whole = bench.lanes << size
@@ -155,78 +154,31 @@ async def write_long(bench: WriteBench) -> None:
         assert total <= beats + longest + 4, f"{beats} beats of {pieces} a word: {total} cycles"
 
 
-async def write_random(bench: WriteBench) -> None:
-    """Anything, anywhere, with stalls on every port."""
-    for round_, idle in enumerate(WRITE_STALLS):
-        bench.stall(idle, latency=int(bench.rng.choice([1, 2, 7, 30])))
-        beats = bench.random_rows(8, (40, 300, 3000)[round_ % 3])
-        await bench.finish(100 * beats + 4000)
-        bench.forget()
-
-
-async def write_errors(bench: WriteBench) -> None:
+async def errors(bench: WriteBench) -> None:
     """Check that an error of each burst is reported once."""
     for round_ in range(3):
-        bench.stall(WRITE_STALLS[round_ + 4], latency=1 + round_)
+        bench.stall(bench.STALLS[round_ + 4], latency=1 + round_)
         bench.forget()
-        beats = bench.random_rows(6, 600)
-        size = bench.beat_bytes
-        addresses = [
-            a - a % size + size * k for a, n in bench.pending for k in range(-(-n // size))
-        ]
-        chosen = bench.rng.choice(addresses, max(1, len(addresses) // 10))
-        bench.memory.errors = {int(address) for address in chosen}
+        limit = bench.ask(6, 600)
+        bench.fail_at(bench.pending)
         before = len(bench.monitor.responses)
-        await bench.finish(100 * beats + 1000)
+        await bench.finish(limit)
         answers = [response for response, _ in bench.monitor.responses[before:]]
         assert bench.errors == sum(response >= 2 for response in answers) > 0
         assert bench.memory.failed
 
 
-async def write_stop(bench: WriteBench) -> None:
-    """Check that a stop at any time ends in quiet; the next rows are written."""
-    for round_ in range(12):
-        bench.stall(WRITE_STALLS[round_ % 8], latency=int(bench.rng.choice([1, 4, 20])))
-        bench.random_rows(10, 1000)
-        await bench.stop_anywhere()
-        bench.words.clear()
-        await bench.resume()
-        beats = bench.random_rows(2, 200)
-        await bench.finish(100 * beats + 1000)
-        bench.forget()
-
-
-async def write_reset(bench: WriteBench) -> None:
-    """Check that a reset at any time forgets everything."""
-    for round_ in range(10):
-        bench.stall(WRITE_STALLS[round_ % 8], latency=int(bench.rng.choice([1, 4, 20])))
-        bench.random_rows(10, 1000)
-        await bench.cycles(int(bench.rng.integers(1, 80)))
-        await bench.reset(int(bench.rng.integers(1, 3)))
-        beats = bench.random_rows(2, 200)
-        await bench.finish(100 * beats + 1000)
-        bench.forget()
-
-
-async def write_ram(bench: WriteBench) -> None:
+async def ram(bench: WriteBench) -> None:
     """Check that a memory that somebody else has written understands the bursts, too."""
-    ram = await bench.answered_by(AxiRamWrite, AxiWriteBus)
+    memory = await bench.answered_by(AxiRamWrite, AxiWriteBus)
     for chance in (0.0, 0.4):
-        bench.pause((ram.aw_channel, ram.w_channel, ram.b_channel), chance)
+        bench.pause((memory.aw_channel, memory.w_channel, memory.b_channel), chance)
         bench.stall({"take": chance, "row": chance})
-        beats = bench.random_rows(8, 1500)
+        limit = bench.ask(8, 1500)
         bench.image[:] = bench.expected  # compared below, in the other memory
-        await bench.finish(100 * beats + 1000)
-        assert ram.read(0, MEMORY_BYTES) == bytes(bench.expected)
+        await bench.finish(limit)
+        assert memory.read(0, MEMORY_BYTES) == bytes(bench.expected)
         bench.forget()
 
 
-WRITE_CASES = (
-    write_single_beats,
-    write_long,
-    write_random,
-    write_errors,
-    write_stop,
-    write_reset,
-    write_ram,
-)
+WRITE_CASES = (single_beats, long_rows, errors, ram)

@@ -9,13 +9,14 @@ from typing import Any
 
 import cocotb
 
-from sim_tests.rtl.axi_bench import PLAN, Bench
+from sim_tests.rtl.axi_bench import PLAN, SHARED_CASES, Bench
 from sim_tests.rtl.axi_reads import READ_CASES, ReadBench
 from sim_tests.rtl.axi_writes import WRITE_CASES, WriteBench
 
 CASES: dict[str, tuple[type[Bench], Callable[[Any], Awaitable[None]]]] = {
-    **{case.__name__: (ReadBench, case) for case in READ_CASES},
-    **{case.__name__: (WriteBench, case) for case in WRITE_CASES},
+    f"{kind.PORT}_{case.__name__}": (kind, case)
+    for kind, cases in ((ReadBench, READ_CASES), (WriteBench, WRITE_CASES))
+    for case in (*cases, *SHARED_CASES)
 }
 
 

@@ -31,7 +31,7 @@ from sim_tests.support.mutations import Mutation
 
 CASES = (
     "read_single_beats", "read_long_aligned", "read_long_unaligned", "read_random", "read_errors",
-    "read_stop", "read_reset", "read_ram", "write_single_beats", "write_long", "write_random",
+    "read_stop", "read_reset", "read_ram", "write_single_beats", "write_long_rows", "write_random",
     "write_errors", "write_stop", "write_reset", "write_ram",
 )  # fmt: skip
 MEMORY = BusPort("axi4", "mem", 128, 40)
@@ -217,7 +217,7 @@ MUTATIONS = [
     broken("does not wait for responses", r"burst_writer_\w+", r"= splitter_o_valid \| \w+;",
            "= splitter_o_valid;", "write_random", "write_stop"),
     broken("end of burst lost", r"burst_writer_\w+", r"w_last = position ==",
-           "w_last = position + 8'h01 ==", "write_long"),
+           "w_last = position + 8'h01 ==", "write_long_rows"),
 ]  # fmt: skip
 
 
