@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hwgen.core.post.words import REGISTERS
 from sim_tests.contract.contract import contracts
 from sim_tests.support.designs import design_of
 from sim_tests.support.paths import DOCS, ROOT
@@ -157,14 +158,18 @@ def of_source() -> dict[str, set[str]]:
 
 
 def of_verilog() -> set[str]:
-    """Return the names of modules, ports and signals of small cores that have a word to avoid."""
+    """Return the names of modules, ports and signals of small cores that have a word to avoid.
+
+    A signal may have the name of the field of a register that sets it.
+    """
     avoided, result = avoided_words(), set()
+    fields = {field.name for register in REGISTERS for field in register.fields}
     for contract in contracts().values():
         for config in contract.small:
             for name in _DECLARED.findall(design_of(config).verilog):
                 # Numbers of registers, lanes and columns follow the name.
                 local = re.sub(r"_\d.*$", "", name.removeprefix(f"{config.name}_"))
-                if is_avoided(local, VERILOG, avoided, verb=False):
+                if local not in fields and is_avoided(local, VERILOG, avoided, verb=False):
                     result.add(local)
     return result
 

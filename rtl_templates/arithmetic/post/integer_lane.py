@@ -80,12 +80,12 @@ class IntegerLane(PostLane):
         if stages.split:
             upper = total[_WORD:].as_signed() if total.shape().signed else total[_WORD:]
             high, low = upper * factor, total[:_WORD] * factor
-            high, low, shift = pipe.cut("2", high=high, low=low, places=shift)
+            high, low, shift = pipe.cut("2", high=high, low=low, distance=shift)
             product = high.as_signed().shift_left(_WORD) + low.as_signed()
             product = product[: len(total) + len(factor)]
-            product, shift = pipe.cut("3", product=product, places=shift)
+            product, shift = pipe.cut("3", product=product, distance=shift)
         else:
-            product, shift = pipe.cut("2", product=total * factor, places=shift)
+            product, shift = pipe.cut("2", product=total * factor, distance=shift)
 
         # One bit more below the quotient: the topmost of those that are lost.
         negative = product[-1]
