@@ -278,7 +278,7 @@ CONTRACT = Contract(
             r"pipeline.final_adder: must be less than the bits of accumulators int3, not 3",
         ),
         ("array: {rows: 65}", r"array.rows: must be 1..64, not 65"),
-        ("array: {pe: serial}", r"array.pe: must be mac, carry_save, same_weight, serial_digit"),
+        ("array: {pe: serial}", r"array.pe: must be mac, .* or \w+, not .serial."),
         ("activation: int17", r"activation: must be int2..int16"),
         ("family: broadcast_2d\narray: {depth: 2}", "array.depth: unknown key"),
         ("family: broadcast_2d\narray: {pe: same_weight}", "same_weight sums digits"),

@@ -342,7 +342,7 @@ CONTRACT = Contract(
                 (
                     "systolic",
                     "array: {pe: serial_column}",
-                    r"array.pe: must be mac, carry_save or hybrid",
+                    r"array.pe: must be mac, .* or \w+, not .serial_column.",
                 ),
             )
         ),

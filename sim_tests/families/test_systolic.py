@@ -208,7 +208,7 @@ CONTRACT = Contract(
             "array.pe: carry_save needs dataflow",
         ),
         ("array: {encoding: ent}", "array.encoding: a mac does not multiply by digits"),
-        ("array: {pe: same_weight}", "array.pe: must be mac, carry_save or hybrid"),
+        ("array: {pe: same_weight}", r"array.pe: must be mac, .* or \w+, not .same_weight."),
         ("pipeline: {final_adder: 1}", "pipeline.final_adder: must be 0 with array.pe mac"),
     ),
 )

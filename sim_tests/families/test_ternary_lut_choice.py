@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
+from cost_model.estimate.technology import is_calibrated
 from flows.build.load import parse_config
 from flows.build.timing import limit as limit_of
 from hwgen.errors import ConfigError
 from hwgen.families.ternary_lut.choice import MOST, smallest, sum_groups
 from hwgen.families.ternary_lut.params import TernaryLutConfig
-from hwgen.technologies import technologies
+from hwgen.technologies import technologies, technology_names
 from sim_tests.support.designs import estimate_of
 from sim_tests.support.selection import commit_seed
 
@@ -34,7 +35,7 @@ def test_the_structure_is_that_of_the_technology(technology: str) -> None:
     assert {"fetch": array.fetch, "reduction": array.reduction} == smallest(technology)
     if technology in ("nangate45", "asap7", "sky130hd"):  # these have full adders
         assert array.reduction == "compressors"
-    if technology not in CELLS:
+    if technology in technology_names("fpga"):
         assert (array.fetch, array.reduction) == ("binary", "adders")
     given = configuration(
         f"target: {{technology: {technology}}}\narray: {{fetch: binary, reduction: adders}}"
@@ -160,7 +161,7 @@ def evaluate_choices(core: str, technology: str, clocks: Iterable[float]) -> tup
     return met, refused
 
 
-CELLS = ("asap7", "nangate45", "sky130hd", "ihp-sg13g2")
+CELLS = tuple(name for name in technology_names("standard_cells") if is_calibrated(name))
 CLOCKS = (40.0, 150.0, 300.0, 450.0, 600.0, 900.0)
 
 
