@@ -25,8 +25,6 @@ VERILOG = "verilog"
 ALLOWED = ROOT / "sim_tests" / "data" / "avoided_words.txt"
 """Identifiers that are not renamed yet, each behind its package."""
 
-OPENINGS = ROOT / "sim_tests" / "data" / "question_openings.txt"
-"""Number of docstrings of each package that open with a question word."""
 
 _QUESTION = re.compile(r"(What|How|Where|When|Which|Who|Why|Return (what|how|where|which|who))\b")
 _COMPOUND = ("place", "and", "route")
@@ -184,20 +182,20 @@ def allowed() -> dict[str, set[str]]:
     return result
 
 
-def question_openings() -> dict[str, int]:
-    """Return the number of docstrings of each package that open with a question word."""
-    result = dict.fromkeys(PACKAGES, 0)
-    for package, path in modules():
+def question_openings() -> list[str]:
+    """Return the docstrings that open with a question word, each with its file."""
+    result = []
+    for _, path in modules():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                result[package] += bool(_QUESTION.match(ast.get_docstring(node) or ""))
+                docstring = ast.get_docstring(node) or ""
+                if _QUESTION.match(docstring):
+                    result.append(f"{path.relative_to(ROOT)}: {docstring.splitlines()[0]}")
     return result
 
 
 def main() -> None:
-    """Write the lists of identifiers that are not renamed yet, and of docstrings to rewrite."""
-    openings = [f"{package} {count}" for package, count in question_openings().items()]
-    OPENINGS.write_text("\n".join(openings) + "\n", encoding="utf-8")
+    """Write the list of identifiers that are not renamed yet."""
     lines = [
         "# Identifiers with words that docs/glossary.md avoids. This list only becomes shorter."
     ]

@@ -289,7 +289,7 @@ class Consumers:
 
     @property
     def _ending(self) -> bool:
-        """Whether the pointers may be those of before or after the end of all jobs."""
+        """Return whether the pointers may be those of before or after the end of all jobs."""
         return bool(self._was_stopped) or self.ending
 
     ending = False

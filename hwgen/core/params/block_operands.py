@@ -413,7 +413,7 @@ def scalable_errors(operands: BlockOperands) -> list[str]:
     if not operands.depth_field:
         errors.append(
             f"array.pe: must not be scalable without array.depth, {either(tuple(map(str, DEPTHS)))}"
-            " terms of each sum; take family cube or adder_tree"
+            " terms of each sum; take a family whose PEs have it"
         )
     elif operands.lanes not in DEPTHS:
         errors.append(

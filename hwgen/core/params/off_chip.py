@@ -25,9 +25,9 @@ _NAMES = {"type": "string", "enum": list(memory_types())}
 
 
 class Ports(Model):
-    """What is behind each port of a core: the memory, which they share, or something on the chip.
+    """The source or sink of each port of a core: the shared memory, or something on the chip.
 
-    The memory port of an engine is behind the memory, whatever is said here.
+    The memory port of an engine is always served by the memory.
     """
 
     weights: PortMemory = Field("dram", description="Behind the port of the weights.")

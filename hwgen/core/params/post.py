@@ -19,7 +19,7 @@ FORMATS = f"`raw` is the accumulator in 32 or 64 bits; also {', '.join(OUTPUTS[1
 
 
 class PostProcessing(Model):
-    """What can be done with accumulators on their way out; a job chooses."""
+    """Post-processing of accumulators on their way out; a job chooses."""
 
     outputs: list[Literal[OUTPUTS]] = Field(  # type: ignore[valid-type]
         [],

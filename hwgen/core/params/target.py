@@ -108,7 +108,7 @@ class Target(Model):
 
 
 class MemoryChoice(Model):
-    """What memories are made of."""
+    """Implementation of memories."""
 
     registers_below: int = Field(
         REGISTERS_BELOW,

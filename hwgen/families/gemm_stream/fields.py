@@ -75,7 +75,7 @@ class Buffers(Model):
 
 
 class EnginePost(PostProcessing):
-    """What can be done with accumulators on their way to memory; a job chooses."""
+    """Post-processing of accumulators on their way to memory; a job chooses."""
 
     outputs: list[Literal[OUTPUTS]] = Field(  # type: ignore[valid-type]
         ["raw", "int8"], min_length=1, description=f"Formats of C: {FORMATS}"

@@ -126,7 +126,7 @@ Units = Annotated[
 
 
 class Lists(Model):
-    """What executes command lists."""
+    """The processor of command lists."""
 
     registers: Literal[8, 16, 32] = Field(
         16,
@@ -154,7 +154,7 @@ class TransformerConfig(OnMemory, FamilyConfig):
         description="The units, by name: each the configuration of an engine that takes jobs,"
         " without `name`, `target` and `memory`.",
     )
-    lists: Lists = Field(default_factory=Lists, description="What executes command lists.")
+    lists: Lists = Field(default_factory=Lists, description="The processor of command lists.")
 
     @classmethod
     def cores_in(cls, data: Mapping[str, Any]) -> dict[str, type[FamilyConfig]]:

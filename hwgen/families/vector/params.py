@@ -62,7 +62,7 @@ Parameter = Annotated[Any, *_formats(FLOATS)]
 
 
 class Array(Model):
-    """What is computed, and how much of it at a time."""
+    """Operations, and elements at a time."""
 
     operations: list[Name] = Field(
         ["softmax", "rms_norm", "gated", "add"],
