@@ -37,7 +37,7 @@ VECTORS = vectors_directory()
 
 
 def differences(vectors: Iterable[Measured], model: ModuleType = blocks) -> int:
-    """Return how many results a golden model does not have."""
+    """Return the number of results that differ from a golden model."""
     return sum(
         int((golden(vector.instruction, vector.a, vector.b, vector.c, model=model)
              != vector.d).sum())
