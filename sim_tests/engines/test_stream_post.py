@@ -19,7 +19,7 @@ from flows.build.files import description
 from flows.build.load import parse_config
 from flows.simulation.operands import draw_matrices
 from flows.simulation.post_cases import columns_of, settings_of
-from flows.simulation.runner import regress
+from flows.simulation.runner import case_names
 from hwgen.cli import main
 from hwgen.config.dotted import flattened
 from hwgen.core.golden.post import apply
@@ -28,13 +28,14 @@ from hwgen.core.post import RECORD_BYTES, Columns, PostSettings
 from hwgen.core.post.beats import HEAD_BITS
 from hwgen.errors import InputError
 from hwgen.families.systolic.params import SystolicConfig
-from sim_tests.contract.contract import Contract, Mutations
+from sim_tests.contract.contract import Contract, Mutations, Regressions
 from sim_tests.engines.test_block_engines import drawn
 from sim_tests.support.cores import cycles, cycles_of, golden
 from sim_tests.support.cores import plan as gemm_plan
 from sim_tests.support.designs import design_of
 from sim_tests.support.emitted import assert_clean
 from sim_tests.support.mutations import Mutation
+from sim_tests.support.regression import assert_regression_passes
 from sim_tests.support.selection import commit_seed
 
 OS = "family: systolic\narray: {rows: 4, cols: 5}\n"
@@ -201,16 +202,10 @@ def test_jobs_that_do_not_fit_are_refused() -> None:
 # -- hardware --------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", CORES)
-@pytest.mark.rotate(2)
-def test_regression(name: str, tmp_path: Path) -> None:
-    outcomes = regress(design_of(config_of(name)), tmp_path)
-    failed = [f"{outcome.name}: {outcome.message}" for outcome in outcomes if not outcome.passed]
-    assert not failed, "\n".join(failed)
-    assert sum(outcome.name.startswith("post_") for outcome in outcomes) == len(
-        settings_of(config_of(name))
-    )
+def test_the_regression_has_a_case_for_each_setting(name: str) -> None:
+    cases = [case for case in case_names(config_of(name), 0) if case.startswith("post_")]
+    assert len(cases) == len(settings_of(config_of(name)))
 
 
 @pytest.mark.parametrize("number", range(4))
@@ -220,9 +215,7 @@ def test_cores_of_blocks_drawn_at_random(number: int, tmp_path: Path) -> None:
     engine = drawn(np.random.default_rng([commit_seed(), number]))
     core, post = engine.compute, engine.post.model_dump(exclude={"max_lanes"})
     config = type(core).model_validate({**core.resolved(), "post": post, "max_k": 300})
-    outcomes = regress(design_of(config), tmp_path)
-    failed = [f"{outcome.name}: {outcome.message}" for outcome in outcomes if not outcome.passed]
-    assert not failed, "\n".join(failed)
+    assert_regression_passes(config, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["os", "is", "lut"])
@@ -370,6 +363,7 @@ def test_post_needs_hardware_and_hardware_without_raw_needs_post(
 CONTRACT = Contract(
     "stream_post",
     "systolic",
+    regressions=(Regressions([config_of(name) for name in CORES], every=2, seed=0),),
     mutations=(Mutations(SystolicConfig, ("shapes_3", "reset_0"), MUTATIONS),),
     refused=[(text, rf"^x\.yaml:{message}$") for text, message in REFUSED],
 )

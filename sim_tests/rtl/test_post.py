@@ -468,7 +468,12 @@ def test_features_drawn_at_random(number: int, tmp_path: Path) -> None:
     run_post(drawn(offered, 8_000, 2, seed=number), tmp_path, idle=0.1, stall=0.1)
 
 
-@pytest.mark.parametrize("name", ["int20", "int33", "fp32_tensor"])
+FULL_RATE = ("fp32_records", "fp32_tensor", "fp32_as_they_are")
+
+
+@pytest.mark.parametrize(
+    "name", ["int20", "int33", *(pytest.param(n, marks=pytest.mark.long) for n in FULL_RATE)]
+)
 def test_full_rate(name: str, tmp_path: Path) -> None:
     """A word a cycle, and the latency that the block states."""
     assert_full_rate(drawn(RTL[name][0], 200), tmp_path)

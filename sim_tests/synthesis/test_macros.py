@@ -19,6 +19,7 @@ from hwgen.core.memories import ram_of
 from hwgen.errors import InputError
 from hwgen.technologies.model import Macro, Memories
 from sim_tests.support.designs import design_of
+from sim_tests.support.regression import assert_passed
 from sim_tests.synthesis.test_synth import require_tools
 
 ENGINE = """\
@@ -99,9 +100,7 @@ def test_designs_with_macros_do_what_they_did(
     memories = published(technology)
     assert arrangements <= {made.arrangement for made in chosen.values()} | {"ports"}
     verilog += "".join(model_of(macro, memories) for macro in macros.used(chosen))
-    outcomes = regress(design_of(parse_config(text)).with_verilog(verilog), tmp_path)
-    failed = [f"{o.name}: {o.message}" for o in outcomes if not o.passed]
-    assert not failed, "\n".join(failed)
+    assert_passed(regress(design_of(parse_config(text)).with_verilog(verilog), tmp_path))
 
 
 def test_memories_that_are_no_macros_stay_as_they_are() -> None:
