@@ -58,15 +58,15 @@ def settings(listed: str) -> dict[str, str]:
         Lines ``SECTION.NAME='VALUE'``; a command's own section outweighs the global one, and the
         environment both.
     """
-    found: dict[str, tuple[int, str]] = {}
+    result: dict[str, tuple[int, str]] = {}
     ranks = {"global": 0, "install": 1, ":env:": 2}
     for line in listed.splitlines():
         match = re.fullmatch(r"([^.=]+)\.([^=]+)=(['\"].*['\"])", line)
         if match and match[1] in ranks:
             name, rank = match[2].lower().replace("_", "-"), ranks[match[1]]
-            if rank >= found.get(name, (0, ""))[0]:
-                found[name] = rank, str(ast.literal_eval(match[3]))
-    return {name: value for name, (_, value) in found.items()}
+            if rank >= result.get(name, (0, ""))[0]:
+                result[name] = rank, str(ast.literal_eval(match[3]))
+    return {name: value for name, (_, value) in result.items()}
 
 
 def translate_to_uv(configured: Mapping[str, str]) -> tuple[list[str], dict[str, str]] | None:
@@ -111,15 +111,15 @@ def compiled_first(project: Mapping[str, object]) -> list[str]:
 
 def _extras(extras: Mapping[str, Sequence[str]]) -> list[Sequence[str]]:
     """Return the requirements of the extra that is installed, and of those that it takes in."""
-    found, waiting = dict[str, Sequence[str]](), [_EXTRA]
+    result, waiting = dict[str, Sequence[str]](), [_EXTRA]
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found[name] = extras[name]
+        if name not in result:
+            result[name] = extras[name]
             for line in extras[name]:
                 if inner := re.match(r"hwgen\[([\w,-]+)\]", line):
                     waiting += inner[1].split(",")
-    return [lines for name, lines in extras.items() if name in found]
+    return [lines for name, lines in extras.items() if name in result]
 
 
 class Installer:

@@ -81,11 +81,11 @@ class PackedProducts:
     @cached_property
     def borrowed(self) -> tuple[Range, ...]:
         """Least and largest ``b`` of each lane: what it takes from those below."""
-        (low, high), found = self.products, [(0, 0)]
+        (low, high), result = self.products, [(0, 0)]
         for _ in range(self.lanes - 1):
-            least, most = found[-1]
-            found.append(((low + least) >> self.spacing, (high + most) >> self.spacing))
-        return tuple(found)
+            least, most = result[-1]
+            result.append(((low + least) >> self.spacing, (high + most) >> self.spacing))
+        return tuple(result)
 
     @cached_property
     def error(self) -> Range:
@@ -124,13 +124,13 @@ class PackedProducts:
 
         Sums themselves are wanted modulo ``2**width``, and so is no more of what they borrow.
         """
-        (low, high), found = self.products, [(0, 0)]
+        (low, high), result = self.products, [(0, 0)]
         for _ in range(self.lanes - 1):
-            least, most = found[-1]
-            found.append(
+            least, most = result[-1]
+            result.append(
                 ((terms * low + least) >> self.spacing, (terms * high + most) >> self.spacing)
             )
-        whole = _enclosing(found)
+        whole = _enclosing(result)
         return IntegerFormat(min(width, whole.width), whole.signed)
 
     @cached_property
@@ -139,12 +139,12 @@ class PackedProducts:
 
         A field of a sum is any number of `spacing` bits, so an addition may borrow or carry.
         """
-        (low, high), found = self.products, [(0, 0)]
+        (low, high), result = self.products, [(0, 0)]
         top = (1 << self.spacing) - 1
         for _ in range(self.lanes - 1):
-            least, most = found[-1]
-            found.append(((low + least) >> self.spacing, (high + top + most) >> self.spacing))
-        return _enclosing(found)
+            least, most = result[-1]
+            result.append(((low + least) >> self.spacing, (high + top + most) >> self.spacing))
+        return _enclosing(result)
 
     def dot(self, a: NDArray[np.integer], w: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return ``A . W`` with the errors of its products.
@@ -164,7 +164,7 @@ class PackedProducts:
         columns = self._columns(w.shape[1])
         # Upper lanes that no column has hold zeros, and what they borrow is dropped.
         weights = np.pad(w.astype(np.int64), ((0, 0), (0, 1)))[:, columns]
-        found = np.pad(total, ((0, 0), (0, 1)))
+        result = np.pad(total, ((0, 0), (0, 1)))
         rows = max(1, (1 << 22) // max(1, w.size))
         for start in range(0, a.shape[0], rows):
             part = slice(start, start + rows)
@@ -172,8 +172,8 @@ class PackedProducts:
             borrowed: Any = 0
             for lane in range(self.lanes - 1):
                 borrowed = (x * weights[..., lane] + borrowed) >> self.spacing
-                found[part, columns[:, lane + 1]] += borrowed.sum(axis=1)
-        return np.ascontiguousarray(found[:, :-1])
+                result[part, columns[:, lane + 1]] += borrowed.sum(axis=1)
+        return np.ascontiguousarray(result[:, :-1])
 
     def _columns(self, n: int) -> NDArray[np.integer]:
         """Return the columns of n that multipliers have, shape (multipliers, lanes); n for none."""

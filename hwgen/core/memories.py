@@ -86,10 +86,10 @@ class Ram:
 
 def ram_of(module: str) -> Ram | None:
     """Return the memory that a module is, by its name with or without that of the design."""
-    found = _NAME.search(module)
-    if found is None or (found.start() and module[found.start() - 1] != "_"):
+    result = _NAME.search(module)
+    if result is None or (result.start() and module[result.start() - 1] != "_"):
         return None
-    reads, more, words, bits = found.groups()
+    reads, more, words, bits = result.groups()
     return Ram(int(words), int(bits), int(reads), more == "_async", more == "_halves")
 
 

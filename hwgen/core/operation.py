@@ -139,13 +139,13 @@ class Operation:
 
     def bytes_of(self, sizes: Sizes) -> dict[str, int]:
         """Return the bytes of every operand and result, by name, each moved once."""
-        found = {}
+        result = {}
         for tensor in (*self.operands, *self.results):
             count = 1
             for length in lengths_of(tensor, sizes):
                 count *= length
-            found[tensor.name] = -(-count * tensor.format.width // 8)
-        return found
+            result[tensor.name] = -(-count * tensor.format.width // 8)
+        return result
 
     def check_sizes(self, sizes: Sizes) -> dict[str, int]:
         """Return sizes in order.
@@ -162,7 +162,7 @@ class Operation:
                     f"{self.name} has no size {name!r}{did_you_mean(name, known)}; it has"
                     f" {', '.join(known)}"
                 )
-        found = {}
+        result = {}
         for size in self.sizes:
             if size.name not in sizes:
                 raise InputError(f"{self.name} needs the size {size.name}")
@@ -173,8 +173,8 @@ class Operation:
                 raise InputError(
                     f"{self.name}: {size.name} must be a multiple of {size.multiple}, not {value}"
                 )
-            found[size.name] = value
-        return found
+            result[size.name] = value
+        return result
 
     def check_scalars(self, scalars: Mapping[str, float]) -> dict[str, float]:
         """Return every scalar of the operation, defaults where none is given.
@@ -191,7 +191,7 @@ class Operation:
                 raise InputError(
                     f"{self.name} has no scalar {name!r}{did_you_mean(name, known)}{there}"
                 )
-        found = {}
+        result = {}
         for scalar in self.scalars:
             value = scalars.get(scalar.name, scalar.default)
             if not scalar.low <= value <= scalar.high:
@@ -201,8 +201,8 @@ class Operation:
                 )
             if scalar.whole and value != int(value):
                 raise InputError(f"{self.name}: {scalar.name} must be an integer, not {value:g}")
-            found[scalar.name] = value
-        return found
+            result[scalar.name] = value
+        return result
 
     def check_operands(self, operands: Arrays) -> dict[str, int]:
         """Return the sizes of arrays.
@@ -225,13 +225,13 @@ class Operation:
             if tensor.name not in operands:
                 raise InputError(f"{self.name} needs the operand {tensor.name}")
             self._check_shape(tensor, operands[tensor.name], sizes)
-        found = self.check_sizes(sizes)
+        result = self.check_sizes(sizes)
         for tensor in self.operands:
             try:
                 tensor.format.check(operands[tensor.name])
             except ValueError as error:
                 raise InputError(f"{tensor.name}: {error}") from None
-        return found
+        return result
 
     def _check_shape(self, tensor: Tensor, array: NDArray[Any], sizes: dict[str, int]) -> None:
         """Check a shape against the sizes that are known, and add those that it says."""

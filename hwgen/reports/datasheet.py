@@ -250,10 +250,10 @@ def _model(model: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
     each_is = "token" if "tokens" in next(iter(passes.values())) else "frame"
     limits = entry["roofline"]["workloads"] if entry["roofline"] else {}
     rows = [
-        (name, *(number(found.get(key)) for key in ("tokens", "context", "ms",
-         f"{each_is}s_per_s", f"j_per_{each_is}")), share(found["floor_share"]),
+        (name, *(number(result.get(key)) for key in ("tokens", "context", "ms",
+         f"{each_is}s_per_s", f"j_per_{each_is}")), share(result["floor_share"]),
          limits.get(name, {}).get("limit") or "-")
-        for name, found in passes.items()
+        for name, result in passes.items()
     ]  # fmt: skip
     headings = ("pass", "tokens", "context", "ms", f"{each_is}s/s", f"J/{each_is}",
                 "of the bandwidth's floor", "limited by")  # fmt: skip
@@ -278,9 +278,9 @@ def _roofline(entry: Mapping[str, Any], pictures: Mapping[str, str]) -> str:
         ]  # fmt: skip
         headings = (f"layers of {name}", "times", "operations a byte", "compute ms", "memory ms",
                     "limited by")  # fmt: skip
-        found = [(label, entry["metrics"].get(f"{metric}({name})")) for label, metric in
+        result = [(label, entry["metrics"].get(f"{metric}({name})")) for label, metric in
                  (("tokens/s", "tokens_per_s"), ("J/token", "j_per_token"))]  # fmt: skip
-        shown = "; ".join(f"{number(value)} {label}" for label, value in found if value)
+        shown = "; ".join(f"{number(value)} {label}" for label, value in result if value)
         text = "; ".join(filter(None, (shown, summary(entry, name))))
         paragraphs += [_table(headings, rows, " rrrr"), f"{text[:1].upper()}{text[1:]}."]
         if name in pictures:

@@ -49,10 +49,10 @@ def used_resources(family: Fpga, used: Mapping[str, Any]) -> dict[str, Any]:
     used : mapping
         Cells by resource, numbers or arrays; what is not there is not used, NaN is not known.
     """
-    found = {resource: used.get(resource, 0) for resource in RESOURCES}
+    result = {resource: used.get(resource, 0) for resource in RESOURCES}
     for resource, luts in family.luts_in.items():
-        found["luts"] = found["luts"] + luts * used.get(resource, 0)
-    return found
+        result["luts"] = result["luts"] + luts * used.get(resource, 0)
+    return result
 
 
 def all_fit(shares: Iterable[ArrayLike]) -> NDArray[np.float64]:

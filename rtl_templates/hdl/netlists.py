@@ -81,7 +81,7 @@ def _inputs(netlist: Any) -> list[set[int]] | None:
             if net is None or steps > _MOST_NAMES:
                 return None
         driver[late] = net >> 16
-    found = []
+    result = []
     for cell in netlist.cells:
         nets = _sources(cell)
         if nets is None:
@@ -89,8 +89,8 @@ def _inputs(netlist: Any) -> list[set[int]] | None:
         cells = {driver.get(net, -1) if net < 0 else net >> 16 for net in nets}
         if -1 in cells:
             return None
-        found.append(cells)
-    return found
+        result.append(cells)
+    return result
 
 
 def _orderly(inputs: list[set[int]]) -> bool:

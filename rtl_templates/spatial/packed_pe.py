@@ -142,7 +142,7 @@ class PackedPE(Block):
         if config.packed_sum:
             m.d.comb += self.total.eq(self._packed_sums(m, *products[0]))
             return
-        lanes = [self._apart(m, term, *found) for term, found in enumerate(products)]
+        lanes = [self._apart(m, term, *result) for term, result in enumerate(products)]
         packing = packing_of(config)
         totals = [
             accumulated(m, config, [of_term[lane] for of_term in lanes], self.clear, f"_{lane}")
@@ -179,7 +179,7 @@ class PackedPE(Block):
     def _apart(self, m: Module, term: int, product: Signal, low: list[Signal]) -> list[Addend]:
         """Return the products of the lanes, and what is to be added to each."""
         packing = packing_of(self.config)
-        found: list[Addend] = []
+        result: list[Addend] = []
         borrowed: Value | None = None
         negative = min(least for least, _ in packing.borrowed) < 0
         for lane, at in enumerate(packing.offsets):
@@ -187,7 +187,7 @@ class PackedPE(Block):
             if lane == packing.lanes - 1:
                 upper = product[at:]
                 top = upper.as_signed() if packing.product.signed else upper
-                return [*found, (top, correction)]
+                return [*result, (top, correction)]
             field: Value = product[at : at + packing.spacing]
             if low:
                 above = product[at + packing.spacing :][: len(low[lane])]
@@ -195,8 +195,8 @@ class PackedPE(Block):
                 m.d.comb += borrowed.eq(above ^ low[lane] if len(above) == 1 else above - low[lane])
                 field = Cat(field, borrowed)
                 field = field.as_signed() if negative else field
-            found.append((field, correction))
-        return found
+            result.append((field, correction))
+        return result
 
     def _packed_sums(self, m: Module, product: Signal, low: list[Signal]) -> Value:
         """Add up packed products, and count what each lane has borrowed from those below.

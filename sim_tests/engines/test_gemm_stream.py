@@ -465,8 +465,8 @@ def test_a_job_reads_what_the_one_before_wrote(shipped: JobHost) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(4 * 3600)
 def test_layers_of_transformers(shipped_for_many: JobHost, size: tuple[int, int, int]) -> None:
-    found, job = counted(shipped_for_many, size)
-    assert found["BUSY"] == job_cycles(job.plan, Regions.of(job.regions))
+    result, job = counted(shipped_for_many, size)
+    assert result["BUSY"] == job_cycles(job.plan, Regions.of(job.regions))
 
 
 # -- tests of the tests ---------------------------------------------------------------------------

@@ -217,10 +217,10 @@ def test_cycles_of_long_rows_are_those_of_core_or_memory() -> None:
         ("add", {"x": x, "y": y}, 1.02),
     ):
         job = core_of(config).job(operands, operation=name)
-        found = run_job(design_of(config), job, operands)
-        assert found.model is not None
-        assert found.model.least is not None
-        assert found.model.least <= found.cycles <= most * found.model.number
+        result = run_job(design_of(config), job, operands)
+        assert result.model is not None
+        assert result.model.least is not None
+        assert result.model.least <= result.cycles <= most * result.model.number
 
 
 @pytest.mark.long
@@ -230,12 +230,12 @@ def test_pages_of_a_cache_cost_few_cycles() -> None:
     spec = JobSpec("attention", (("kv_heads", 2), ("group", 3), ("queries", 1), ("keys", 512),
                                  ("elements", 64)))  # fmt: skip
     bench = draw_job(core_of(config.compute), spec, np.random.default_rng(1))
-    found = [
+    result = [
         run_job(design_of(config), bench.job, bench.operands, pages=pages, timeout=300)
         for pages in (0, 32)
     ]
-    assert np.array_equal(found[0].results["output"], found[1].results["output"])
-    assert found[1].cycles <= 1.02 * found[0].cycles
+    assert np.array_equal(result[0].results["output"], result[1].results["output"])
+    assert result[1].cycles <= 1.02 * result[0].cycles
 
 
 MUTATIONS = (

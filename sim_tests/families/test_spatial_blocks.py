@@ -311,8 +311,8 @@ def test_hybrids_have_the_results_and_cycles_of_a_mac() -> None:
     assert cycles(hybrid, 3, 100, 5) == cycles(plain, 3, 100, 5)
     rng, fmt = np.random.default_rng(2), cast("Any", plain.weight)
     a, w = plain.activation.random(rng, (3, 100)), fmt.sample(rng, (5, 100), "random").T
-    found = run_product(design_of(hybrid), a, w).result
-    np.testing.assert_array_equal(found.view(np.uint32), golden(plain, a, w).view(np.uint32))
+    result = run_product(design_of(hybrid), a, w).result
+    np.testing.assert_array_equal(result.view(np.uint32), golden(plain, a, w).view(np.uint32))
 
 
 TREE, CUBE = family("adder_tree").params_class, family("cube").params_class

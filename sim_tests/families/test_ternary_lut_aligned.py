@@ -152,10 +152,10 @@ def test_golden_is_the_contract(config: TernaryLutConfig) -> None:
     size = (3, 2 * config.terms + 1, 3)
     for kind in PATTERNS:
         a, w = draw_matrices(config, size, kind, rng)
-        found, expected = golden(config, a, w), reference(config, a, w)
-        assert found.dtype == config.result.dtype
-        wrong = differences(found, expected)
-        assert not len(wrong), (kind, wrong[0], found[tuple(wrong[0])], expected[tuple(wrong[0])])
+        result, expected = golden(config, a, w), reference(config, a, w)
+        assert result.dtype == config.result.dtype
+        wrong = differences(result, expected)
+        assert not len(wrong), (kind, wrong[0], result[tuple(wrong[0])], expected[tuple(wrong[0])])
 
 
 @pytest.mark.parametrize("name", ["fp16", "bf16", "fp8_e4m3", "fp8_e5m2"])

@@ -442,10 +442,10 @@ def test_a_run_of_an_operation() -> None:
     spec = JobSpec("rms_norm", (("rows", 40), ("length", 9)))
     bench = draw_job(core_of(config), spec, np.random.default_rng(2))
     operation, operands, scalars = bench.job.operation, bench.operands, bench.job.scalars
-    found = run_job(design_of(config), bench.job, operands)
+    result = run_job(design_of(config), bench.job, operands)
     wanted = operate(config, operation, operands, scalars)
-    assert np.array_equal(found.results["result"].view("u2"), wanted["result"].view("u2"))
-    assert found.cycles == job_cycles(config, operation.name, bench.job.sizes, scalars)
+    assert np.array_equal(result.results["result"].view("u2"), wanted["result"].view("u2"))
+    assert result.cycles == job_cycles(config, operation.name, bench.job.sizes, scalars)
 
 
 MUTATIONS = [

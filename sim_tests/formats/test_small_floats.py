@@ -66,8 +66,8 @@ def test_exact_products_through_the_hardware() -> None:
     rng = np.random.default_rng(1)
     a, w = (fmt.random(rng, size) for fmt, size in zip(
         (config.activation, config.weight), ((3, 50), (50, 3)), strict=True))  # fmt: skip
-    found = run_product(design_of(config), a.astype(np.float32), w.astype(np.float32)).result
-    assert np.array_equal(found, a.astype(np.float64) @ w.astype(np.float64))
+    result = run_product(design_of(config), a.astype(np.float32), w.astype(np.float32)).result
+    assert np.array_equal(result, a.astype(np.float64) @ w.astype(np.float64))
 
 
 def test_sums_are_not_rounded_to_them() -> None:

@@ -124,19 +124,19 @@ def test_a_run_goes_on_from_its_journal(
 
 def wrong_product(real: Callable[..., Any]) -> Callable[..., Any]:
     def run(config: Any, a: Any, w: Any) -> Any:
-        found = real(config, a, w)
-        found.result[0, 5] += 1
-        return found
+        result = real(config, a, w)
+        result.result[0, 5] += 1
+        return result
 
     return run
 
 
 def wrong_operation(real: Callable[..., Any]) -> Callable[..., Any]:
     def run(design: Any, job: Any, operands: Any) -> Any:
-        found = real(design, job, operands)
+        result = real(design, job, operands)
         if job.operation.name == "attention":
-            found.results["output"].reshape(-1)[3] ^= 1
-        return found
+            result.results["output"].reshape(-1)[3] ^= 1
+        return result
 
     return run
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from flows.simulation.simulator import Waves
 from flows.simulation.verilator import verilator
 from flows.simulation.verilator.waves import trace_format
 from flows.tools import toolchain
@@ -282,7 +283,7 @@ def test_build_reports_what_the_tool_said(adder: Path) -> None:
 @pytest.mark.parametrize("waves", [None, "fst", "vcd"])
 @pytest.mark.rotate(3)
 def test_verilator_compiles_and_runs(
-    adder: Path, waves: verilator.Waves | None, monkeypatch: pytest.MonkeyPatch
+    adder: Path, waves: Waves | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From a folder with a space in its name, and under a make that lends its options."""
     check_results = pytest.importorskip("cocotb_tools.check_results")

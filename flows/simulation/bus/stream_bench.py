@@ -280,8 +280,8 @@ class Bench:
     def _compare(self, index: int, job: BenchJob, where: slice) -> None:
         beats, cycles = self._beats[where], self._arrivals[where]
         image = bytes_of([bits for bits, _ in beats], self.output.beat_bytes)
-        if found := job.mismatch(image):
-            text, beat, count = found
+        if result := job.mismatch(image):
+            text, beat, count = result
             raise AssertionError(
                 f"mismatch in job {index} ({job.title}): {text}, cycle"
                 f" {self._start + cycles[beat]}; {count}"

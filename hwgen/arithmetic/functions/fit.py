@@ -199,7 +199,7 @@ def fit(
     # Where not all arguments are enumerated, samples show less than what the proof allows for.
     for share in (1.0,) if domain.width <= _ALL else _SHARES:
         wanted = Tolerance(tolerance.absolute * share, tolerance.relative * share)
-        found = []
+        result = []
         for degree, precision in product(degrees, precisions):
             enough = 0
             for bits in range(min(MAX_SEGMENT_BITS, domain.width) + 1):
@@ -208,11 +208,11 @@ def fit(
                     samples[bits] = _Samples(domain, bits, count)
                 best = _narrowest(samples[bits], wanted, degree, precision, check)
                 if best is not None:
-                    found.append(best)
+                    result.append(best)
                     enough += 1
                 if enough == 2:
                     break
-        for polynomial in sorted(found, key=objective)[:_PROOFS]:
+        for polynomial in sorted(result, key=objective)[:_PROOFS]:
             if proven(polynomial, tolerance):
                 return polynomial
     return None

@@ -89,13 +89,13 @@ def rows_of_formats(
     """
     # The number of a format is a job's, and not among the bits of its items.
     unnumbered = [(fmt, replace(lanes, mode=0)) for fmt, lanes in formats]
-    found = [rows_of_lanes(fmt, lanes, memory_bytes) for fmt, lanes in unnumbered]
-    most = max(rows.word_bytes for rows in found) * 17 // 16
+    result = [rows_of_lanes(fmt, lanes, memory_bytes) for fmt, lanes in unnumbered]
+    most = max(rows.word_bytes for rows in result) * 17 // 16
     for number, (fmt, lanes) in enumerate(unnumbered):
-        while 2 * found[number].word_bytes <= most:
-            found[number] = rows_of_lanes(fmt, lanes, 2 * found[number].word_bytes)
-    held = 8 * max(rows.word_bytes for rows in found)
-    return tuple(replace(rows, stored_bits=held) for rows in found)
+        while 2 * result[number].word_bytes <= most:
+            result[number] = rows_of_lanes(fmt, lanes, 2 * result[number].word_bytes)
+    held = 8 * max(rows.word_bytes for rows in result)
+    return tuple(replace(rows, stored_bits=held) for rows in result)
 
 
 def rows_of_lanes(fmt: Format, lanes: BlockLanes, memory_bytes: int) -> OperandRows:

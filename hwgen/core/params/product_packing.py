@@ -85,8 +85,8 @@ class PackedProductConfig(BlockProductConfig):
     def partial_sum(self, terms: int) -> IntegerFormat:
         """Format of a sum of up to `terms` products, with the errors that they may have."""
         if self.packing is None or self.packing.exact:
-            found: IntegerFormat = super().partial_sum(terms)
-            return found
+            result: IntegerFormat = super().partial_sum(terms)
+            return result
         low, high = self.packing.values
         return enclosing_format(terms * low, terms * high)
 
@@ -133,9 +133,9 @@ class PackedProductConfig(BlockProductConfig):
         mode, target = self.array.packing, self.target.technology
         operands = f"{self.activation} x {self.weight}"
         exact = self._widest(block, "exact")
-        found = self._widest(block, "over") if mode == "over" else exact
-        if found is not None:
-            needed = found.lanes if mode == "over" else 2
+        result = self._widest(block, "over") if mode == "over" else exact
+        if result is not None:
+            needed = result.lanes if mode == "over" else 2
             columns = "1 column" if self.cols == 1 else f"{self.cols} columns"
             return (
                 f"{columns}, not {mode}: products of {needed} neighbouring columns share a DSP"

@@ -89,9 +89,9 @@ class Target(Model):
     def _technology_of_device(cls, data: Any) -> Any:
         if isinstance(data, Mapping) and data.get("technology") is None:
             device = data.get("device")
-            found = technology_of(device) if isinstance(device, str) else None
-            if found is not None and "technology" not in data:
-                return {**data, "technology": found}
+            result = technology_of(device) if isinstance(device, str) else None
+            if result is not None and "technology" not in data:
+                return {**data, "technology": result}
         return data
 
     @model_validator(mode="after")

@@ -225,5 +225,5 @@ def image(fmt: Any, values: NDArray[Any]) -> Bytes:
 def numbers(fmt: Any, data: Bytes, shape: tuple[int, ...]) -> NDArray[Any]:
     """Return numbers from the bytes that `image` makes."""
     encoded = np.ascontiguousarray(data).view(f"<u{fmt.width // 8}")
-    found: NDArray[Any] = fmt.decode(encoded).reshape(shape).astype(fmt.dtype)
-    return found
+    result: NDArray[Any] = fmt.decode(encoded).reshape(shape).astype(fmt.dtype)
+    return result

@@ -73,8 +73,8 @@ def quantised(
     if config.floating:
         factor = np.full(query.shape[:-1], scale * _factor(config))
         arrays = (("query", query), ("key", key), ("value", value))
-        found = {name: array.astype(getattr(config, name).dtype) for name, array in arrays}
-        return Quantised({**found, "query_scale": query_scales(factor)}, 1.0)
+        result = {name: array.astype(getattr(config, name).dtype) for name, array in arrays}
+        return Quantised({**result, "query_scale": query_scales(factor)}, 1.0)
     q, q_unit = _by_token(query, config.query)
     tokens = config.scaled_keys
     k, k_unit = _by_token(key, config.key) if tokens else _as_a_whole(key, config.key)

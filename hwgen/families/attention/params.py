@@ -240,16 +240,16 @@ class AttentionConfig(AttentionFormats):
 
         None where nothing is.
         """
-        found: dict[str, Any] = {
+        result: dict[str, Any] = {
             "powers": self.powers.document(),
             "reciprocals": self.reciprocals.document(),
         }
         for keys in sorted({min(512, self.max_keys), self.max_keys}):
             try:
-                found[f"keys_{keys}"] = bound_of(self, keys).document()
+                result[f"keys_{keys}"] = bound_of(self, keys).document()
             except ValueError:
-                found[f"keys_{keys}"] = None
-        return found
+                result[f"keys_{keys}"] = None
+        return result
 
     # -- ports -----------------------------------------------------------------------------
 

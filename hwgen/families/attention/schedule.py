@@ -89,7 +89,7 @@ class AttentionMemory:
 
     def arrays(self, operands: Arrays) -> Mapping[str, Bytes]:
         """Return operands as they lie in memory."""
-        found = {}
+        result = {}
         for name, operand in operands.items():
             port = self._ports[name]
             if name.endswith("_scale"):
@@ -99,8 +99,8 @@ class AttentionMemory:
                 width = self.plan.config.steps * port.lanes
                 rows = np.zeros((len(vectors), width), vectors.dtype)
                 rows[:, : vectors.shape[1]] = vectors
-            found[name] = port.pack(rows.reshape(-1, port.lanes)).reshape(-1)
-        return found
+            result[name] = port.pack(rows.reshape(-1, port.lanes)).reshape(-1)
+        return result
 
     def unpack(self, images: Mapping[str, Bytes]) -> dict[str, NDArray[Any]]:
         """Return the results."""
@@ -281,16 +281,16 @@ class Plan:
         port, sizes = self.config.ports[-1], self.sizes
         rows = port.unpack(beats).reshape(-1, self.config.steps * port.lanes)
         names = ("kv_heads", "group", "queries", "elements")
-        found = np.zeros([sizes[name] for name in names], rows.dtype)
+        result = np.zeros([sizes[name] for name in names], rows.dtype)
         at = 0
         for block in self.blocks:
             part = rows[at : at + block.rows, : sizes["elements"]]
             shape = (len(block.queries), len(block.heads), sizes["elements"])
             part = part.reshape(shape).swapaxes(0, 1)
             heads = slice(block.heads.start, block.heads.stop)
-            found[block.head, heads, block.queries.start : block.queries.stop] = part
+            result[block.head, heads, block.queries.start : block.queries.stop] = part
             at += block.rows
-        return {"output": found}
+        return {"output": result}
 
     def memory(self) -> AttentionMemory:
         """Return its plan from memory to memory."""
@@ -322,7 +322,7 @@ def draw_operands(
     Scales of queries mostly leave scaled scores within their range and differ in all rows; some
     are anything, so that scores saturate, or are all the same.
     """
-    found = {}
+    result = {}
     for index, tensor in enumerate(operation.operands):
         shape, fmt = lengths_of(tensor, sizes), tensor.format
         ends = {"lowest": fmt.min, "highest": fmt.max, "opposite": (fmt.min, fmt.max)[index % 2]}
@@ -336,10 +336,10 @@ def draw_operands(
                 values[rng.random(shape) < (0.8 if pattern == "sparse" else 1)] = 0
         if tensor.name == "query_scale" and pattern != "highest":
             values = np.where(rng.random(shape) < 0.1, values, _usual_scales(config, rng, shape))
-        found[tensor.name] = values.astype(fmt.dtype)
+        result[tensor.name] = values.astype(fmt.dtype)
         if config.floating and pattern == "random" and not tensor.name.endswith("scale"):
-            _make_special(found[tensor.name], fmt, rng)
-    return found
+            _make_special(result[tensor.name], fmt, rng)
+    return result
 
 
 def _make_special(vectors: NDArray[Any], fmt: Any, rng: np.random.Generator) -> None:

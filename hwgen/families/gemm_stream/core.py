@@ -45,24 +45,24 @@ Size = tuple[int, int, int]
 def _accesses(plan: Plan) -> dict[str, tuple[int, int]]:
     """Return the words that are read, and written, by buffer, of all its memories."""
     config, walk, traffic = plan.config, plan.config.loop_nest, plan.traffic
-    found = Counter[str]()
+    result = Counter[str]()
     results = 0
     for block, steps in _steps(plan):
-        found["activations"] += steps * plan.beats(walk.act, block) * config.act_banks
-        found["weights"] += steps * plan.beats(walk.wgt, block) * config.wgt_banks
+        result["activations"] += steps * plan.beats(walk.act, block) * config.act_banks
+        result["weights"] += steps * plan.beats(walk.wgt, block) * config.wgt_banks
         results += steps * plan.beats(walk.out, block)
     if config.in_blocks:  # once for all parts of a reduction
         results //= plan.blocks[1]
     # All beats are written; those of all steps of a reduction but the first are added to what was
     # there; what the last one leaves is read once more.
     written = {"results": results}
-    found["results"] = results
+    result["results"] = results
     for name, moved, rows in (
         ("activations", traffic.activations, config.act_rows),
         ("weights", traffic.weights, config.wgt_rows),
     ):
         written[name] = -(-moved // rows.word_bytes)
-    return {name: (count, written[name]) for name, count in found.items()}
+    return {name: (count, written[name]) for name, count in result.items()}
 
 
 def _steps(plan: Plan) -> Iterator[tuple[Block, int]]:

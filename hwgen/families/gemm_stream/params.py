@@ -213,8 +213,8 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
     @property
     def packing(self) -> PackedProducts | None:
         """Packing of several products into a multiplier, None if each has its own."""
-        found: PackedProducts | None = self.compute.packing
-        return found
+        result: PackedProducts | None = self.compute.packing
+        return result
 
     @property
     def saturates(self) -> bool:

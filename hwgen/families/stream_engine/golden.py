@@ -111,8 +111,8 @@ def _decode_region(
 
 def _read(port: StreamPort, region: RowRegion, memory: Memory) -> Beats:
     """Return the beats of a port; behind the end of a row are zeros."""
-    size, found = port.beat_bytes, [np.zeros(0, np.uint8)]
+    size, result = port.beat_bytes, [np.zeros(0, np.uint8)]
     for address, length in region.spans() if region.row_bytes else []:
         row = np.frombuffer(memory.read(address, length), np.uint8)
-        found.append(np.pad(row, (0, -length % size)))
-    return np.concatenate(found).reshape(-1, size)
+        result.append(np.pad(row, (0, -length % size)))
+    return np.concatenate(result).reshape(-1, size)

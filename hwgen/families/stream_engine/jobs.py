@@ -59,8 +59,10 @@ class RowRegion:
         cls, address: int, page_bytes: int, pages: Sequence[int], table: int, **ends: int
     ) -> RowRegion:
         """Return the region of pages; `ends` are `skip` and `last`, by default whole pages."""
-        found = {"skip": 0, "last": page_bytes, **ends}
-        return cls(address, page_bytes, blocks=len(pages), table=table, pages=tuple(pages), **found)
+        result = {"skip": 0, "last": page_bytes, **ends}
+        return cls(
+            address, page_bytes, blocks=len(pages), table=table, pages=tuple(pages), **result
+        )
 
     @classmethod
     def of(cls, access: Access, base: int) -> RowRegion:

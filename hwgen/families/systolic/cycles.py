@@ -47,11 +47,11 @@ def gemm_cycles(config: SystolicConfig, sizes: Iterable[Size]) -> int:
     """
     array, plans = config.array, [Schedule(config, *size) for size in sizes]
     latency = config.drain_latency if config.output_stationary else config.psum_latency
-    found = count_cycles(
+    result = count_cycles(
         config, array.rows, array.cols, array.accumulator_depth, latency,
         [(plan.m, plan.slices, plan.n) for plan in plans],
     )  # fmt: skip
-    return int(found) + config.post_latency
+    return int(result) + config.post_latency
 
 
 def count_slices(config: SystolicConfig, k: int) -> int:

@@ -23,8 +23,8 @@ DATA = Path(__file__).with_name("measured.json")
 @cache
 def _columns(technology: str) -> Mapping[str, float] | None:
     """Return the area of a column by its structure, None if it has not been measured."""
-    found = json.loads(DATA.read_text(encoding="utf-8"))["technologies"].get(technology)
-    return None if found is None else dict(found["columns_um2"])
+    result = json.loads(DATA.read_text(encoding="utf-8"))["technologies"].get(technology)
+    return None if result is None else dict(result["columns_um2"])
 
 
 def smallest(technology: str) -> dict[str, str]:
@@ -33,10 +33,10 @@ def smallest(technology: str) -> dict[str, str]:
     Where none has been measured it is the one for FPGAs, whose logic cells have multiplexers and
     carry chains.
     """
-    found = _columns(technology)
-    if found is None:
+    result = _columns(technology)
+    if result is None:
         return {"fetch": "binary", "reduction": "adders"}
-    fetch, reduction = min(found, key=found.__getitem__).split()
+    fetch, reduction = min(result, key=result.__getitem__).split()
     return {"fetch": fetch, "reduction": reduction}
 
 

@@ -33,11 +33,11 @@ def gemm_cycles(config: TernaryLutConfig, sizes: Iterable[tuple[int, int, int]])
     """
     array, pipeline = config.array, config.pipeline
     plans = [Schedule(config, *size) for size in sizes]
-    found = count_cycles(
+    result = count_cycles(
         config, config.terms, array.fetch_ports, array.accumulator_depth, pipeline.table,
         pipeline.accumulate, config.core_latency, [(plan.m, plan.k, plan.n) for plan in plans],
     )  # fmt: skip
-    return int(found) + config.post_latency
+    return int(result) + config.post_latency
 
 
 def count_cycles(

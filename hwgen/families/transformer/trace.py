@@ -131,13 +131,13 @@ class _Tracer(Interpreter):
         return super()._store(index, d)
 
     def _submit(self, index: int, d: Descriptor) -> int:
-        found = super()._submit(index, d)
+        result = super()._submit(index, d)
         unit = self.units[d.c]
         assert isinstance(unit, _Unit)
         self.note(
             Event("submit", index, unit=d.c, mask=d.small, registers=dict(unit.register_values))
         )
-        return found
+        return result
 
     def _wait(self, index: int, d: Descriptor) -> int:
         self.note(Event("wait", index, mask=d.small))

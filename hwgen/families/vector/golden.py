@@ -203,19 +203,19 @@ def respond(config: VectorConfig, beats: Mapping[str, NDArray[np.uint8]]) -> NDA
     if path.reads_p:  # factors of the lanes, and behind them terms
         each = elements("p").reshape(rows, steps, -1, config.array.lanes).swapaxes(0, 2)
         numbers = each.swapaxes(1, 2).reshape(each.shape[0], rows, -1)[..., :length]
-    found = _computed(config, path, operands, words[3:].astype(np.uint32), numbers)
+    result = _computed(config, path, operands, words[3:].astype(np.uint32), numbers)
     out, size = ports["out"], ports["out"].beat_bytes
     if path.last_only:
         image = np.zeros((rows, size), np.uint8)
-        image[:, :4] = found["positions"].astype("<u4").view(np.uint8).reshape(rows, 4)
+        image[:, :4] = result["positions"].astype("<u4").view(np.uint8).reshape(rows, 4)
         return image
-    padded = np.zeros((rows, steps * out.lanes), found["result"].dtype)
-    padded[:, :length] = found["result"]
+    padded = np.zeros((rows, steps * out.lanes), result["result"].dtype)
+    padded[:, :length] = result["result"]
     image = out.pack(padded.reshape(rows, steps, out.lanes))
     if path.tail:
         tails = np.zeros((rows, 1, size), np.uint8)
         tails[:, 0, :4] = (
-            np.ascontiguousarray(found["scales"].astype("<f4")).view(np.uint8).reshape(rows, 4)
+            np.ascontiguousarray(result["scales"].astype("<f4")).view(np.uint8).reshape(rows, 4)
         )
         image = np.concatenate([image, tails], axis=1)
     return image.reshape(-1, size)
@@ -307,8 +307,8 @@ def _first(config: VectorConfig, reduction: str, x: Bits) -> Bits:
 
 
 def _evaluated(config: VectorConfig, function: str, bits: Bits) -> Bits:
-    found: Bits = config.functions[function].evaluate(bits).astype(np.uint32)
-    return found
+    result: Bits = config.functions[function].evaluate(bits).astype(np.uint32)
+    return result
 
 
 def _gate(config: VectorConfig, bits: Bits) -> Bits:
@@ -323,10 +323,10 @@ def _rotate_pairs(o: Bits, angles: Bits) -> Bits:
     sign = np.uint32(REAL.sign_mask)
     cosines, sines = angles[:, ::2], angles[:, 1::2]
     even, odd = o[:, ::2], o[:, 1::2]
-    found = np.empty_like(o)
-    found[:, ::2] = add(REAL, multiply(REAL, even, cosines), multiply(REAL, odd, sines ^ sign))
-    found[:, 1::2] = add(REAL, multiply(REAL, odd, cosines), multiply(REAL, even, sines))
-    return found
+    result = np.empty_like(o)
+    result[:, ::2] = add(REAL, multiply(REAL, even, cosines), multiply(REAL, odd, sines ^ sign))
+    result[:, 1::2] = add(REAL, multiply(REAL, odd, cosines), multiply(REAL, even, sines))
+    return result
 
 
 def _narrow(fmt: NumberFormat, bits: Bits) -> NDArray[Any]:

@@ -282,25 +282,25 @@ class VectorConfig(FamilyConfig):
     def functions(self) -> dict[str, FunctionUnit]:
         """The function units by name, but for `relu2`, which is a multiplier."""
         error = 2.0**-self.array.function_bits
-        found = {}
+        result = {}
         wanted = {
             "exp": self.any_path(lambda path: path.value == "exp"),
             "reciprocal": self.any_path(lambda path: path.scale == "reciprocal"),
             "rsqrt": self.any_path(lambda path: path.scale == "rsqrt"),
         }
         for name in (name for name, used in wanted.items() if used):
-            found[name] = unit_within(name, self.real, self.real, relative=error)
+            result[name] = unit_within(name, self.real, self.real, relative=error)
         if self.online:
-            found["exp2"] = self.powers.unit
+            result["exp2"] = self.powers.unit
         if "gated" in self.array.operations and self.array.gate != "relu2":
             gate = self.array.gate
-            found[gate] = unit_within(gate, self.real, self.real, absolute=error)
-        return found
+            result[gate] = unit_within(gate, self.real, self.real, absolute=error)
+        return result
 
     @property
     def proven(self) -> dict[str, Any]:
         """The function units with the bounds of their errors, for the manifest."""
-        found = {name: unit.document() for name, unit in self.functions.items()}
+        result = {name: unit.document() for name, unit in self.functions.items()}
         if self.online:
             bound = online_bound(
                 self.array.longest_row,
@@ -309,8 +309,8 @@ class VectorConfig(FamilyConfig):
                 self.powers,
                 self.functions["reciprocal"],
             )
-            found["softmax"] = {"bound": bound.document()}
-        return found
+            result["softmax"] = {"bound": bound.document()}
+        return result
 
     # -- figures that hardware, golden model and cycles share ---------------------------------
 
@@ -384,8 +384,8 @@ class VectorConfig(FamilyConfig):
 
     def scale_latency(self, path: Datapath) -> int:
         """Cycles from ``b`` to ``s``."""
-        found = self.pipeline.multiplier + path.epsilon * self.pipeline.adder
-        return found + (self.pipeline.function if path.scale else 0)
+        result = self.pipeline.multiplier + path.epsilon * self.pipeline.adder
+        return result + (self.pipeline.function if path.scale else 0)
 
     @property
     def apply_latency(self) -> int:
@@ -484,23 +484,23 @@ class VectorConfig(FamilyConfig):
 
     def job_latency(self, path: Datapath) -> int:
         """Cycles of a job beyond those of its beats."""
-        found = self.hadamard_latency
+        result = self.hadamard_latency
         if self.has_first:
-            found += self.first_latency(path) if path.first else 2
+            result += self.first_latency(path) if path.first else 2
         if self.has_second:
             waiting = self.reduced_latency(path) + self.scale_latency(path)
             waiting += path.direct  # which is valid before the values are
-            found += waiting if path.second else self.value_latency(path) + 2
+            result += waiting if path.second else self.value_latency(path) + 2
         else:
-            found += self.value_latency(path)
-        return found + self.apply_latency
+            result += self.value_latency(path)
+        return result + self.apply_latency
 
     @cached_property
     def ports(self) -> tuple[StreamPort, ...]:
         """The stream ports: the inputs by name, then the output."""
         x, out, lanes = self.input, self.output, self.array.lanes
         word = IntegerFormat(32, False)
-        found = [
+        result = [
             StreamPort(
                 "cmd",
                 "in",
@@ -513,22 +513,22 @@ class VectorConfig(FamilyConfig):
             StreamPort("x", "in", x, lanes, x.width, "x[row, i..i+lanes-1]"),
         ]
         if self.has_y:
-            found.append(StreamPort("y", "in", x, lanes, x.width, "y[row, i..i+lanes-1]"))
+            result.append(StreamPort("y", "in", x, lanes, x.width, "y[row, i..i+lanes-1]"))
         if self.has_p:
             p = self.parameters
             text = "gamma or scales of columns i..i+lanes-1, then beta of these, for every row"
             if self.any_path(lambda path: path.factor == "rotate"):
                 text += "; of rope cosine and sine of pairs in turn"
-            found.append(StreamPort("p", "in", p, self.p_lanes, p.width, text))
+            result.append(StreamPort("p", "in", p, self.p_lanes, p.width, text))
         if self.has_r:
-            found.append(StreamPort("r", "in", self.real, 1, 32, "scale of a row, one for each"))
+            result.append(StreamPort("r", "in", self.real, 1, 32, "scale of a row, one for each"))
         text = "result[row, i..i+lanes-1]"
         if self.any_path(lambda path: path.tail):
             text += "; the scale of the row behind it (fp32)"
         tail = 4 if self.any_path(lambda path: path.tail) else 0
-        found.append(
+        result.append(
             StreamPort(
                 "out", "out", out, lanes, out.width, text, "the end of a row", tail_bytes=tail
             )
         )
-        return tuple(found)
+        return tuple(result)

@@ -221,11 +221,11 @@ class Plan:
             positions = replace(word, format=IntegerFormat(32, True)).unpack(low)
             return {"positions": positions.reshape(-1)}
         values = port.unpack(image[:, : self.steps])
-        found = {"result": values.reshape(rows, -1)[:, : self.sizes["length"]]}
+        result = {"result": values.reshape(rows, -1)[:, : self.sizes["length"]]}
         if self.datapath.tail:
             low = np.ascontiguousarray(image[:, -1, :4])
-            found["scales"] = replace(word, format=self.config.real).unpack(low).reshape(-1)
-        return found
+            result["scales"] = replace(word, format=self.config.real).unpack(low).reshape(-1)
+        return result
 
     def memory(self) -> VectorMemory:
         """Return its plan from memory to memory."""

@@ -48,9 +48,9 @@ def register_cycles(config: GemmStreamConfig, registers: Mapping[str, int]) -> U
             stored, size = stored_at(plan, regions, block), block.n * plan.result_bytes
             rows.append(("writes", Load("c", block.m, stored, regions.c.stride, size)))
         for direction, load in rows:
-            found = _beats(config, load)
-            beats[direction] += found[0]
-            bursts += found[1]
+            result = _beats(config, load)
+            beats[direction] += result[0]
+            bursts += result[1]
     work = max(ceil(plan.macs / config.macs_per_cycle), *beats.values())
     return UnitJob(most, least, most, work, **beats, bursts=bursts)
 
@@ -96,7 +96,7 @@ def _beats(config: GemmStreamConfig, load: Load) -> tuple[int, int]:
     period = longest // gcd(longest, load.stride)  # rows behind which all is as before
     beats = bursts = 0
     for row in range(min(period, load.rows)):
-        found = bursts_of((load.address + row * load.stride) % longest, load.size, bus, longest)
+        result = bursts_of((load.address + row * load.stride) % longest, load.size, bus, longest)
         times = len(range(row, load.rows, period))
-        beats, bursts = beats + times * sum(found), bursts + times * len(found)
+        beats, bursts = beats + times * sum(result), bursts + times * len(result)
     return beats, bursts
