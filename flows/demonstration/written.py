@@ -200,16 +200,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--estimate", type=Path, required=True)
     parser.add_argument("--model", type=Path, required=True, help="as it was imported")
     parser.add_argument("--output", type=Path, required=True)
-    given = parser.parse_args(arguments)
+    chosen = parser.parse_args(arguments)
     from hwgen.models.files.store import Model
     from hwgen.models.files.tokenizer_json import tokenizer_of
 
-    run, estimate = (json.loads(path.read_text("utf-8")) for path in (given.run, given.estimate))
-    tokenizer, tokens = tokenizer_of(Model(given.model).tokenizer()), run["prompt_tokens"]
+    run, estimate = (json.loads(path.read_text("utf-8")) for path in (chosen.run, chosen.estimate))
+    tokenizer, tokens = tokenizer_of(Model(chosen.model).tokenizer()), run["prompt_tokens"]
     prompt = tokenizer.decode(tokens[tokens[0] == tokenizer.begin :])
-    speed = tokens_per_cpu_second(given.model, run["prompt_tokens"])
+    speed = tokens_per_cpu_second(chosen.model, run["prompt_tokens"])
     targets = estimate.get("targets", [estimate])
-    given.output.write_text(picture(prompt, run, targets, speed), encoding="utf-8")
+    chosen.output.write_text(picture(prompt, run, targets, speed), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -232,10 +232,10 @@ def _pages(
 ) -> tuple[RowRegion, int]:  # fmt: skip
     """Return pages of so many bytes and their table behind them, and the first address behind."""
     size, unit = access.size, config.memory_bytes
-    count, room = len(order), -(-page // unit) * unit  # from a page to the next one, at least
-    table = ENTRY_BYTES * (-(-(base + count * room) // ENTRY_BYTES) + gap)
+    count, distance = len(order), -(-page // unit) * unit  # from a page to the next one, at least
+    table = ENTRY_BYTES * (-(-(base + count * distance) // ENTRY_BYTES) + gap)
     last = skip + size - (count - 1) * page
-    places = [place * room for place in order]
+    places = [place * distance for place in order]
     place = RowRegion.paged(base, page, places, table, skip=skip, last=last)
     return place, table + ENTRY_BYTES * count
 

@@ -259,10 +259,11 @@ class FinalAddition:
 
     def width(self, step: int) -> int:
         """Return the bits of everything in front of a step, but for the sign constant."""
-        known = self.finished_bits(step)
+        finished = self.finished_bits(step)
         if step == self.steps:
-            return known
+            return finished
         bits_left = (
-            len(self.sums(p, known)) + len(self.carries(p, known)) for p in self.accumulation.parts
+            len(self.sums(p, finished)) + len(self.carries(p, finished))
+            for p in self.accumulation.parts
         )
-        return known + self.carry_width(step) + sum(bits_left)
+        return finished + self.carry_width(step) + sum(bits_left)

@@ -54,9 +54,9 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        name, known = args[0], self.list_commands(ctx)
-        if name not in known and not name.startswith("-"):
-            ctx.fail(f"no command is called {name!r}{did_you_mean(name, known)}")
+        name, commands = args[0], self.list_commands(ctx)
+        if name not in commands and not name.startswith("-"):
+            ctx.fail(f"no command is called {name!r}{did_you_mean(name, commands)}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -282,9 +282,9 @@ def _print_workloads(entry: Mapping[str, Any], out: Any) -> None:
     for name in names:
         values = [entry["metrics"][f"{m}({name})"] for m in ("cycles", "latency_ms", "energy_mj")]
         cycles = "-" if values[0] is None else f"{values[0]:,}"
-        known = standing(entry["certainty"].get(f"cycles({name})"))
+        stated = standing(entry["certainty"].get(f"cycles({name})"))
         more = [entry["metrics"].get(f"{m}({name})") for m in _OF_TOKENS.values() if tokens]
-        table.add_row(name, cycles, known, *map(number, values[1:]), *map(number, more))
+        table.add_row(name, cycles, stated, *map(number, values[1:]), *map(number, more))
     out.print(table)
     if entry["roofline"]:
         print_roofline(entry, out)
@@ -367,8 +367,8 @@ def _compare(estimates: Sequence[Mapping[str, Any]]) -> None:
         name, unit = METRICS.get(metric, (metric.replace("_", " "), ""))
         cells = [number(values[0])]
         for value in values[1:]:
-            known = value is not None and values[0]
-            cells.append(f"{number(value)} ({value / values[0]:.2f}x)" if known else number(value))
+            stated = value is not None and values[0]
+            cells.append(f"{number(value)} ({value / values[0]:.2f}x)" if stated else number(value))
         bases = [e["certainty"][metric]["basis"] for e in estimates if metric in e["certainty"]]
         table.add_row(f"{name} {unit}".strip(), *cells, "/".join(dict.fromkeys(bases)))
     console().print(table)

@@ -58,7 +58,7 @@ def _matrix(as_json: bool) -> None:
     from hwgen.core.registry import families
     from hwgen.reports.features import cores_of_engines, described, features
 
-    known = list(families())
+    names = list(families())
     choices = {feature.name: feature.legal for feature in features()}
     cores = cores_of_engines()
     costs, unknown = _estimated()
@@ -67,17 +67,17 @@ def _matrix(as_json: bool) -> None:
         emit_json({**document, "unknown": unknown})
         return
     rows = [
-        [f"`{name}`", *(described(legal[f]) if f in legal else "" for f in known)]
+        [f"`{name}`", *(described(legal[f]) if f in legal else "" for f in names)]
         for name, legal in choices.items()
     ]
     rows += [
-        [f"core of `{engine}`", *("yes" if f in inside else "" for f in known)]
+        [f"core of `{engine}`", *("yes" if f in inside else "" for f in names)]
         for engine, inside in cores.items()
     ]
-    table = _markdown(["parameter", *(f"`{f}`" for f in known)], rows)
+    table = _markdown(["parameter", *(f"`{f}`" for f in names)], rows)
     estimates = _markdown(
-        ["technology", *(f"`{f}`" for f in known)],
-        [[technology, *(by[f] for f in known)] for technology, by in costs.items()],
+        ["technology", *(f"`{f}`" for f in names)],
+        [[technology, *(by[f] for f in names)] for technology, by in costs.items()],
     )
     click.echo(f"{table}\n\n{estimates}\n\n{_nulls(unknown)}")
 
@@ -114,18 +114,18 @@ def _estimated() -> tuple[dict[str, dict[str, str]], dict[str, dict[str, dict[st
     from hwgen.technologies import technologies
 
     words = {"area_mm2": "area", "power_w": "power", "fmax_mhz": "Fmax", "luts": "resources"}
-    known: dict[str, dict[str, str]] = {technology: {} for technology in technologies()}
-    unknown: dict[str, dict[str, dict[str, str]]] = {technology: {} for technology in known}
+    covered: dict[str, dict[str, str]] = {technology: {} for technology in technologies()}
+    unknown: dict[str, dict[str, dict[str, str]]] = {technology: {} for technology in covered}
     for name in families():
         config = parse_config(template(name))
         design = Design.of(config)
-        for technology, by in known.items():
+        for technology, by in covered.items():
             result = Build(design, retarget(config.target, technology)).estimate()
             metrics, unknown[technology][name] = result["metrics"], result["unknown"]
             by[name] = ", ".join(
                 ["cycles", *(word for key, word in words.items() if metrics.get(key) is not None)]
             )
-    return known, unknown
+    return covered, unknown
 
 
 def _markdown(head: list[str], rows: list[list[str]]) -> str:

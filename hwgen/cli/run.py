@@ -192,12 +192,14 @@ def _multiply(
     out = console()
     checked = ", equal to the golden model" if check else ""
     out.print(f"{output}: {m} x {n} from {m} x {k} x {n} on {core.name}{checked}")
-    known = ""
+    remark = ""
     if result.model:
         agrees = result.model.number == result.cycles
-        known = ", as the cycle model says" if agrees else f" (the cycle model says {result.model})"
+        remark = (
+            ", as the cycle model says" if agrees else f" (the cycle model says {result.model})"
+        )
     out.print(
-        f"  {result.cycles} cycles{known}, {100 * utilisation:.1f} % of the PEs' cycles used",
+        f"  {result.cycles} cycles{remark}, {100 * utilisation:.1f} % of the PEs' cycles used",
         soft_wrap=True,
     )
 

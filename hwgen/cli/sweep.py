@@ -282,12 +282,12 @@ def _report_verified(out: Console, verified: Sequence[Mapping[str, Any]]) -> Non
             click.echo(f"{entry['config']}: {entry['problem']}", err=True)
         for metric, pair in entry["metrics"].items():
             estimated, measured = pair["estimated"], pair["measured"]
-            known = estimated is not None and measured
+            comparable = estimated is not None and measured
             table.add_row(
                 entry["config"],
                 metric,
                 "not known" if estimated is None else f"{estimated:.5g}",
                 f"{measured:.5g}",
-                f"{100 * (estimated / measured - 1):+.1f} %" if known else "",
+                f"{100 * (estimated / measured - 1):+.1f} %" if comparable else "",
             )
     out.print(table)

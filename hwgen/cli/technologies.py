@@ -26,7 +26,7 @@ def command(name: str, as_json: bool) -> None:
         else:
             _show_one(entry)
         return
-    entries = [_entry(known) for known in technologies()]
+    entries = [_entry(name) for name in technologies()]
     if as_json:
         emit_json(entries)
     else:
@@ -91,8 +91,8 @@ def _show(entries: list[dict[str, Any]]) -> None:
             click.echo(f"\n{entry['problem']}")
     if devices := [(e["name"], e["devices"]) for e in entries if e.get("devices")]:
         click.echo("\ndevices (target.device):")
-        for name, known in devices:
-            click.echo(f"  {name}: {', '.join(known)}")
+        for name, names in devices:
+            click.echo(f"  {name}: {', '.join(names)}")
     if lacking := [entry["liberty_missing"] for entry in entries if entry.get("liberty_missing")]:
         click.echo(f"\n{lacking[0]}")  # the others differ by their names
 

@@ -86,7 +86,9 @@ class BusPort:
         """Ports of the top module: full name, direction, bits."""
         if self.protocol == "output":
             return ((self.name, "out", self.data_width),)
-        return tuple((f"{self.prefix}_{name}", way, bits) for name, way, bits in self.signals)
+        return tuple(
+            (f"{self.prefix}_{name}", direction, bits) for name, direction, bits in self.signals
+        )
 
 
 def engine_buses(data_width: int, address_width: int) -> tuple[BusPort, ...]:

@@ -53,16 +53,16 @@ def parse_draft(
 
 
 def _validate(document: Document) -> Draft:
-    known = families()
+    registered = families()
     problems = list(document.problems)
     name = document.data.get("family")
     draft: Draft | None = None
     if document.is_spoilt(("family",)):
         pass
-    elif not isinstance(name, str) or name not in known:
-        problems.append(_family_problem(document, list(known)))
+    elif not isinstance(name, str) or name not in registered:
+        problems.append(_family_problem(document, list(registered)))
     else:
-        model = known[name].params_class
+        model = registered[name].params_class
         directory = FORMAT_DIRECTORY.set(Path(document.file).parent)
         try:
             draft = Draft(model.model_validate(document.data), document)

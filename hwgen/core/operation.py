@@ -155,12 +155,12 @@ class Operation:
         InputError
             If one is missing, unknown or out of range.
         """
-        known = [size.name for size in self.sizes]
+        names = [size.name for size in self.sizes]
         for name in sizes:
-            if name not in known:
+            if name not in names:
                 raise InputError(
-                    f"{self.name} has no size {name!r}{did_you_mean(name, known)}; it has"
-                    f" {', '.join(known)}"
+                    f"{self.name} has no size {name!r}{did_you_mean(name, names)}; it has"
+                    f" {', '.join(names)}"
                 )
         result = {}
         for size in self.sizes:
@@ -184,12 +184,12 @@ class Operation:
         InputError
             If one is unknown or out of range.
         """
-        known = [scalar.name for scalar in self.scalars]
+        names = [scalar.name for scalar in self.scalars]
         for name in scalars:
-            if name not in known:
-                there = f"; it has {', '.join(known)}" if known else "; it has none"
+            if name not in names:
+                there = f"; it has {', '.join(names)}" if names else "; it has none"
                 raise InputError(
-                    f"{self.name} has no scalar {name!r}{did_you_mean(name, known)}{there}"
+                    f"{self.name} has no scalar {name!r}{did_you_mean(name, names)}{there}"
                 )
         result = {}
         for scalar in self.scalars:
@@ -213,12 +213,12 @@ class Operation:
             If an operand is missing or unknown, shapes do not agree, or a value is not of the
             format.
         """
-        known = [tensor.name for tensor in self.operands]
+        names = [tensor.name for tensor in self.operands]
         for name in operands:
-            if name not in known:
+            if name not in names:
                 raise InputError(
-                    f"{self.name} has no operand {name!r}{did_you_mean(name, known)}; it has"
-                    f" {', '.join(known)}"
+                    f"{self.name} has no operand {name!r}{did_you_mean(name, names)}; it has"
+                    f" {', '.join(names)}"
                 )
         sizes: dict[str, int] = {}
         for tensor in self.operands:

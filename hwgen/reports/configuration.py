@@ -37,17 +37,17 @@ def template(name: str, core: str = "") -> str:
     InputError
         If there is no such family, or `core` cannot be a name.
     """
-    known = family(name)
+    core_class = family(name)
     values = {"name": core or f"{name}_core", "family": name}
     # A parameter that the other defaults rule out may not be written down: it is commented out.
-    text = _template(known, values, {})
+    text = _template(core_class, values, {})
     try:
         parse_draft(text)
     except ConfigError as error:
         reasons = {p.field: p.message.partition(";")[0] for p in error.problems}
         if "name" in reasons:
             raise InputError(f"the name of the core {reasons['name']}") from None
-        text = _template(known, values, reasons)
+        text = _template(core_class, values, reasons)
     return text
 
 
@@ -88,10 +88,10 @@ def _comment(parameter: Parameter, unused: Mapping[str, str]) -> list[str]:
 
 def json_schema() -> dict[str, Any]:
     """Return one JSON Schema (2020-12) over the configurations of all families."""
-    known = families()
+    registered = families()
     branches: list[dict[str, Any]] = []
     definitions: dict[str, Any] = {}
-    for name, entry in known.items():
+    for name, entry in registered.items():
         # `if`/`then` instead of `oneOf`: an editor then shows the errors of the one family meant.
         condition = {"properties": {"family": {"const": name}}, "required": ["family"]}
         branches.append({"if": condition, "then": {"$ref": f"#/$defs/{name}"}})
@@ -101,7 +101,7 @@ def json_schema() -> dict[str, Any]:
         "title": "hwgen configuration",
         "type": "object",
         "properties": {
-            "family": {"enum": list(known), "description": "Family of the accelerator."}
+            "family": {"enum": list(registered), "description": "Family of the accelerator."}
         },
         "required": ["name", "family"],
         "allOf": branches,
@@ -114,8 +114,8 @@ def _definitions(name: str, entry: type[Core[Any]]) -> dict[str, Any]:
     schema = entry.params_class.model_json_schema(ref_template=f"#/$defs/{name}.{{model}}")
     groups = schema.pop("$defs", {})
     schema["properties"]["family"].pop("default", None)
-    known = parameters(entry.params_class)
-    _set_defaults(schema, groups, known, ())
+    by_path = parameters(entry.params_class)
+    _set_defaults(schema, groups, by_path, ())
     return {name: schema, **{f"{name}.{group}": groups[group] for group in groups}}
 
 

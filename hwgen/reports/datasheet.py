@@ -289,26 +289,28 @@ def _roofline(entry: Mapping[str, Any], pictures: Mapping[str, str]) -> str:
 
 
 def _estimates(estimates: Sequence[Mapping[str, Any]]) -> str:
-    known = [entry for entry in estimates if entry["breakdown"]]
-    if not known:
+    detailed = [entry for entry in estimates if entry["breakdown"]]
+    if not detailed:
         return ""
     paragraphs = []
-    metrics = [name for name in METRICS if any(e["metrics"].get(name) is not None for e in known)]
+    metrics = [
+        name for name in METRICS if any(e["metrics"].get(name) is not None for e in detailed)
+    ]
     rows = []
     for name in metrics:
         words = " ".join(filter(None, METRICS[name]))
         cells = []
-        for entry in known:
+        for entry in detailed:
             shown = number(entry["metrics"].get(name))
             cells.append(" ".join(filter(None, (shown, standing(entry["certainty"].get(name))))))
         rows.append((words, *cells))
-    headings = ("", *(f"{e['technology']}, {e['clock_mhz']:g} MHz" for e in known))
-    paragraphs.append(_table(headings, rows, " " + "r" * len(known)))
-    paragraphs += filter(None, map(assumed_clock, known))
-    if device := known[0]["device"]:
+    headings = ("", *(f"{e['technology']}, {e['clock_mhz']:g} MHz" for e in detailed))
+    paragraphs.append(_table(headings, rows, " " + "r" * len(detailed)))
+    paragraphs += filter(None, map(assumed_clock, detailed))
+    if device := detailed[0]["device"]:
         table = _table((fitting(device), "used", "there", "share"), shares_of(device), " rrr")
         paragraphs.append(table)
-    paragraphs.append(_breakdown(known[0]))
+    paragraphs.append(_breakdown(detailed[0]))
     return "## Estimate\n\n" + "\n\n".join(filter(None, paragraphs))
 
 
@@ -335,9 +337,11 @@ def _synthesis(results: Sequence[Mapping[str, Any]]) -> str:
         rest = [f"{number(r['flip_flops'])} flip-flops"]
         rest += [f"{number(r[key])} {unit}" for key, unit in
                  (("dsps", "DSP blocks"), ("brams", "block memories")) if r[key]]  # fmt: skip
-        way = r["recipe"] + (", full adders" if r["full_adders"] else "") + f", {r['hierarchy']}"
+        mapping = (
+            r["recipe"] + (", full adders" if r["full_adders"] else "") + f", {r['hierarchy']}"
+        )
         path = f"`{r['path_start']}` to `{r['path_end']}`" if r["path_start"] else "-"
-        rows.append((r["target"], number(r["clock_target_mhz"]), way, area, ", ".join(rest),
+        rows.append((r["target"], number(r["clock_target_mhz"]), mapping, area, ", ".join(rest),
                      number(r["fmax_mhz"]), path))  # fmt: skip
     tools = sorted({f"{k} {v}" for r in results for k, v in r["tools"].items()})
     headings = ("target", "asked, MHz", "mapped", "area", "", "Fmax, MHz", "worst path")

@@ -57,10 +57,10 @@ def features() -> list[Feature]:
 
 def cores_of_engines() -> dict[str, tuple[str, ...]]:
     """Return the families that each family of engines takes as its core."""
-    known = families()
+    registered = families()
     return {
-        name: tuple(core for core in known if _accepted(engine, {"compute": {"family": core}}))
-        for name, engine in known.items()
+        name: tuple(core for core in registered if _accepted(engine, {"compute": {"family": core}}))
+        for name, engine in registered.items()
         if "compute" in engine.params_class.model_fields
     }
 
@@ -88,8 +88,8 @@ def _legal(
 ) -> bool:
     """Return whether a value is legal, alone or beside another; what helped is tried first."""
     targets = ({"target.technology": name} for name in technology_names("fpga"))
-    known = [other for other in helped if parameter.field not in other]
-    for other in chain([{}], known, _companion_values(family, parameter), targets):
+    helpful = [other for other in helped if parameter.field not in other]
+    for other in chain([{}], helpful, _companion_values(family, parameter), targets):
         if _accepted(family, nested({parameter.field: value, **other})):
             if other and other not in helped:
                 helped.append(other)

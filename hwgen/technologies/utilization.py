@@ -66,8 +66,8 @@ def all_fit(shares: Iterable[ArrayLike]) -> NDArray[np.float64]:
         Of each resource the share used, NaN where unknown; they broadcast to one shape.
     """
     every = np.stack(np.broadcast_arrays(*[np.asarray(share, np.float64) for share in shares]))
-    known = np.where(np.isnan(every).any(axis=0), np.nan, 1.0)
-    return np.where((every > 1).any(axis=0), 0.0, known)
+    present = np.where(np.isnan(every).any(axis=0), np.nan, 1.0)
+    return np.where((every > 1).any(axis=0), 0.0, present)
 
 
 def utilization(name: str, used: Mapping[str, float | None]) -> dict[str, Any]:
@@ -87,10 +87,10 @@ def utilization(name: str, used: Mapping[str, float | None]) -> dict[str, Any]:
         ``used`` and ``available`` and the ``share``; ``fits``; None is not known.
     """
     family, device = of(name)
-    known = {key: math.nan if value is None else value for key, value in used.items()}
+    present = {key: math.nan if value is None else value for key, value in used.items()}
     resources: dict[str, Any] = {}
     shares = [0.0]
-    for resource, number in used_resources(family, known).items():
+    for resource, number in used_resources(family, present).items():
         there = getattr(device, resource)
         if math.isnan(number):
             shares.append(math.nan)

@@ -28,7 +28,10 @@ class BusSignature(wiring.Signature):
 
     def __init__(self, port: BusPort) -> None:
         super().__init__(
-            {name: Out(bits) if way == "out" else In(bits) for name, way, bits in port.signals}
+            {
+                name: Out(bits) if direction == "out" else In(bits)
+                for name, direction, bits in port.signals
+            }
         )
         self.port = port
 

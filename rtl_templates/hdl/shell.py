@@ -86,10 +86,10 @@ class AxiShell(wiring.Component):
                 )
 
     def _add_bus(self, name: str, bus: Any, description: Any) -> None:
-        for (signal, way, _), (flat, _, _) in zip(
+        for (signal, direction, _), (flat, _, _) in zip(
             description.signals, replace(description, name=name).flat, strict=True
         ):
-            self._add(flat, getattr(bus, signal), inward=way == "in")
+            self._add(flat, getattr(bus, signal), inward=direction == "in")
 
     def _add(self, name: str, inner: Any, *, inward: bool) -> None:
         """Give the inner signal a port of the top module."""

@@ -96,8 +96,8 @@ class PackedArray(Array):
                     name: Signal(packer.width(ports[name]), name=f"{ports[name]}_{group}_{term}")
                     for name in edges
                 }
-                given = {ports[name]: value for name, value in packed.items()}
-                place(m, f"packer_{group}_{term}", packer, w=weights, **given)
+                connections = {ports[name]: value for name, value in packed.items()}
+                place(m, f"packer_{group}_{term}", packer, w=weights, **connections)
                 at = group * config.depth + term
                 m.d.sync += [
                     edges[name].word_select(at, len(value)).eq(value)

@@ -215,12 +215,12 @@ class PackedPE(Block):
             )
             step = Signal(shape_of(packing.step), name=f"step_{lane}")
             count = Signal(shape_of(count_of(config)), name=f"count_{lane}")
-            held = Signal.like(count, name=f"count_{lane}_reg", reset_less=True)
+            stored = Signal.like(count, name=f"count_{lane}_reg", reset_less=True)
             m.d.sync += added.eq(low[lane - 1])
             with m.If(self.clear):  # what the next product is added to
-                m.d.sync += [before.eq(0), held.eq(0)]
+                m.d.sync += [before.eq(0), stored.eq(0)]
             with m.Else():
-                m.d.sync += [before.eq(total[at : at + known]), held.eq(count)]
-            m.d.comb += [step.eq(total[at : at + known] - before - added), count.eq(held + step)]
+                m.d.sync += [before.eq(total[at : at + known]), stored.eq(count)]
+            m.d.comb += [step.eq(total[at : at + known] - before - added), count.eq(stored + step)]
             counts.append(count)
         return Cat(total, *counts)

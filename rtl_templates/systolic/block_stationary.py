@@ -263,10 +263,10 @@ class BlockFoot(Block):
         """
         config, lanes = self.config, self.config.column_lanes
         behind = config.array_latency - config.array.rows
-        given = Cat(self.load, self.swap, self.columns)
-        later = Signal(len(given), name="slice")
-        lines = DelayLines("wait_columns", [(len(given), behind)], enabled=True)
-        place(m, "wait_columns", lines, i=given, o=later, run=self.run)
+        tokens = Cat(self.load, self.swap, self.columns)
+        later = Signal(len(tokens), name="slice")
+        lines = DelayLines("wait_columns", [(len(tokens), behind)], enabled=True)
+        place(m, "wait_columns", lines, i=tokens, o=later, run=self.run)
         load, swap, parts = later[0], later[1], later[2:]
         rest = config.array_latency - 1 - behind
         begins = Signal(rest, name="swap_line")

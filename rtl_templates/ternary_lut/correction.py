@@ -60,7 +60,7 @@ class Correction(Block):
             values.append((~(bits if entry.signed else Cat(bits, Const(0, 1)))).as_signed())
         for stage in range(config.pipeline.reduce + 1):
             group = ceil(len(values) ** (1 / (config.pipeline.reduce + 1 - stage)))
-            held = []
+            stored = []
             for i in range(0, len(values), group):
                 total = Signal(signed(width), name=f"sum_{stage}_{i // group}", reset_less=True)
                 ones = min(group, len(values) - i) if stage == 0 else 0
@@ -68,8 +68,8 @@ class Correction(Block):
                     m.d.sync += total.eq(
                         self._sum(m, f"fa_{stage}_{i // group}", values[i : i + group], ones)
                     )
-                held.append(total)
-            values = held
+                stored.append(total)
+            values = stored
         (total,) = values
         m.d.comb += self.correction.eq(total.as_unsigned() & self.last.replicate(width))
 

@@ -60,14 +60,14 @@ class Table(Block):
             done = last
             parities: dict[Pattern, Value] = {}
             for pattern, value in values.items():
-                held = Signal(
+                stored = Signal(
                     value.shape(), name=f"{pattern_name(pattern)}_s{stage}", reset_less=True
                 )
                 # Entries of the same activations have the same least significant bit.
-                parity = parities.setdefault(tuple(map(abs, pattern)), held[0])
+                parity = parities.setdefault(tuple(map(abs, pattern)), stored[0])
                 with m.If(self.step):
-                    m.d.sync += held.eq(value)
-                joined = Cat(parity, held[1:])
+                    m.d.sync += stored.eq(value)
+                joined = Cat(parity, stored[1:])
                 values[pattern] = joined.as_signed() if value.shape().signed else joined
         out = []
         for number, pattern in enumerate(config.stored_patterns):

@@ -187,9 +187,9 @@ def cell(name: str, index: int, per_unit: int) -> tuple[tuple[float, ...], float
     rest = CURVES[name](Interval.of(low, high), ORDER + 1)[-1].magnitude * half ** (ORDER + 1)
     powers = [half**k for k in range(ORDER + 1)]
     size = sum(c.magnitude * power for c, power in zip(around, powers, strict=True))
-    known = sum(c.radius * power for c, power in zip(around, powers, strict=True))
+    exact = sum(c.radius * power for c, power in zip(around, powers, strict=True))
     # Products, sums and the rounded coefficients: some four roundings for each of the terms.
-    error = 1.001 * (rest + known + size * 4 * (ORDER + 2) * 2.0**-53)
+    error = 1.001 * (rest + exact + size * 4 * (ORDER + 2) * 2.0**-53)
     return tuple(c.middle for c in around), error
 
 

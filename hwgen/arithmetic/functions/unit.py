@@ -42,8 +42,8 @@ class Wanted:
     ulp: float | None = None
 
     def __post_init__(self) -> None:
-        given = [value for value in (self.absolute, self.relative, self.ulp) if value is not None]
-        if len(given) != 1 or not 0 < given[0] < math.inf:
+        bounds = [value for value in (self.absolute, self.relative, self.ulp) if value is not None]
+        if len(bounds) != 1 or not 0 < bounds[0] < math.inf:
             raise ValueError(
                 "the wanted error must be one positive number: absolute, relative or ulp"
             )

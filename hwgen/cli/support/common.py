@@ -171,9 +171,9 @@ def requested_memory(
                 f"--memory: must be {either(tuple(memory_types()))}, or pJ per bit, 0 or more, not"
                 f" {memory[:80]!r}{did_you_mean(memory, memory_types())}"
             )
-    given = {"--memory": ("pj_per_bit", None), "--gb-s": ("gb_s", gb_s),
+    options = {"--memory": ("pj_per_bit", None), "--gb-s": ("gb_s", gb_s),
              "--efficiency": ("efficiency", efficiency)}  # fmt: skip
-    for field, text in given.values():
+    for field, text in options.values():
         if text is not None:
             number = _float(text)
             values[field] = text if number is None else number
@@ -182,7 +182,7 @@ def requested_memory(
     except ValidationError as error:
         item = error.errors()[0]
         field = str(item["loc"][0]) if item["loc"] else ""
-        option = next((name for name, (key, _) in given.items() if key == field), "")
+        option = next((name for name, (key, _) in options.items() if key == field), "")
         if not option:
             raise InputError(f"--{item['msg']}") from None
         text = complaint(plain_parameters(OffChip)[field,], item["input"])

@@ -56,13 +56,13 @@ def post_processing(
         return ()
     second = _factor(of_rows, of_columns)
     if post is not None:
-        given = load_post(post, features, n, second)
-        if second is None and of_rows is not None and given[0].output != RAW:
+        requested = load_post(post, features, n, second)
+        if second is None and of_rows is not None and requested[0].output != RAW:
             raise InputError(
                 "--post: rows of A have second scales, which are no factors of columns; take raw"
                 " results, or a format of A with one scale for the tensor"
             )
-        return given
+        return requested
     choices: list[tuple[PostSettings, Columns | None]] = [(PostSettings(RAW), None)]
     if second is not None and features.single:
         choices = _scaled(features, second, n) + choices
@@ -104,11 +104,11 @@ def _factor(
 
     None as well where rows of A have their own.
     """
-    given = [scales for scales in (of_rows, of_columns) if scales is not None]
-    if not given or (of_rows is not None and of_rows.size > 1):
+    requested = [scales for scales in (of_rows, of_columns) if scales is not None]
+    if not requested or (of_rows is not None and of_rows.size > 1):
         return None
-    factor = given[0].astype("float64")
-    for scales in given[1:]:
+    factor = requested[0].astype("float64")
+    for scales in requested[1:]:
         factor = factor * scales
     return factor.reshape(()) if factor.size == 1 else factor
 

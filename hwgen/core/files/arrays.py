@@ -121,5 +121,5 @@ def _check_header(file: IO[bytes], size: int) -> None:
 def _why(error: Exception) -> str:
     """Return the message of an error in one line, or its name."""
     text = " ".join(str(error).split())[:200]
-    known = (zipfile.BadZipFile, zlib.error, ValueError, KeyError, OSError)
-    return text if text and isinstance(error, known) else f"{type(error).__name__} {text}".strip()
+    errors = (zipfile.BadZipFile, zlib.error, ValueError, KeyError, OSError)
+    return text if text and isinstance(error, errors) else f"{type(error).__name__} {text}".strip()

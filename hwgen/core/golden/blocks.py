@@ -140,9 +140,9 @@ def block_terms(product: BlockProduct, a: BlockMatrix, w: BlockMatrix) -> Terms:
     if product.term.width > _INT64_BITS:
         integers = integers.astype(object)
     if product.offset is not None:
-        given = _Part(integers, nan, positive, negative)
+        special = _Part(integers, nan, positive, negative)
         operands = (a, w, 0) if product.offset.side == "a" else (w, a, 1)
-        integers, nan, positive, negative = _with_minimum(product.offset, given, *operands)
+        integers, nan, positive, negative = _with_minimum(product.offset, special, *operands)
     for operand, axis in ((a, 1), (w, 0)):
         scale = operand.factor.scale
         if scale is None or operand.scales is None or operand.minima is not None:

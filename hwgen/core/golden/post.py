@@ -200,8 +200,8 @@ def _requantised(total: NDArray[Any], factor: Any, shift: Any, rounding: str) ->
     low &= _LOW
     # First by up to 32 places, where bits of the high part move into the low one ...
     first = np.minimum(shift, _HALF)
-    room = _WIDE - _HALF + first
-    highest = np.where(first < _HALF, (np.int64(1) << room) - 1, np.iinfo(np.int64).max)
+    free_bits = _WIDE - _HALF + first
+    highest = np.where(first < _HALF, (np.int64(1) << free_bits) - 1, np.iinfo(np.int64).max)
     clipped = np.clip(high, -highest - 1, highest)
     quotient = (clipped << (_HALF - first)) | (low >> first)
     lost = low & ((np.int64(1) << first) - 1)

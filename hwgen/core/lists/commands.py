@@ -249,9 +249,9 @@ class Program:
             if place in self._uses:
                 name = self._uses[place]
                 if name not in self._labels:
-                    known = ", ".join(self._labels) or "none"
+                    labels = ", ".join(self._labels) or "none"
                     raise InputError(
-                        f"label {name!r} of a command list is not set; there is: {known}"
+                        f"label {name!r} of a command list is not set; there is: {labels}"
                     )
                 item = Descriptor(item.code, item.a, item.b, item.c, self._labels[name])
             parts.append(item.encode())

@@ -37,8 +37,8 @@ class InnerCore:
 
     def family(self, name: object) -> type[FamilyConfig] | None:
         """Return the configuration of a family, None if it cannot work inside the engine."""
-        known = families()
-        core = known[name] if isinstance(name, str) and name in known else None
+        registered = families()
+        core = registered[name] if isinstance(name, str) and name in registered else None
         return core.params_class if core is not None and self.fits(core) else None
 
     def families(self) -> dict[str, type[FamilyConfig]]:
@@ -53,10 +53,10 @@ class InnerCore:
             raise PydanticCustomError("compute", "must hold the parameters of a core")
         model = self.family(value.get("family"))
         if model is None:
-            known = either(tuple(self.families()))
+            names = either(tuple(self.families()))
             raise PydanticCustomError(
                 "core", "must have a family inside {where}: {known}",
-                {"where": self.where, "known": known},
+                {"where": self.where, "known": names},
             )  # fmt: skip
         for key in self.outer:
             if key in value:

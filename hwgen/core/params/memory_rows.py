@@ -94,8 +94,8 @@ def rows_of_formats(
     for number, (fmt, lanes) in enumerate(unnumbered):
         while 2 * result[number].word_bytes <= most:
             result[number] = rows_of_lanes(fmt, lanes, 2 * result[number].word_bytes)
-    held = 8 * max(rows.word_bytes for rows in result)
-    return tuple(replace(rows, stored_bits=held) for rows in result)
+    stored_bits = 8 * max(rows.word_bytes for rows in result)
+    return tuple(replace(rows, stored_bits=stored_bits) for rows in result)
 
 
 def rows_of_lanes(fmt: Format, lanes: BlockLanes, memory_bytes: int) -> OperandRows:

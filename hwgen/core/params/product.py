@@ -65,8 +65,8 @@ class ProductConfig(FamilyConfig):
     @model_validator(mode="before")
     @classmethod
     def _accumulate_floats_in_floats(cls, data: Any) -> Any:
-        given = isinstance(data, dict) and "accumulator" not in data
-        if given and str(data.get("activation")) in FLOATS:
+        default = isinstance(data, dict) and "accumulator" not in data
+        if default and str(data.get("activation")) in FLOATS:
             return {**data, "accumulator": WIDE_FLOAT}
         return data
 

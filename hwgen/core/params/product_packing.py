@@ -94,10 +94,10 @@ class PackedProductConfig(BlockProductConfig):
     def _dsp_block(self) -> DspBlock | None:
         """Return the DSP block of a configuration's target, None if it has none."""
         try:
-            known = technology(self.target.technology)
+            fabric = technology(self.target.technology)
         except InputError:
             return None
-        return known.dsp_block if isinstance(known, Fpga) else None
+        return fabric.dsp_block if isinstance(fabric, Fpga) else None
 
     def _block_packing_errors(self) -> list[str]:
         """Return the rules of packed products that operands in blocks break."""
@@ -157,5 +157,5 @@ class PackedProductConfig(BlockProductConfig):
 
 
 def _block(name: str) -> DspBlock | None:
-    known = technology(name)
-    return known.dsp_block if isinstance(known, Fpga) else None
+    fabric = technology(name)
+    return fabric.dsp_block if isinstance(fabric, Fpga) else None

@@ -265,9 +265,9 @@ class SpatialConfig(PackedProductConfig):
         """The same hardware with operands of each format that it takes, by number."""
         if self.scalable is None:
             return super().formats
-        given = {name: getattr(self, name) for name in self.model_fields_set}
+        values = {name: getattr(self, name) for name in self.model_fields_set}
         return tuple(
-            type(self).model_validate({**given, "activation": name, "weight": name})
+            type(self).model_validate({**values, "activation": name, "weight": name})
             for name in PRODUCTS
         )
 

@@ -23,8 +23,8 @@ smaller than registers in every shipped technology that is manufactured."""
 
 
 def _installed(name: str) -> str:
-    known = technologies()
-    if name not in known:
+    names = technologies()
+    if name not in names:
         raise PydanticCustomError("literal_error", "must be the name of an installed technology")
     return name
 

@@ -125,15 +125,15 @@ class PostFeatures:
                 )
         elif not 2 <= self.accumulator.width <= 64:
             raise InputError(f"accumulator: must be 2..64 bits wide, not {self.accumulator}")
-        for name, chosen, known in (
+        for name, chosen, offered in (
             ("outputs", self.outputs, OUTPUTS),
             ("activations", self.activations, ACTIVATIONS),
             ("roundings", self.roundings, ROUNDINGS),
         ):
             if not chosen:
-                raise InputError(f"{name}: must name at least one of {', '.join(known)}")
+                raise InputError(f"{name}: must name at least one of {', '.join(offered)}")
             for value in chosen:
-                check_word(name, value, known)
+                check_word(name, value, offered)
         if set(self.outputs) == {RAW} and "leaky" in self.activations:
             raise InputError(
                 "activations: leaky scales negative numbers, but raw outputs are not scaled; add"

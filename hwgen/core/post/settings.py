@@ -213,10 +213,10 @@ class PostSettings:
                     f" {value}, or change the job"
                 )
         if self.output in INTEGERS and self.single != features.single:
-            given = "scale and single" if features.single else "multiplier and shift, not single"
+            wanted = "scale and single" if features.single else "multiplier and shift, not single"
             raise InputError(
                 f"single: accumulators of this hardware are {features.accumulator}; its"
-                f" {self.output} outputs take {given}"
+                f" {self.output} outputs take {wanted}"
             )
         if self.columns and not features.columns:
             raise InputError("columns: this hardware has no column records; use one scale for all")

@@ -194,8 +194,8 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
         cores = self.compute.formats if self.in_blocks else ()
         if len(cores) < 2:
             return (self,)
-        given = {name: getattr(self, name) for name in self.model_fields_set}
-        return tuple(type(self).model_validate({**given, "compute": core}) for core in cores)
+        values = {name: getattr(self, name) for name in self.model_fields_set}
+        return tuple(type(self).model_validate({**values, "compute": core}) for core in cores)
 
     @property
     def format_number(self) -> int:

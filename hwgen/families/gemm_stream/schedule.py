@@ -275,9 +275,9 @@ class Plan(Product):
         compulsory = all_.a + all_.w + all_.c + all_.p
         b = c.buffers
         bits = min(c.activation.width, c.weight.width, c.result.width)
-        held = (b.activation_kib + b.weight_kib + b.output_kib) * 8192 / bits
+        capacity = (b.activation_kib + b.weight_kib + b.output_kib) * 8192 / bits
         element = min(all_.a / (self.m * self.k), all_.w / (self.k * self.n))
-        inner = (2 * self.macs / held**0.5 - 2 * held) * element
+        inner = (2 * self.macs / capacity**0.5 - 2 * capacity) * element
         bound = max(compulsory, int(inner) + all_.c)
         return Traffic(all_.a * a_times, all_.w * w_times, all_.p * ms, all_.c, compulsory, bound)
 

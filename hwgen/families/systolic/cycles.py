@@ -125,9 +125,9 @@ class OutputStationary:
         bus_free = draining <= 1
         drain = self._finished and bus_free
         drains = drain or draining > 1
-        room = self._credits > 0 or popped
-        run = room or not drains
-        commit = drains and room
+        ready = self._credits > 0 or popped
+        run = ready or not drains
+        commit = drains and ready
         waits = self._starting and self._finished and not bus_free
         fire = run and x.count > 0 and y.count > 0 and not waits
         last = bool(x.lasts & 1)
@@ -181,8 +181,8 @@ class Stationary:
     ) -> tuple[bool, bool, bool]:
         """Pass a cycle; see `CoreFlow`."""
         x, y = self._act, self._wgt
-        room, done, gives = self._results < 2, self._line & 1, self._results > 0
-        run = room or not done
+        ready, done, gives = self._results < 2, self._line & 1, self._results > 0
+        run = ready or not done
         fire = load = False
         if run:
             there = x.count > 0

@@ -89,9 +89,9 @@ class TernaryLut:
         done = bool(self._line & 1)
         gives = done or self._spare
         run = not (done and self._spare)
-        held, closes, last = bool(self._valids & 1), bool(self._lasts & 1), self._wgt_last
-        fire = run and self._wgt and held
-        step = not held or (fire and last)
+        valid, closes, last = bool(self._valids & 1), bool(self._lasts & 1), self._wgt_last
+        fire = run and self._wgt and valid
+        step = not valid or (fire and last)
         self._spare = gives and not pop
         if run:
             final = fire and closes and self._plane == self._planes - 1

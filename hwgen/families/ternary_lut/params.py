@@ -275,10 +275,10 @@ class TernaryLutConfig(ProductConfig):
                 " activations and totals; more array.clusters have fewer of them each"
             )
         # A column reads all tables.
-        held = self.table_width + self.key_width
-        if array.tables * held > DATA_BITS - totals:
+        stored = self.table_width + self.key_width
+        if array.tables * stored > DATA_BITS - totals:
             broken.append(
-                f"array.tables: must be at most {(DATA_BITS - totals) // held} with tables of"
+                f"array.tables: must be at most {(DATA_BITS - totals) // stored} with tables of"
                 f" {self.table_width:,} bits, not {array.tables}: a column takes at most"
                 f" {DATA_BITS:,} bits of tables and keys; smaller groups have smaller tables"
             )

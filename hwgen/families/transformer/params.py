@@ -37,8 +37,12 @@ MOST_UNITS = 8
 
 def unit_families() -> dict[str, type[FamilyConfig]]:
     """Return the configurations of the families that can be units, by name."""
-    known = families()
-    return {name: known[name].params_class for name in known if issubclass(known[name], JobCore)}
+    registered = families()
+    return {
+        name: registered[name].params_class
+        for name in registered
+        if issubclass(registered[name], JobCore)
+    }
 
 
 def _units(value: Any, info: ValidationInfo) -> Any:
@@ -50,7 +54,7 @@ def _units(value: Any, info: ValidationInfo) -> Any:
             "units", "must name 1 to {most} units, not {count}",
             {"most": MOST_UNITS, "count": len(value)},
         )  # fmt: skip
-    return {name: _unit(name, given, info) for name, given in value.items()}
+    return {name: _unit(name, unit, info) for name, unit in value.items()}
 
 
 def _unit(name: Any, value: Any, info: ValidationInfo) -> Any:
@@ -159,13 +163,15 @@ class TransformerConfig(OnMemory, FamilyConfig):
     @classmethod
     def cores_in(cls, data: Mapping[str, Any]) -> dict[str, type[FamilyConfig]]:
         """Return the models of the units, by field."""
-        units, known = data.get("units"), unit_families()
+        units, registered = data.get("units"), unit_families()
         if not isinstance(units, Mapping):
             return {}
         kinds = {
             name: unit.get("family") for name, unit in units.items() if isinstance(unit, Mapping)
         }
-        return {f"units.{name}": known[kind] for name, kind in kinds.items() if kind in known}
+        return {
+            f"units.{name}": registered[kind] for name, kind in kinds.items() if kind in registered
+        }
 
     @model_validator(mode="after")
     def _cross_field_rules(self) -> Self:

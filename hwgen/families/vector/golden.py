@@ -74,9 +74,9 @@ def operate(
         If operands or scalars do not fit the operation.
     """
     sizes = operation.check_operands(operands)
-    given = operation.check_scalars(scalars)
+    scalar_values = operation.check_scalars(scalars)
     path = config.datapaths[operation.name]
-    pair = np.array(constants(config, operation, sizes["length"], given), np.float32)
+    pair = np.array(constants(config, operation, sizes["length"], scalar_values), np.float32)
     lines = [operands[t.name] for t in operation.operands if t.port == "p"]
     numbers = np.stack(np.broadcast_arrays(*lines)) if lines else None
     return _computed(config, path, operands, pair.view(np.uint32), numbers)
@@ -254,11 +254,11 @@ def row_sums(config: VectorConfig, v: Bits, level: NDArray[np.int64] | None = No
     partial = np.zeros((len(v), count), np.uint32)
     over = np.zeros((len(v), count), np.int64)
     for step in range(steps):
-        held = partial[:, step % count]
+        total = partial[:, step % count]
         if level is not None:
-            held = rescaled(held, level[:, step * lanes] - over[:, step % count])
+            total = rescaled(total, level[:, step * lanes] - over[:, step % count])
             over[:, step % count] = level[:, step * lanes]
-        partial[:, step % count] = add(REAL, held, beats[:, step])
+        partial[:, step % count] = add(REAL, total, beats[:, step])
     if level is not None:
         partial = rescaled(partial, level[:, -1:] - over)
     return _tree(partial)

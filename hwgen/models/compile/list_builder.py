@@ -138,9 +138,15 @@ class ListBuilder:
         """
         for name, unit in self.config.units.items():
             for offered in unit.operations:
-                known = {t.name: t.format.name for t in (*offered.operands, *offered.results)}
+                offered_formats = {
+                    t.name: t.format.name for t in (*offered.operands, *offered.results)
+                }
                 fits = not multiple or offered.block == multiple
-                if offered.name == operation and fits and formats.items() <= known.items():
+                if (
+                    offered.name == operation
+                    and fits
+                    and formats.items() <= offered_formats.items()
+                ):
                     return str(name)
         wanted = ", ".join(f"{key} {value}" for key, value in formats.items())
         if multiple:
@@ -149,8 +155,8 @@ class ListBuilder:
 
     def forget(self) -> None:
         """Assume nothing about job windows from here on: a label that lists branch to."""
-        for held in self._written.values():
-            held.clear()
+        for written in self._written.values():
+            written.clear()
 
     def label(self, name: str) -> None:
         """Set a label; all units have finished there."""
@@ -219,12 +225,12 @@ class ListBuilder:
 
     def _window(self, unit: str, wanted: Mapping[int, int]) -> None:
         """Write what differs from what the window holds, in as few pieces as is worth it."""
-        held = self._written[unit]
+        written = self._written[unit]
         run: list[int] = []
         for offset in sorted(wanted):
             near = run and offset - run[-1] <= 4 * _GAP
             between = range(run[-1] + 4, offset, 4) if run else range(0)
-            if held.get(offset) == wanted[offset]:
+            if written.get(offset) == wanted[offset]:
                 continue
             if run and not (near and all(each in wanted for each in between)):
                 self._run(unit, run[0], run[-1], wanted)
@@ -232,7 +238,7 @@ class ListBuilder:
             run.append(offset)
         if run:
             self._run(unit, run[0], run[-1], wanted)
-        held.update(wanted)
+        written.update(wanted)
 
     def _run(self, unit: str, first: int, last: int, wanted: Mapping[int, int]) -> None:
         self.program.window(unit, first, [wanted[at] for at in range(first, last + 4, 4)])
@@ -294,8 +300,8 @@ class ListBuilder:
         offered: Operation = next(o for o in config.operations if o.name == operation)
         x = arrays["x"]
         offered.check_sizes({"rows": x.rows * x.blocks, "length": length})
-        given = offered.check_scalars(scalars or {})
-        c1, c2 = constants(config.compute, offered, length, given)
+        values = offered.check_scalars(scalars or {})
+        c1, c2 = constants(config.compute, offered, length, values)
         beat = command(CODES[operation], x.rows * x.blocks, length, c1, c2).tobytes()
         places, numbers = {}, {}
         first, *others = offered.results

@@ -147,8 +147,8 @@ class NetworkCompilation(JobsCompilation):
 
     def _operands(self, node: Node, product: Product) -> dict[str, str]:
         """Return the operands of a product but its weights, and add constants derived from them."""
-        known = ("x", "y", "x_zero", "y_zero")
-        inputs = {key: name for key, name in node.inputs.items() if key in known}
+        handled = ("x", "y", "x_zero", "y_zero")
+        inputs = {key: name for key, name in node.inputs.items() if key in handled}
         for name in inputs.values():
             self._keep(name)
         if node.operation not in BY_WEIGHTS:
@@ -165,8 +165,8 @@ class NetworkCompilation(JobsCompilation):
                 kept["columns"] = weights.sum(1, dtype=np.int32)
             zeros = np.zeros(n, np.int32)
             if "weights_zero" in node.inputs:
-                given = self.description.tensors[node.inputs["weights_zero"]].values
-                zeros = zeros + self.model.part(given).astype(np.int32).reshape(-1)
+                zero_points = self.description.tensors[node.inputs["weights_zero"]].values
+                zeros = zeros + self.model.part(zero_points).astype(np.int32).reshape(-1)
             zeros = zeros - (128 if self.shapes.type(node.inputs["weights"]) == "uint8" else 0)
             if zeros.any():
                 kept["zeros"] = zeros.astype(np.int32)

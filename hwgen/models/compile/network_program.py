@@ -73,10 +73,10 @@ class CompiledNetwork(JobFiles):
             shape, dtype = self.forms.get(name, ((), ""))
             if not dtype or math.prod(shape) * np.dtype(dtype).itemsize != place.bytes:
                 raise InputError(f"{path}: array {name!r:.80} cannot be")
-        known = {*self.inputs, *self.constants}
+        defined = {*self.inputs, *self.constants}
         for step in self.nodes:
             product = step.product
-            if not known.issuperset(step.inputs.values()) or step.output not in self.forms:
+            if not defined.issuperset(step.inputs.values()) or step.output not in self.forms:
                 raise InputError(f"{path}: step {step.name!r:.80} reads what nothing makes")
             if step.operation not in (*PRODUCTS, "quantise", *OPERATIONS):
                 raise InputError(f"{path}: step {step.name!r:.80} is no operation of the host")
@@ -84,8 +84,8 @@ class CompiledNetwork(JobFiles):
                 product is not None and not 0 <= step.job <= self.jobs - product.parts
             ):
                 raise InputError(f"{path}: step {step.name!r:.80} has jobs that are not there")
-            known.add(step.output)
-        if not known.issuperset(self.outputs):
+            defined.add(step.output)
+        if not defined.issuperset(self.outputs):
             raise InputError(f"{path}: nothing makes its outputs")
 
     def products_of(self, layers: Collection[int] | None = None) -> int:

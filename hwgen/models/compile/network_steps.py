@@ -190,9 +190,9 @@ class Checks:
             case operation if operation in _OF_FLOATS and x != "float32":
                 return f"{operation} of {x}; {_TO_FLOATS}"
             case "unary":
-                known = _UNARY_INTEGERS if integers else _UNARY_FLOATS
-                known = ("not",) if x == "bool" else known
-                return "" if name in known else f"{name} of {x}; {_TO_FLOATS}"
+                supported = _UNARY_INTEGERS if integers else _UNARY_FLOATS
+                supported = ("not",) if x == "bool" else supported
+                return "" if name in supported else f"{name} of {x}; {_TO_FLOATS}"
             case "binary" | "add":
                 return self._binary(node, name, types)
             case "reduce" if x == "bool" or (integers and name == "mean"):

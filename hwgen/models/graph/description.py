@@ -227,21 +227,21 @@ class Description(_Frozen):
 
     @model_validator(mode="after")
     def _check(self) -> Description:
-        known = set(self.inputs) | set(self.tensors)
+        defined = set(self.inputs) | set(self.tensors)
         names: set[str] = set()
         for node in self.nodes:
             for operand, array in node.inputs.items():
-                if array not in known:
+                if array not in defined:
                     raise ValueError(
                         f"{node.name}: {operand} is {array!r}, which nothing before it makes"
                     )
-            if node.output in known or node.name in names:
+            if node.output in defined or node.name in names:
                 raise ValueError(f"{node.name}: the name or its result {node.output!r} is not new")
-            known.add(node.output)
+            defined.add(node.output)
             names.add(node.name)
             self._check_blocks(node)
         for array in (*self.inputs, *self.outputs, *(node.output for node in self.nodes)):
-            if array not in known:
+            if array not in defined:
                 raise ValueError(f"nothing makes {array!r}")
             if array not in self.arrays:
                 raise ValueError(f"{array!r} has no shape in arrays")

@@ -50,16 +50,16 @@ class Form:
 
     def check(self, name: str, inputs: Mapping[str, str], attributes: Mapping[str, Any]) -> None:
         """Raise `ValueError` if a node lacks an operand or an attribute, or has one unknown."""
-        known = (*self.operands, *self.optional)
+        operands = (*self.operands, *self.optional)
         if self.repeated:
-            known = (*known, *(f"x{index}" for index in range(len(inputs))))
+            operands = (*operands, *(f"x{index}" for index in range(len(inputs))))
         for operand in self.operands:
             if operand not in inputs:
                 raise ValueError(f"{name}: needs the operand {operand}")
         for operand in inputs:
-            if operand not in known:
+            if operand not in operands:
                 raise ValueError(
-                    f"{name}: has no operand {operand!r}{did_you_mean(operand, known)}"
+                    f"{name}: has no operand {operand!r}{did_you_mean(operand, operands)}"
                 )
         for key, kind in self.attributes.items():
             value = attributes.get(key)

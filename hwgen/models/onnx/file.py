@@ -204,11 +204,11 @@ def array_of(tensor: Any, directory: Path) -> NDArray[Any]:
     InputError
         If it is of a type that is not read, or has another number of bytes than its shape needs.
     """
-    known = TYPES.get(tensor.data_type)
-    if known is None:
+    type_name = TYPES.get(tensor.data_type)
+    if type_name is None:
         names = ", ".join(name for name, _ in TYPES.values())
         raise InputError(f"is of type {tensor.data_type}, which is not read; {names} are")
-    name, dtype = known
+    name, dtype = type_name
     shape = tuple(tensor.dims)
     elements = _elements(shape)
     packed = name in ("int4", "uint4")

@@ -116,8 +116,8 @@ def _check_operators(source: Path, graph: Graph) -> None:
         more = f" and {len(places) - 3} more" if len(places) > 3 else ""
         where = ", ".join(repr(place)[:80] for place in places[:3])
         near = "" if name in ALTERNATIVES else did_you_mean(name, OPERATORS)
-        way = ALTERNATIVES.get(name, "see `docs/supported-operators.md` for what there is")
-        problems.append(f"{name[:80]} ({where}{more}) is not supported{near}; {way}")
+        remedy = ALTERNATIVES.get(name, "see `docs/supported-operators.md` for what there is")
+        problems.append(f"{name[:80]} ({where}{more}) is not supported{near}; {remedy}")
     version = graph.opsets.get("", 0)
     ours = any(":" not in node.operator for node in graph.nodes)
     if ours and not OPSETS[0] <= version <= OPSETS[1]:

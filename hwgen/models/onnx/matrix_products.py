@@ -31,8 +31,8 @@ _BYTES = ("int8", "uint8")
 def _rows(b: Builder, x: Value, weights: NDArray[Any], groups: int, **operands: Value) -> Value:
     """Return rows times weights of shape (N, K), in int32 if they are integers."""
     operation = "integer_gemm" if x.dtype in _BYTES else "gemm"
-    given = {"x": x, "weights": b.constant(weights), **operands}
-    return b.emit(operation, given, **({"groups": groups} if groups > 1 else {}))
+    inputs = {"x": x, "weights": b.constant(weights), **operands}
+    return b.emit(operation, inputs, **({"groups": groups} if groups > 1 else {}))
 
 
 def _zeros(b: Builder, zero: NDArray[Any], key: str) -> dict[str, Value]:

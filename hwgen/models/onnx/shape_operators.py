@@ -269,7 +269,7 @@ def _resize(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     x = required(v, 0, "X")
     choice(node, "mode", "nearest", ("nearest",))
     old = node.operator == "Upsample"
-    way = "asymmetric" if old else choice(
+    mode = "asymmetric" if old else choice(
         node, "coordinate_transformation_mode", "half_pixel", ("asymmetric", "half_pixel")
     )  # fmt: skip
     rounding = "floor" if old else choice(
@@ -295,7 +295,7 @@ def _resize(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
         if math.prod(x.shape) // x.shape[axis] * new > MOST_ELEMENTS:
             raise Unsupported(f"a result of {lengths} is too large")
         place = np.arange(new, dtype=np.float32)
-        place = place / np.float32(factor) if way == "asymmetric" else (
+        place = place / np.float32(factor) if mode == "asymmetric" else (
             (place + np.float32(0.5)) / np.float32(factor) - np.float32(0.5))  # fmt: skip
         nearest = np.floor(place) if rounding == "floor" else np.ceil(place - np.float32(0.5))
         chosen = b.constant(np.clip(nearest, 0, x.shape[axis] - 1), "int64")

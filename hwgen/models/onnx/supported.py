@@ -51,8 +51,8 @@ def _onnx() -> Iterator[str]:
     yield f"QONNX's operators are read in the domains {others}, too."
     yield from ("", "What to do about some that are not read:", "")
     yield from ("| operator | way out |", "| --- | --- |")
-    for name, way in sorted(ALTERNATIVES.items()):
-        yield f"| {_name(name)} | {way} |"
+    for name, alternative in sorted(ALTERNATIVES.items()):
+        yield f"| {_name(name)} | {alternative} |"
 
 
 def _name(name: str) -> str:
@@ -86,8 +86,8 @@ def _operations() -> Iterator[str]:
     for name, kind in DESCRIBED.items():
         operands = [*kind.operands, *(f"[{name}]" for name in kind.optional)]
         operands += ["x0", "x1", "..."] if kind.repeated else []
-        given = [*kind.attributes, *(f"[{key}]" for key in kind.defaults)]
-        yield f"| `{name}` | {', '.join(operands)} | {', '.join(given)} | {kind.summary} |"
+        names = [*kind.attributes, *(f"[{key}]" for key in kind.defaults)]
+        yield f"| `{name}` | {', '.join(operands)} | {', '.join(names)} | {kind.summary} |"
 
 
 if __name__ == "__main__":

@@ -196,10 +196,10 @@ class _Work:
             self.operands[site.array].rotate(block)
             for node in site.products:
                 name = self._names[node.name]
-                known = name if name in self._changed else node.inputs["weights"]
-                self._changed[name] = hadamard_transform(self._weights(known), block) / np.float32(
-                    block
-                )
+                weights = name if name in self._changed else node.inputs["weights"]
+                self._changed[name] = hadamard_transform(
+                    self._weights(weights), block
+                ) / np.float32(block)
         for node in query_products(self.model.description).values():
             changed = [self._names[node.name]]
             if "bias" in node.inputs:

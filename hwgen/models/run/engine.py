@@ -117,8 +117,8 @@ class Cache:
         for name, array in rows.items():
             stored = self._arrays.get(name)
             if stored is None or len(stored) < self.length + count:
-                room = min(self.context, max(64, 2 * (self.length + count)))
-                grown = np.zeros((room, *array.shape[1:]), array.dtype)
+                capacity = min(self.context, max(64, 2 * (self.length + count)))
+                grown = np.zeros((capacity, *array.shape[1:]), array.dtype)
                 if stored is not None:
                     grown[: self.length] = stored[: self.length]
                 self._arrays[name] = stored = grown

@@ -32,8 +32,8 @@ def misfit(fmt: BlockFormat, groups: Groups) -> str:
         return f"has blocks of {fmt.block}, which groups of {length} are no multiples of"
     if fmt.special_width or fmt.second:
         return "has zero points, special numbers or second scales"
-    known = [value for value in fmt.element.values if np.isfinite(value)]
-    strange = np.setdiff1d(groups.values, np.array(known))
+    finite = [value for value in fmt.element.values if np.isfinite(value)]
+    strange = np.setdiff1d(groups.values, np.array(finite))
     if len(strange):
         return f"has no element {int(strange[0])}"
     if groups.offsets is not None and fmt.minimum is None:

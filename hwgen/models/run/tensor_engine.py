@@ -192,8 +192,8 @@ class TensorEngine:
             return self._row_unit("gated", shapes[0][-1], gate) is not None
         if name == "softmax" and node.attributes["axis"] not in (-1, len(shapes[0]) - 1):
             return False
-        known = name in ("softmax", "layer_norm") or (name == "add" and shapes[0] == shapes[1])
-        return known and bool(shapes[0]) and self._row_unit(name, shapes[0][-1]) is not None
+        offered = name in ("softmax", "layer_norm") or (name == "add" and shapes[0] == shapes[1])
+        return offered and bool(shapes[0]) and self._row_unit(name, shapes[0][-1]) is not None
 
     # -- a run -----------------------------------------------------------------------------
 
