@@ -215,4 +215,7 @@ class StreamEngineConfig(OnMemory, FamilyConfig):
     @cached_property
     def job_interface(self) -> JobInterface:
         """Part of its register map that is specific to this type of engine."""
-        return stream_interface(self)
+        return stream_interface(
+            self.memory.address_width, self.memory_bytes, self.commands, self.operands,
+            self.results, self.tables,
+        )  # fmt: skip

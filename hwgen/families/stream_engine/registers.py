@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from hwgen.core.post import Field
 from hwgen.core.register_map import JOB_WINDOW, STATES, JobInterface, Register
@@ -12,7 +12,6 @@ from hwgen.core.schedule.memory import SIZE_BITS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hwgen.core.params.memory_port import Memory
     from hwgen.core.port import StreamPort
 
 MAGIC = 0x68775345
@@ -59,37 +58,21 @@ COUNTERS = {
 }
 
 
-class EnginePorts(Protocol):
-    """The ports of an engine around a stream core."""
+def stream_interface(
+    address: int, memory_bytes: int, commands: Sequence[StreamPort],
+    operands: Sequence[StreamPort], results: Sequence[StreamPort], tables: Sequence[StreamPort],
+) -> JobInterface:  # fmt: skip
+    """Return the part of the register map that is specific to an engine, from its core's ports.
 
-    @property
-    def memory(self) -> Memory:
-        """The port to the memory."""
-
-    @property
-    def memory_bytes(self) -> int:
-        """Bytes of a beat of that port."""
-
-    @property
-    def commands(self) -> Sequence[StreamPort]:
-        """Ports of the core that take a beat for each job."""
-
-    @property
-    def operands(self) -> Sequence[StreamPort]:
-        """Other input ports of the core."""
-
-    @property
-    def results(self) -> Sequence[StreamPort]:
-        """Output ports of the core."""
-
-    @property
-    def tables(self) -> Sequence[StreamPort]:
-        """Input ports whose blocks may be pages."""
-
-
-def stream_interface(config: EnginePorts) -> JobInterface:
-    """Return the part of the register map that is specific to an engine."""
-    address = config.memory.address_width
+    Parameters
+    ----------
+    address : int
+        Bits of an address in memory.
+    memory_bytes : int
+        Bytes of a beat of the memory.
+    commands, operands, results, tables : sequence of StreamPort
+        Those that take a beat for each job; other inputs; outputs; inputs in pages.
+    """
     window: list[Register] = []
 
     def add(name: str, bits: int, text: str, fields: tuple[Field, ...] = ()) -> None:
@@ -99,7 +82,7 @@ def stream_interface(config: EnginePorts) -> JobInterface:
         add(f"{name}_LOW", min(32, address), f"Address of {text}, lower 32 bits.")
         add(f"{name}_HIGH", max(0, address - 32), "Upper bits of it.")
 
-    for port in config.commands:
+    for port in commands:
         for word in range(-(-port.data_width // 32)):
             bits = min(32, port.data_width - 32 * word)
             add(
@@ -107,20 +90,20 @@ def stream_interface(config: EnginePorts) -> JobInterface:
                 bits,
                 f"Word {word} of port {port.name}: {port.beat}.",
             )
-    for port in (*config.operands, *config.results):
+    for port in (*operands, *results):
         name = port.name.upper()
         place(f"{name}_ADDRESS", f"the first row of port {port.name}")
         for part, (bits, text) in ACCESS.items():
             add(f"{name}_{part}", bits, text.format(port.name))
-        if port in config.tables:
+        if port in tables:
             place(
                 f"{name}_TABLE",
                 f"a table of {ENTRY_BITS} bits for each block, its page: it begins so many beats of"
-                f" {config.memory_bytes} bytes behind the address; 0: blocks are no pages",
+                f" {memory_bytes} bytes behind the address; 0: blocks are no pages",
             )
             for part, text in PAGES.items():
                 add(f"{name}_{part}", SIZE_BITS, text.format(port.name))
-    if config.results[0].tail_bytes:
+    if results[0].tail_bytes:
         place("TAIL_ADDRESS", "what follows the first row of results")
         add("TAIL_BYTES", SIZE_BITS, "Bytes of it in memory; 0: rows are followed by nothing.")
         add("TAIL_STRIDE", STRIDE_BITS, "Bytes from one to the next.")
