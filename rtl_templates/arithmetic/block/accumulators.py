@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 from hwgen.formats.block.products import BlockProduct
 from rtl_templates.arithmetic.float.from_scaled import ScaledToFloat
 from rtl_templates.arithmetic.float.operator import encoded
+from rtl_templates.arithmetic.integer.compressor import HeapOperand, sum_of
 from rtl_templates.arithmetic.pipeline import named, shift_left, shift_right_sticky
 from rtl_templates.hdl.hierarchy import Block, place
 
@@ -148,6 +149,8 @@ class AlignedTotal(Block):
             },
         )
         self.product, self.bits = product, bits
+        # Tensor cores have trees of comparisons and of full adders; others chains of both.
+        self.trees = bool(product.accumulator.tensor_core)
 
     def build(self, m: Module) -> None:
         product, fmt = self.product, self.product.result
@@ -178,15 +181,11 @@ class AlignedTotal(Block):
             above = self.exponents.word_select(number, self.bits) if self.bits else Const(0, 1)
             exponent = Signal(bits, name=f"exponent_{number}")
             # Zeros do not count: they get the lowest exponent.
-            m.d.comb += exponent.eq(
-                Mux(magnitude.any(), above + (product.exponents[0] - base), lowest - base)
-            )
+            some = integer.any() if self.trees else magnitude.any()
+            m.d.comb += exponent.eq(Mux(some, above + (product.exponents[0] - base), lowest - base))
             exponents.append(exponent)
             numbers.append((magnitude, sign, product.fraction))
-        largest = exponents[0]
-        for number, exponent in enumerate(exponents[1:]):
-            larger = Mux(exponent > largest, exponent, largest)
-            largest = named(m, f"largest_{number}", larger)
+        largest = self._largest(m, exponents)
         total = self._sum(m, numbers, exponents, largest)
         offset = base - accumulator.fraction_bits
         converter = ScaledToFloat(
@@ -207,6 +206,17 @@ class AlignedTotal(Block):
         negative = negative | (infinite & self.old[-1])
         m.d.comb += self.o.eq(flagged(m, product, after, nan, positive, negative))
 
+    def _largest(self, m: Module, exponents: list[Value]) -> Value:
+        """Return the largest of some exponents."""
+        count, waiting = 0, list(exponents)
+        while len(waiting) > 1:
+            x, y = waiting[:2]
+            larger = named(m, f"largest_{count}", Mux(y > x, y, x))
+            # In a tree the result is compared when all others have been, in a chain at once.
+            waiting = [*waiting[2:], larger] if self.trees else [larger, *waiting[2:]]
+            count += 1
+        return waiting[0]
+
     def _sum(
         self,
         m: Module,
@@ -218,6 +228,7 @@ class AlignedTotal(Block):
         product = self.product
         places, width = product.accumulator.fraction_bits, product.aligned.width
         total: Value = Const(0, signed(width))
+        operands: list[HeapOperand] = []
         for number, ((magnitude, sign, fraction), exponent) in enumerate(
             zip(numbers, exponents, strict=True)
         ):
@@ -230,10 +241,14 @@ class AlignedTotal(Block):
             shifted, _ = shift_right_sticky(m, f"shifted_{number}", wide, amount)
             shifted = shifted[max(0, fraction - places) :]
             shifted = named(m, f"aligned_{number}", shifted & (~far).replicate(len(shifted)))
+            if self.trees:  # in ones' complement, and the sign to be added
+                inverted = Cat(shifted ^ sign.replicate(len(shifted)), sign).as_signed()
+                operands += [HeapOperand(inverted), HeapOperand(sign)]
+                continue
             addend = Signal(signed(width), name=f"addend_{number}")
             m.d.comb += addend.eq(Mux(sign, -shifted, shifted))
             total = named(m, f"sum_{number}", (total.as_signed() + addend)[:width])
-        return total
+        return sum_of(m, "heap", operands, width) if self.trees else total
 
 
 def flagged(
