@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import gc
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -57,7 +58,7 @@ _ROLES = re.compile(
 _TOP = "attribute \\top 1\n"
 
 
-class Block:
+class Block(ABC):
     """Description of a module that is emitted once, however often it is placed.
 
     Describing a block costs nothing; its signals and logic are made when it is emitted.
@@ -116,9 +117,9 @@ class Block:
         """Return the shape of the payload of a stream."""
         return self.members[name].signature.members["payload"].shape
 
+    @abstractmethod
     def build(self, m: Module) -> None:
         """Fill module `m`; each member is an attribute, made of the signals of its ports."""
-        raise NotImplementedError
 
 
 class _Body(Elaboratable):

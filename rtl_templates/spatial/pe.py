@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
@@ -133,9 +134,9 @@ class PE(Block):
             factors.append(w)
         m.d.comb += self.total.eq(self.accumulated(m, factors))
 
+    @abstractmethod
     def accumulated(self, m: Module, factors: list[Signal]) -> Value:
         """Return the accumulator, given the weights of a beat."""
-        raise NotImplementedError
 
 
 class DigitPE(PE):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
 from amaranth.hdl import Module, Mux, Shape, ShapeLike, Signal, Value
@@ -83,9 +84,9 @@ class OutputStationaryPE(Block):
         m.d.comb += self.y_out.eq(y)
         m.d.comb += self.total.eq(self.accumulated(m, y))
 
+    @abstractmethod
     def accumulated(self, m: Module, y: Signal) -> Value:
         """Return the accumulator of products of the row operand and `y`."""
-        raise NotImplementedError
 
 
 class MultiplierPE(OutputStationaryPE):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
@@ -102,7 +103,9 @@ class Multiply(_Reader):
 
 def reader(config: TernaryLutConfig) -> Block:
     """Return the block by which a column reads a table."""
-    blocks = {"lut": Fetch, "select": Select, "multiply": Multiply}
+    blocks: Mapping[str, Callable[[TernaryLutConfig], Block]] = {
+        "lut": Fetch, "select": Select, "multiply": Multiply,
+    }  # fmt: skip
     return blocks[config.array.method](config)
 
 
