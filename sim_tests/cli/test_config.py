@@ -109,8 +109,8 @@ FIELDS = {
         "accumulator: exat",
         (
             r"3:1: accumulator: must be exact, int2\.\.int64, uint2\.\.uint64, fp32,"
-            r" aligned\(n\) or aligned\(n, m\) with n of 1\.\.48 and m of 1\.\.23, or hopper, ada or blackwell, not"
-            r" 'exat'"
+            r" aligned\(n\) or aligned\(n, m\) with n of 1\.\.48 and m of 1\.\.23,"
+            r" or hopper, ada or blackwell, not 'exat'"
             r" \(did you mean 'exact'\?\)"
         ),
     ),
