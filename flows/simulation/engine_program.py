@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from flows.simulation.simulator import simulator
+from flows.simulation.registry import simulator
 from flows.simulation.stream_program import HARNESS
 from hwgen.core.bus import BusPort
 from hwgen.errors import CheckFailed

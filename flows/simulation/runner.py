@@ -18,7 +18,8 @@ from typing import Any
 from flows.build.design import Design
 from flows.simulation.cases import cases
 from flows.simulation.programs import follow
-from flows.simulation.simulator import Start, Waves, simulator
+from flows.simulation.registry import simulator
+from flows.simulation.simulator import Start, Waves
 from flows.tools.parallel import run_all
 from flows.tools.toolchain import require
 from hwgen.core.params.base import FamilyConfig

@@ -1,32 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registry of simulators, and the protocol that each follows.
-
-No other module outside a simulator's package names one.
-"""
+"""The protocol that each simulator follows."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Literal, Protocol
 
-from hwgen.errors import InputError, did_you_mean
-
 Waves = Literal["fst", "vcd"]
 """Formats of waveforms."""
-
-SIMULATORS: Mapping[str, str] = {
-    "verilator": "flows.simulation.verilator.simulator:Verilator",
-}
-"""Class of each simulator, by name; it is imported when it is used."""
-
-DEFAULT = "verilator"
-VARIABLE = "HWGEN_SIMULATOR"
-"""Environment variable that names another one."""
 
 
 @dataclass(frozen=True)
@@ -140,26 +123,3 @@ class Simulator(Protocol):
         cycles: int | None = None,
     ) -> Path:
         """Return a directory with a shared library ``TOP``; see `compile_program`."""
-
-
-def simulator() -> Simulator:
-    """Return the simulator that `VARIABLE` names, by default Verilator.
-
-    Raises
-    ------
-    InputError
-        If there is none of that name.
-    """
-    return _load(os.environ.get(VARIABLE) or DEFAULT)
-
-
-@cache
-def _load(name: str) -> Simulator:
-    if name not in SIMULATORS:
-        raise InputError(
-            f"{VARIABLE}: there is no simulator {name!r}{did_you_mean(name, SIMULATORS)};"
-            f" there are {', '.join(SIMULATORS)}"
-        )
-    module, _, attribute = SIMULATORS[name].partition(":")
-    made: Simulator = getattr(import_module(module), attribute)()
-    return made

@@ -20,7 +20,7 @@ import numpy as np
 
 from flows.build.design import Design
 from flows.simulation.programs import follow
-from flows.simulation.simulator import simulator
+from flows.simulation.registry import simulator
 from hwgen.core.cycles.basis import Cycles
 from hwgen.core.operation import Chunks, StreamPlan
 from hwgen.core.params.base import FamilyConfig

@@ -10,10 +10,10 @@ import pytest
 
 from flows.build.design import Design
 from flows.build.load import parse_config
-from flows.simulation import simulator as registry
+from flows.simulation import registry
 from flows.simulation.engine_program import compile_model
+from flows.simulation.registry import DEFAULT, SIMULATORS, VARIABLE, simulator
 from flows.simulation.runner import compile_design
-from flows.simulation.simulator import DEFAULT, SIMULATORS, VARIABLE, simulator
 from flows.simulation.stream_program import compile_stream
 from flows.simulation.verilator.simulator import Verilator
 from hwgen.errors import InputError
@@ -51,8 +51,7 @@ def test_an_unknown_simulator_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_flows_compile_with_the_selected_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = f"{__name__}:{Recording.__name__}"
-    monkeypatch.setattr(registry, "SIMULATORS", {**SIMULATORS, "recording": here})
+    monkeypatch.setattr(registry, "SIMULATORS", {**SIMULATORS, "recording": Recording})
     monkeypatch.setenv(VARIABLE, "recording")
     design = Design.of(parse_config("name: adder\nfamily: adder_tree\n"))
     assert compile_design(design) == Path("cocotb adder")
