@@ -312,28 +312,26 @@ class VectorCore(wiring.Component):
         }
         plain = tokens
         if "centred" in outputs:
-            entering = self._only_if(centred, plain)
-            tokens = self._later(m, "centred", entering, config.pipeline.adder, run)
+            tokens = self._later(m, "centred", plain, config.pipeline.adder, run, centred)
             squared = {name: Mux(centred, tokens[name], plain[name]) for name in plain}
             data = Mux(centred, outputs["centred"], outputs["element"])
         else:
             squared, data = plain, outputs["element"]
         value = squared
-        for name, way_value in (("exp", "exp"), ("gate", "gate")):
+        for name, path_value in (("exp", "exp"), ("gate", "gate")):
             if name not in outputs:
                 continue
             cycles = config.pipeline.function
             if name == "gate" and config.array.gate == "relu2":
                 cycles = config.pipeline.multiplier
             source = tokens if name == "exp" else plain
-            asked = self.flag(selects("value", way_value), name)
-            late = self._later(m, name, self._only_if(asked, source), cycles, run)
+            asked = self.flag(selects("value", path_value), name)
+            late = self._later(m, name, source, cycles, run, asked)
             value = {key: Mux(asked, late[key], value[key]) for key in value}
             data = Mux(asked, outputs[name], data)
         if config.online:
             online = self.flag(selects("value", "power"), "online")
-            entering = self._only_if(online, plain)
-            late = self._later(m, "online", entering, config.weight_latency, run)
+            late = self._later(m, "online", plain, config.weight_latency, run, online)
             value = {key: Mux(online, late[key], value[key]) for key in value}
             weights = self._online(m, beat.data, plain, outputs["element"], online)
             data = Mux(online, weights, data)
@@ -368,18 +366,22 @@ class VectorCore(wiring.Component):
         self.level = named(m, "level", level & online.replicate(self.level_bits))
         return weights.o
 
-    def _only_if(self, selected: Value, tokens: dict[str, Value]) -> dict[str, Value]:
-        """Return tokens that are valid in operations that select a path alone.
-
-        A command may begin before a path that it does not use is empty.  Tokens of such a path
-        would be taken for those of the next command that uses it.
-        """
-        return {**tokens, "valid": tokens["valid"] & selected}
-
     def _later(
-        self, m: Module, name: str, tokens: dict[str, Value], cycles: int, run: Value
+        self,
+        m: Module,
+        name: str,
+        tokens: dict[str, Value],
+        cycles: int,
+        run: Value,
+        selected: Value | None = None,
     ) -> dict[str, Value]:
-        """Return tokens as they were some cycles before."""
+        """Return tokens as they were some cycles before.
+
+        Those of operations that do not select the path do not enter it: the next command may begin
+        before the path is empty, and would take what is left for its own.
+        """
+        if selected is not None:
+            tokens = {**tokens, "valid": tokens["valid"] & selected}
         return {
             key: delayed(m, f"{name}_{key}", value, cycles, run, token=key == "valid")
             for key, value in tokens.items()
@@ -407,8 +409,8 @@ class VectorCore(wiring.Component):
             asked = self.flag(attrgetter("summed"), "summed")
             if square is not None:
                 squares = self.flag(lambda path: path.second == "squares", "squared")
-                entering = self._only_if(squares, centred)
-                late = self._later(m, "square", entering, config.pipeline.multiplier, run)
+                cycles = config.pipeline.multiplier
+                late = self._later(m, "square", centred, cycles, run, squares)
                 source = _beats(
                     Mux(squares, square, value.payload.data),
                     Mux(squares, late["end"], value.payload.end),
