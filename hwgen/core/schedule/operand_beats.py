@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from hwgen.lazy import np
 
@@ -51,7 +51,9 @@ class OperandBeats:
         ndarray of uint8, shape (tiles, steps, bytes)
         """
         if self.lanes is None:
-            padded = np.zeros((tiles * vectors, steps * self.depth), lines.dtype)
+            # W comes as a transposed view: a copy in its order does not transpose in memory.
+            order: Literal["C", "F"] = "F" if lines.flags.f_contiguous else "C"
+            padded = np.zeros((tiles * vectors, steps * self.depth), lines.dtype, order)
             padded[: lines.shape[0], : lines.shape[1]] = lines
             beats = padded.reshape(tiles, vectors, steps, self.depth).swapaxes(1, 2)
             return self.port.pack(beats.reshape(tiles, steps, vectors * self.depth))
@@ -66,8 +68,8 @@ class OperandBeats:
         tiles, steps, _ = beats.shape
         if self.lanes is None:
             values = self.port.unpack(beats).reshape(tiles, steps, vectors, self.depth)
-            lines = values.swapaxes(1, 2).reshape(tiles * vectors, steps * self.depth)
-            return lines[:count, :k]
+            columns = values.transpose(1, 3, 0, 2).reshape(steps * self.depth, tiles * vectors)
+            return columns.T[:count, :k]
         width = self.lanes.width
         bits = np.unpackbits(beats, axis=-1, bitorder="little")[..., : vectors * width]
         bits = bits.reshape(tiles, steps, vectors, width).swapaxes(1, 2)
