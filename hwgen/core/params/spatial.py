@@ -181,7 +181,7 @@ class SpatialConfig(PackedProductConfig):
         Of a tensor core, take its processing element and its depth.
         """
         if isinstance(data, dict) and str(data.get("accumulator")) in TENSOR_CORES:
-            return with_tensor_core(data, cls.model_fields["array"].annotation)
+            return with_tensor_core(data, cls.model_fields)
         array = data.get("array") if isinstance(data, dict) else None
         if not isinstance(array, dict) or array.get("pe") != SCALABLE.name:
             return data

@@ -6,29 +6,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic.fields import FieldInfo
+
 from hwgen.core.params.block_operands import BlockOperands
 from hwgen.formats.block.accumulator import TENSOR_CORES, TensorCore
 
 
-def with_tensor_core(data: Mapping[str, Any], array: Any) -> dict[str, Any]:
+def with_tensor_core(data: Mapping[str, Any], fields: Mapping[str, FieldInfo]) -> dict[str, Any]:
     """Return a configuration with the processing element and the depth of its tensor core.
 
     Parameters
     ----------
     data : mapping
         With the name of a tensor core as its accumulator.
-    array : type
-        The parameters of its array, which may have no depth.
+    fields : mapping of FieldInfo
+        The fields of its model, with an array that may have no depth.
     """
     core = TENSOR_CORES[str(data["accumulator"])]
-    step = core.step(data.get("activation", "int8"), data.get("weight", "int8"))
-    given = data.get("array") or {}
-    if step is None or not isinstance(given, Mapping):
+    step = core.step(*(data.get(name, fields[name].default) for name in ("activation", "weight")))
+    array = data.get("array") or {}
+    if step is None or not isinstance(array, Mapping):
         return dict(data)
     defaults: dict[str, Any] = {"pe": "fused"} if step.accumulator else {}
-    if "depth" in getattr(array, "model_fields", {}):
+    if "depth" in getattr(fields["array"].annotation, "model_fields", {}):
         defaults["depth"] = step.depth
-    return {**data, "array": {**defaults, **given}}
+    return {**data, "array": {**defaults, **array}}
 
 
 def tensor_core_errors(core: TensorCore, operands: BlockOperands, pe: str) -> list[str]:
