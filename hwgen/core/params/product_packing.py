@@ -92,12 +92,11 @@ class PackedProductConfig(BlockProductConfig):
 
     @property
     def _dsp_block(self) -> DspBlock | None:
-        """Return the DSP block of a configuration's target, None if it has none."""
+        """DSP block of the target, None if it has none, or its technology cannot be read."""
         try:
-            fabric = technology(self.target.technology)
+            return _block(self.target.technology)
         except InputError:
             return None
-        return fabric.dsp_block if isinstance(fabric, Fpga) else None
 
     def _block_packing_errors(self) -> list[str]:
         """Return the rules of packed products that operands in blocks break."""
