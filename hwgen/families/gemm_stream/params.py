@@ -109,14 +109,14 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
         core, nest = self.compute, self.compute.block_loop_nest
         if isinstance(nest, str):
             return [f"compute.{nest}"]
-        broken = self.post.broken_rules(self.result)
+        broken = []
         if self.result.is_float and self.array.cascade > 1:
             operands = f"{self.activation} x {self.weight}"
-            broken.insert(
-                0,
+            broken.append(
                 f"array.cascade: must be 1 with {operands}, not {self.array.cascade}: sums of"
-                " blocks are rounded, and the order of their additions is the core's",
+                " blocks are rounded, and the order of their additions is the core's"
             )
+        broken += self.post.broken_rules(self.result)
         if core.saturates:
             broken.append(
                 "compute.overflow: must be wrap in an engine, not saturate: blocks of a reduction"
