@@ -37,11 +37,8 @@ MOST_UNITS = 8
 
 def unit_families() -> dict[str, type[FamilyConfig]]:
     """Return the configurations of the families that can be units, by name."""
-    registered = families()
     return {
-        name: registered[name].params_class
-        for name in registered
-        if issubclass(registered[name], JobCore)
+        name: core.params_class for name, core in families().items() if issubclass(core, JobCore)
     }
 
 
@@ -65,13 +62,13 @@ def _unit(name: Any, value: Any, info: ValidationInfo) -> Any:
             "rules", "{name}: a unit's name must be lower-case letters, digits and _",
             {"name": str(name)[:80]},
         )  # fmt: skip
-    families = unit_families()
+    models = unit_families()
     family = value.get("family") if isinstance(value, Mapping) else None
-    if family not in families:
+    if family not in models:
         raise PydanticCustomError(
             "rules", "{name}.family: must be {known}{hint}",
-            {"name": name, "known": either(tuple(families)),
-             "hint": did_you_mean(str(family)[:80], list(families))},
+            {"name": name, "known": either(tuple(models)),
+             "hint": did_you_mean(str(family)[:80], list(models))},
         )  # fmt: skip
     for key in OUTER:
         if key in value:
@@ -85,7 +82,7 @@ def _unit(name: Any, value: Any, info: ValidationInfo) -> Any:
         "memory": info.data.get("memory", Memory()),
     }
     try:
-        return families[family].model_validate({**value, **outer})
+        return models[family].model_validate({**value, **outer})
     except ValidationError as error:
         raise _inside(name, error) from None
 
