@@ -143,10 +143,9 @@ class VectorConfig(FamilyConfig):
             broken.append("array.operations: must name each operation once")
         if array.lanes & (array.lanes - 1):
             broken.append(f"array.lanes: must be a power of two, not {array.lanes}")
-        if "rope" in names and array.lanes < 2:
-            broken.append("array.lanes: rope turns pairs, so it must be at least 2, not 1")
-        if "rope" in names and array.longest_row < 2:
-            broken.append("array.longest_row: rope turns pairs, so it must be at least 2, not 1")
+        for field in ("lanes", "longest_row"):
+            if "rope" in names and getattr(array, field) < 2:
+                broken.append(f"array.{field}: rope turns pairs, so it must be at least 2, not 1")
         for name in ("quantise", "hadamard_quantise"):
             if name in names and not self.output.is_integer:
                 broken.append(
