@@ -7,17 +7,14 @@ from pathlib import Path
 
 import click
 
-from hwgen.cli.support.common import emit_json, force_option, json_option
+from hwgen.cli.support.common import emit_json, force_option, json_option, path_option
 from hwgen.cli.support.outputs import check_file
 from hwgen.reports.terminal import console
 
 
 @click.command()
 @click.option("--target", metavar="T", required=True, help="Technology or FPGA family.")
-@click.option(
-    "--output", metavar="FILE", type=click.Path(path_type=Path),
-    help="Where to write the table; default where hwgen reads it.",
-)  # fmt: skip
+@path_option("--output", "FILE", "Where to write the table; default where hwgen reads it.")
 @click.option(
     "--designs", metavar="N", type=click.IntRange(1),
     help="Only the first N designs of each kind: a quick look, which leaves costs unknown;"

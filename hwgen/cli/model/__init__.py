@@ -13,7 +13,7 @@ from hwgen.cli.model.compile import compile_command
 from hwgen.cli.model.importing import import_command
 from hwgen.cli.model.passes import estimate_command
 from hwgen.cli.model.quantise import quantise_command
-from hwgen.cli.support.common import force_option, json_option
+from hwgen.cli.support.common import file_option, force_option, json_option, path_option
 
 if TYPE_CHECKING:
     from hwgen.models.run.host_arithmetic import Draws
@@ -47,11 +47,10 @@ command.add_command(quantise_command)
     help="Where to write what it gives; several outputs to a .npz file.",
 )
 @click.option("--prompt", metavar="TEXT", help="What to continue; special tokens may stand in it.")
-@click.option(
+@path_option(
     "--prompt-tokens",
-    metavar="FILE.npy",
-    type=click.Path(path_type=Path),
-    help="Tokens to continue by number, of a model without a tokenizer.",
+    "FILE.npy",
+    "Tokens to continue by number, of a model without a tokenizer.",
 )
 @click.option(
     "--tokens",
@@ -86,13 +85,11 @@ command.add_command(quantise_command)
     " bit for bit; rtl: the same, each operation held against the simulated hardware. Of a compiled"
     " model golden, the default, or rtl.",
 )
-@click.option(
+@file_option(
     "--unit",
+    "Configuration of the hardware; may be repeated, the first that fits does.",
     "units",
-    metavar="FILE",
     multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Configuration of the hardware; may be repeated, the first that fits does.",
 )
 @click.option(
     "--layers",
