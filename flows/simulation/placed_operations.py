@@ -32,9 +32,9 @@ class PlacedJob:
     Parameters
     ----------
     job : StreamJob
-    sources : tuple of (Place, bytes)
+    sources : tuple of (RowRegion, bytes)
         Rows that are read, and what stands there, row by row.
-    results : tuple of (Place, Access)
+    results : tuple of (RowRegion, Access)
         Rows that are written, and where they belong in the arrays of results.
     """
 

@@ -116,7 +116,7 @@ class StreamJob:
     config : StreamEngineConfig
     commands : mapping of bytes
         The beats of ports that take one a job.
-    regions : mapping of Place
+    regions : mapping of RowRegion
         Of each other port that the job uses, by name, and `TAIL`.
     after : bool
         Whether the job waits for all earlier ones, because it reads what one of them writes.

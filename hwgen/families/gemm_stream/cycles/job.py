@@ -127,7 +127,7 @@ def job_cycles(
     ----------
     plan : Plan
     regions : Regions, optional
-        By default `Places.aligned`.
+        By default `Regions.aligned`.
     read_latency, write_latency : int
         See `Engine`.
     """
