@@ -18,21 +18,23 @@ from hwgen.families.gemm_stream.cycles.steps import Regions
 
 def drawn_job(
     config: Any, rng: np.random.Generator, most: int, *, number: int = 0,
-    patterns: Sequence[str] = ("random",), base: int = 0,
+    patterns: Sequence[str] = ("random",), base: int = 0, size: tuple[int, int, int] | None = None,
 ) -> tuple[Placed, int]:  # fmt: skip
-    """Return a job of any magnitude up to `most` and any format, and the address behind it.
+    """Return a job of a size, or any up to `most`, of any format, and the address after it.
 
-    Jobs of different `number` have different settings and `patterns` of values.
+    Jobs of different `number` have different settings and `patterns` of values.  Three of four have
+    odd addresses and strides, whatever their number: settings with and without columns alternate.
     """
     if config.formats[1:]:
         config = config.formats[rng.integers(len(config.formats))]
     longest = config.max_k if config.in_blocks else most
-    m, k, n = (int(x) for x in np.exp(rng.uniform(0, np.log((most, longest, most)))))
+    drawn = np.exp(rng.uniform(0, np.log((most, longest, most))))
+    m, k, n = size or (int(x) for x in drawn)
     size, choices = (m, min(k, config.max_k), n), settings_of(config)
-    post = choices[number % len(choices)]
+    post, aligned = choices[number % len(choices)], not rng.integers(4)
     (placed,), end = place(
         config, [draw_matrices(config, size, patterns[number % len(patterns)], rng)], settings=post,
-        columns=columns_of(post, n, config, rng), rng=rng if number % 2 else None, base=base,
+        columns=columns_of(post, n, config, rng), rng=None if aligned else rng, base=base,
         least_traffic=bool(rng.integers(2)),
     )  # fmt: skip
     return placed, end
