@@ -14,6 +14,7 @@ from flows.bench import closed_forms as bench
 from flows.bench.cost_tables import Errors
 from flows.calibration import closed_forms
 from flows.calibration.closed_forms import Costs, Sample
+from hwgen.technologies import costs_of, technology_names
 from sim_tests.support.selection import commit_seed
 
 TECH = "nangate45"
@@ -102,4 +103,5 @@ def test_errors_of_the_bench() -> None:
 
 
 def test_what_the_benchmark_compares() -> None:
-    assert {"asap7", "ihp-sg13g2", "nangate45", "sky130hd"} <= set(bench.technologies())
+    cells = {name for name in technology_names("standard_cells") if costs_of(name)}
+    assert {"asap7", "ihp-sg13g2", "nangate45", "sky130hd"} <= cells == set(bench.technologies())

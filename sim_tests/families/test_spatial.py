@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.build.load import parse_config
-from hwgen.core.params.spatial import SpatialConfig
+from hwgen.config.parameters import either
+from hwgen.core.params.spatial import PES, SpatialConfig
 from hwgen.core.registry import family
 from hwgen.errors import InputError
 from hwgen.families.spatial.params import CubeConfig
@@ -278,7 +279,7 @@ CONTRACT = Contract(
             r"pipeline.final_adder: must be less than the bits of accumulators int3, not 3",
         ),
         ("array: {rows: 65}", r"array.rows: must be 1..64, not 65"),
-        ("array: {pe: serial}", r"array.pe: must be mac, .* or \w+, not .serial."),
+        ("array: {pe: serial}", f"array.pe: must be {either(list(PES))}, not 'serial'"),
         ("activation: int17", r"activation: must be int2..int16"),
         ("family: broadcast_2d\narray: {depth: 2}", "array.depth: unknown key"),
         ("family: broadcast_2d\narray: {pe: same_weight}", "same_weight sums digits"),

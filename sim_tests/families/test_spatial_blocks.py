@@ -378,7 +378,10 @@ CONTRACT = Contract(
         ),
         (
             "activation: fp16\nweight: fp16\naccumulator: fp32\narray: {pe: fused}",
-            r"accumulator: must be aligned\(n\), .* or a tensor core with array.pe fused, not fp32",
+            (
+                r"accumulator: must be aligned\(n\), aligned\(n, m\) or a tensor core"
+                r" with array.pe fused, not fp32"
+            ),
         ),
         (
             f"{BOTH}accumulator: aligned(9)\narray: {{depth: 16, pe: fused}}",

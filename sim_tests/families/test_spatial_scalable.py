@@ -179,7 +179,10 @@ CONTRACT = Contract(
         ),
         (
             "family: broadcast_2d\nactivation: mxfp4\nweight: mxfp4\narray: {pe: scalable}",
-            "array.pe: must not be scalable without array.depth, .* a family whose PEs have it",
+            (
+                "array.pe: must not be scalable without array.depth, 4 or 8 terms of each sum;"
+                " take a family whose PEs have it"
+            ),
         ),
     ),
 )

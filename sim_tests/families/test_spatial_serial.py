@@ -14,6 +14,7 @@ from flows.build.load import parse_config
 from flows.simulation.run import run_product
 from hwgen.arithmetic.digits import statistics, uniform
 from hwgen.arithmetic.sparse_digits import GROUP_TERMS, expected_group, group_cycles, window_cycles
+from hwgen.config.parameters import either
 from hwgen.core.cycles.basis import Cycles
 from hwgen.core.params.processing_elements import QUEUES
 from hwgen.core.params.spatial import SERIAL, SpatialConfig
@@ -22,6 +23,7 @@ from hwgen.families.spatial.core import SpatialCore
 from hwgen.families.spatial.cycles import gemm_cycles
 from hwgen.families.spatial.params import CubeConfig
 from hwgen.families.spatial.serial_cycles import Law, tile_cycles
+from hwgen.families.systolic.params import PES as SYSTOLIC_PES
 from hwgen.formats import integer
 from sim_tests.contract.contract import STREAM_CASES, Contract, Covering, Mutations
 from sim_tests.families.test_spatial import with_accumulator
@@ -342,7 +344,7 @@ CONTRACT = Contract(
                 (
                     "systolic",
                     "array: {pe: serial_column}",
-                    r"array.pe: must be mac, .* or \w+, not .serial_column.",
+                    f"array.pe: must be {either(list(SYSTOLIC_PES))}, not 'serial_column'",
                 ),
             )
         ),

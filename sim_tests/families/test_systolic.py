@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from flows.simulation.runner import compile_design, simulate
-from hwgen.families.systolic.params import SystolicConfig
+from hwgen.config.parameters import either
+from hwgen.families.systolic.params import PES, SystolicConfig
 from sim_tests.contract.contract import (
     STREAM_CASES,
     Contract,
@@ -208,7 +209,7 @@ CONTRACT = Contract(
             "array.pe: carry_save needs dataflow",
         ),
         ("array: {encoding: ent}", "array.encoding: a mac does not multiply by digits"),
-        ("array: {pe: same_weight}", r"array.pe: must be mac, .* or \w+, not .same_weight."),
+        ("array: {pe: same_weight}", f"array.pe: must be {either(list(PES))}, not 'same_weight'"),
         ("pipeline: {final_adder: 1}", "pipeline.final_adder: must be 0 with array.pe mac"),
     ),
 )

@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 
-from cost_model.estimate.technology import is_calibrated
 from flows.build.load import parse_config
 from flows.build.timing import limit as limit_of
 from hwgen.errors import ConfigError
 from hwgen.families.ternary_lut.choice import MOST, smallest, sum_groups
 from hwgen.families.ternary_lut.params import TernaryLutConfig
-from hwgen.technologies import technologies, technology_names
+from hwgen.technologies import costs_of, technologies, technology_names
 from sim_tests.support.designs import estimate_of
 from sim_tests.support.selection import commit_seed
 
@@ -161,7 +160,7 @@ def evaluate_choices(core: str, technology: str, clocks: Iterable[float]) -> tup
     return met, refused
 
 
-CELLS = tuple(name for name in technology_names("standard_cells") if is_calibrated(name))
+CELLS = tuple(name for name in technology_names("standard_cells") if costs_of(name))
 CLOCKS = (40.0, 150.0, 300.0, 450.0, 600.0, 900.0)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from functools import cache
 from typing import Any
 
@@ -14,7 +15,7 @@ from hwgen.core.golden.blocks import BlockMatrix, block_products
 from hwgen.errors import InputError
 from hwgen.formats import FloatFormat, IntegerFormat, floating, integer
 from hwgen.formats.block import BlockFormat, quantise_lines
-from hwgen.formats.block.accumulator import BlockAccumulator
+from hwgen.formats.block.accumulator import TENSOR_CORES, BlockAccumulator
 from hwgen.formats.block.factors import Factor
 from hwgen.formats.block.products import BlockProduct
 from hwgen.formats.registry import block_format, shipped
@@ -260,8 +261,12 @@ def test_an_infinite_total_stays_what_it_is():
 
 def test_accumulators_by_name():
     assert BlockAccumulator.named("aligned(25)").fraction_bits == 25
+    texts = (
+        r"exact, fp32, aligned\(n\) or aligned\(n, m\) with n of 1\.\.48 and m of 1\.\.23,"
+        rf" or a tensor core \({', '.join(TENSOR_CORES)}\)"
+    )
     for name in ("aligned", "aligned(0)", "aligned(49)", "fp16"):
-        with pytest.raises(ValueError, match=r"must be exact, fp32, aligned\(n\) or"):
+        with pytest.raises(ValueError, match=rf"must be {texts}, not '{re.escape(name)}'"):
             BlockAccumulator.named(name)
 
 

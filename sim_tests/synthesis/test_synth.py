@@ -437,7 +437,7 @@ def test_the_command_writes_everything(
         ("synth --target ecp5 --clock-mhz nan", "the clock target must be 1..5000 MHz, not nan"),
         ("synth --target ecp5 --hierarchy some", "'keep', 'flatten'"),
         ("synth --target nangate45 --liberty none.lib", "there is no such Liberty file"),
-        ("pnr", "there is no place and route for 'nangate45'; there is for ecp5, "),
+        ("pnr", "there is no place and route for 'nangate45'; there is for " + ", ".join(placed())),
         ("pnr --target xc7", "there is no place and route for 'xc7'"),
         ("pnr --target ice40 --device 25k", "'25k' is not a device of ice40"),
         ("pnr --target ice40 --recipe dsp", "the hx8k has no DSP blocks"),

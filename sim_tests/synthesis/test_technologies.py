@@ -68,7 +68,7 @@ def test_every_shipped_file_can_be_used() -> None:
             FPGA,
             "  register_memory",
             "  #",
-            "rules.lut_memory: either this or register_memory must",
+            "rules.lut_memory: either this or register_memory must be",
         ),
         (FPGA, "device: hx8k", "device: x", "place_and_route.device: must be one of `devices`"),
         (FPGA, "hx4k: [tq144, bg", "hx4k: []\n    x: [bg", "devices.hx4k: must have a package"),
