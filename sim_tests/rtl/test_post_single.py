@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Post-processing of sums in single precision: golden model and hardware."""
+"""Post-processing of sums in single precision: golden model, settings, and `hwgen run`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,24 +28,12 @@ from hwgen.formats import floating, integer
 from sim_tests.support.selection import commit_seed
 from sim_tests.support.single_vectors import check_singles, single_vectors
 
-Record = Callable[[str, object], None]
-LANES = 2
-
 
 def features(*arguments: Any, **options: Any) -> PostFeatures:
     return PostFeatures(SINGLE, *arguments, **options)
 
 
 ALL = features(OUTPUTS, ACTIVATIONS, ROUNDINGS)
-RTL = {
-    "all": (ALL, 10_000),
-    "records": (features(("int8", "fp16"), ("relu",), tensor=False), 4_000),
-    "tensor": (features(("int4", "uint16", "bf16"), ACTIVATIONS, columns=False), 4_000),
-    "wide": (features(("int32",), ("leaky",), ("half_away", "floor")), 4_000),
-    "single": (features(("fp32",), columns=False), 2_000),
-    "raw": (features(("raw",)), 4_000),
-    "as_they_are": (features(("raw",), columns=False), 2_000),
-}
 
 
 # -- golden model ---------------------------------------------------------------------------------
