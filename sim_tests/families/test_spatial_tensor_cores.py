@@ -8,23 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.bench.tensor_cores.operations import OPERATIONS, Instruction, instructions
-from flows.bench.tensor_cores.subset import digests, subset_vectors
+from flows.bench.tensor_cores.operations import OPERATIONS
+from flows.bench.tensor_cores.subset import digests
 from flows.bench.tensor_cores.vectors import digest_of, drawn_product
 from flows.build.design import Design
 from flows.build.load import parse_config
 from flows.simulation.run import run_product
 from hwgen.core.params.spatial import SpatialConfig
-from hwgen.core.registry import core_of, family
+from hwgen.core.registry import family
 from hwgen.formats.block.accumulator import TENSOR_CORES
 from sim_tests.contract.contract import Contract, Regressions
 from sim_tests.support.cores import golden
 from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import mutated
-from sim_tests.support.paths import ROOT
 from sim_tests.support.selection import commit_seed
-
-SUBSET = ROOT / "sim_tests" / "data" / "tensor_cores.npz"
+from sim_tests.support.tensor_cores import SUBSET, instruction_of, measured_chains
 
 
 def config_of(
@@ -56,22 +54,13 @@ def multiplied(
     return np.ascontiguousarray(result).view(np.uint32)
 
 
-def instruction_of(operation: str) -> Instruction:
-    """Return an instruction by its name."""
-    return next(each for each in instructions() if each.operation == operation)
-
-
 @pytest.mark.rotate(len(OPERATIONS))
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_the_hardware_has_the_results_of_an_h100(operation: str) -> None:
     """Chains of four steps, and operands of every distribution."""
     instruction = instruction_of(operation)
     config = config_of(instruction.activation, instruction.weight)
-    chains = [
-        vector
-        for vector in subset_vectors(SUBSET)
-        if vector.instruction == instruction and vector.c is None
-    ]
+    chains = measured_chains(operation)
     # One job of all: each row with each column of its own chain.
     a, b = (np.concatenate([getattr(chain, side) for chain in chains]) for side in "ab")
     results = multiplied(config, a, b)
@@ -105,12 +94,10 @@ CHANGES = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_changed_circuit_is_detected(name: str) -> None:
     config = config_of("bf16", "bf16", cols=1)
-    design = Design(core_of(config))
-    vars(design)["verilog"] = mutated(design.verilog, *CHANGES[name])
-    instruction = instruction_of("mma_bf16")
+    design = design_of(config)
+    design = design.with_verilog(mutated(design.verilog, *CHANGES[name]))
     differing = 0
-    chains = [v for v in subset_vectors(SUBSET) if v.instruction == instruction and v.c is None]
-    pairs = [(chain.a, chain.b, chain.d) for chain in chains]
+    pairs = [(chain.a, chain.b, chain.d) for chain in measured_chains("mma_bf16")]
     for factors, result in STEPS:
         lines = np.zeros((2, 1, 64), np.uint16)  # in the last of four steps
         lines[:, 0, -16 : len(factors) - 16 or None] = np.array(factors).T

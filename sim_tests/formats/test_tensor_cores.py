@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 
@@ -16,7 +17,7 @@ import pytest
 from flows.bench.tensor_cores.changed_rules import CHANGES, changed_model
 from flows.bench.tensor_cores.gpu import Gpu
 from flows.bench.tensor_cores.operations import OPERATIONS, golden, instructions, mutations
-from flows.bench.tensor_cores.subset import digests, subset_vectors
+from flows.bench.tensor_cores.subset import digests
 from flows.bench.tensor_cores.vectors import (
     DIGESTS,
     Measured,
@@ -30,8 +31,7 @@ from hwgen.core.golden import blocks
 from hwgen.errors import InputError, ToolMissing
 from hwgen.formats.block.accumulator import TENSOR_CORES, BlockAccumulator
 from sim_tests.support.paths import ROOT
-
-SUBSET = ROOT / "sim_tests" / "data" / "tensor_cores.npz"
+from sim_tests.support.tensor_cores import SUBSET, instruction_of, measured
 
 VECTORS = vectors_directory()
 
@@ -45,17 +45,23 @@ def differences(vectors: Iterable[Measured], model: ModuleType = blocks) -> int:
     )  # fmt: skip
 
 
+def all_measured() -> list[Measured]:
+    """Return the results of all operations."""
+    return list(chain.from_iterable(measured().values()))
+
+
 def test_the_golden_model_has_the_results_of_an_h100() -> None:
-    vectors = list(subset_vectors(SUBSET))
-    assert {vector.instruction.operation for vector in vectors} == set(OPERATIONS)
+    assert measured().keys() == set(OPERATIONS)
+    vectors = all_measured()
     assert sum(vector.d.size for vector in vectors) > 3500
     assert differences(vectors) == 0
 
 
 def test_the_subset_has_every_sort_of_result() -> None:
-    results = {name: np.concatenate([v.d.reshape(-1) for v in subset_vectors(SUBSET)
-                                     if v.instruction.operation == name])
-               for name in OPERATIONS}  # fmt: skip
+    results = {
+        name: np.concatenate([vector.d.reshape(-1) for vector in vectors])
+        for name, vectors in measured().items()
+    }
     for name, d in results.items():
         if "int8" not in name:
             assert (d == 0x7FFFFFFF).any(), name
@@ -69,7 +75,7 @@ def test_the_subset_has_every_sort_of_result() -> None:
 
 @pytest.mark.parametrize("operation", sorted(digests(SUBSET)))
 def test_products_of_seeds_have_the_digests_of_an_h100(operation: str) -> None:
-    instruction = next(each for each in instructions() if each.operation == operation)
+    instruction = instruction_of(operation)
     a, b = drawn_product(instruction)
     assert digest_of(golden(instruction, a, b)) == digests(SUBSET)[operation]
 
@@ -86,13 +92,12 @@ def test_the_golden_model_has_all_shared_results() -> None:
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_changed_rule_is_detected(name: str) -> None:
-    assert differences(subset_vectors(SUBSET), changed_model(name)) > 0
+    assert differences(all_measured(), changed_model(name)) > 0
 
 
 @pytest.mark.parametrize("operation", [name for name in OPERATIONS if "int8" not in name])
 def test_other_accumulators_have_other_results(operation: str) -> None:
-    vectors = [v for v in subset_vectors(SUBSET) if v.instruction.operation == operation]
-    instruction = vectors[0].instruction
+    vectors, instruction = measured()[operation], instruction_of(operation)
     own = instruction.accumulator
     assert own is not None
     short = own.result_bits < 23
