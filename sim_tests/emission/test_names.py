@@ -19,6 +19,7 @@ from hwgen.config.names import SIMULATOR, VERILOG, reserved
 from hwgen.errors import ConfigError
 from hwgen.families.systolic.params import SystolicConfig
 from sim_tests.support.designs import design_of
+from sim_tests.support.emitted import module_text
 from sim_tests.support.paths import ROOT
 
 CONFIGS = ROOT / "configs"
@@ -78,9 +79,8 @@ def test_signals_of_the_top_module_are_refused(values: dict[str, Any]) -> None:
     import yaml
 
     config: Any = parse_config(yaml.safe_dump({"name": "tiny", **values}))
-    top = re.search(r"^module tiny\(.*?^endmodule", design_of(config).verilog, re.S | re.M)
-    assert top
-    signals = set(re.findall(r"^  (?:input|output|wire|reg) (?:\[\S+\] )?(\w+)", top[0], re.M))
+    top = module_text(design_of(config).verilog, "tiny")
+    signals = set(re.findall(r"^  (?:input|output|wire|reg) (?:\[\S+\] )?(\w+)", top, re.M))
     assert signals >= {port["name"] for port in ports(config)}
     assert [name for name in sorted(signals) if not reserved(name)] == []
 

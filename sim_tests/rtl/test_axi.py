@@ -27,6 +27,7 @@ from rtl_templates.axi.scatter import Scatter
 from rtl_templates.axi.writer import BurstWriter
 from rtl_templates.hdl.shell import AxiShell, beat_layout, bus_members
 from sim_tests.rtl.axi_probe import AxiProbe
+from sim_tests.support.emitted import module_text
 from sim_tests.support.mutations import Mutation
 
 CASES = (
@@ -56,13 +57,10 @@ class Skeleton(wiring.Component):
 
 def test_buses_of_the_top_module() -> None:
     """The Verilog's ports are those that the manifest lists."""
-    text = to_verilog(Skeleton(), "skeleton")
-    top = re.search(r"^module skeleton\(.*?^endmodule", text, re.S | re.M)
-    assert top
+    top = module_text(to_verilog(Skeleton(), "skeleton"), "skeleton")
     pattern = r"^  (input|output) (?:\[(\d+):0\] )?(\w+);"
     result = {
-        name: (way[:-3], int(high or 0) + 1)
-        for way, high, name in re.findall(pattern, top[0], re.M)
+        name: (way[:-3], int(high or 0) + 1) for way, high, name in re.findall(pattern, top, re.M)
     }
     config: Any = SimpleNamespace(ports=(), buses=(MEMORY, CONTROL, INTERRUPT))
     listed = {port["name"]: (port["direction"], port["width"]) for port in ports(config)}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hwgen.core.params.base import FamilyConfig
+from sim_tests.support.emitted import module_text
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,10 @@ class Mutation:
     def apply(self, text: str) -> str:
         """Return the Verilog of the core with the mutation."""
         name = f"mutant_{self.module}" if self.module else "mutant"
-        module = re.search(rf"^module {name}\(.*?^endmodule", text, re.S | re.M)
-        assert module, f"no module {name}"
-        changed, count = re.subn(self.pattern, self.replacement, module[0])
+        module = module_text(text, name)
+        changed, count = re.subn(self.pattern, self.replacement, module)
         assert count, f"{self.pattern} does not occur in {self.module}"
-        return text[: module.start()] + changed + text[module.end() :]
+        return text.replace(module, changed)
 
 
 def mutated(text: str, pattern: str, replacement: str) -> str:
