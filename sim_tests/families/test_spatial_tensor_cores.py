@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.bench.tensor_cores.operations import OPERATIONS
+from flows.bench.tensor_cores.operations import OPERATIONS, by_operation
 from flows.bench.tensor_cores.subset import digests
 from flows.bench.tensor_cores.vectors import digest_of, drawn_product
 from flows.build.design import Design
@@ -22,7 +22,7 @@ from sim_tests.support.cores import golden
 from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import mutated
 from sim_tests.support.selection import commit_seed
-from sim_tests.support.tensor_cores import SUBSET, instruction_of, measured_chains
+from sim_tests.support.tensor_cores import SUBSET, measured_chains
 
 
 def config_of(
@@ -58,7 +58,7 @@ def multiplied(
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_the_hardware_has_the_results_of_an_h100(operation: str) -> None:
     """Chains of four steps, and operands of every distribution."""
-    instruction = instruction_of(operation)
+    instruction = by_operation()[operation]
     config = config_of(instruction.activation, instruction.weight)
     chains = measured_chains(operation)
     # One job of all: each row with each column of its own chain.
@@ -112,7 +112,7 @@ def test_a_changed_circuit_is_detected(name: str) -> None:
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_million_results_of_an_h100(operation: str) -> None:
     """196,608 results of each pair of formats, known by their digest."""
-    instruction = instruction_of(operation)
+    instruction = by_operation()[operation]
     config = config_of(instruction.activation, instruction.weight, name="cube", rows=2)
     results = multiplied(config, *drawn_product(instruction))
     assert digest_of(results) == digests(SUBSET)[operation]

@@ -16,7 +16,13 @@ import pytest
 
 from flows.bench.tensor_cores.changed_rules import CHANGES, changed_model
 from flows.bench.tensor_cores.gpu import Gpu
-from flows.bench.tensor_cores.operations import OPERATIONS, golden, instructions, mutations
+from flows.bench.tensor_cores.operations import (
+    OPERATIONS,
+    by_operation,
+    golden,
+    instructions,
+    mutations,
+)
 from flows.bench.tensor_cores.subset import digests
 from flows.bench.tensor_cores.vectors import (
     DIGESTS,
@@ -31,7 +37,7 @@ from hwgen.core.golden import blocks
 from hwgen.errors import InputError, ToolMissing
 from hwgen.formats.block.accumulator import TENSOR_CORES, BlockAccumulator
 from sim_tests.support.paths import ROOT
-from sim_tests.support.tensor_cores import SUBSET, instruction_of, measured
+from sim_tests.support.tensor_cores import SUBSET, measured
 
 VECTORS = vectors_directory()
 
@@ -75,7 +81,7 @@ def test_the_subset_has_every_sort_of_result() -> None:
 
 @pytest.mark.parametrize("operation", sorted(digests(SUBSET)))
 def test_products_of_seeds_have_the_digests_of_an_h100(operation: str) -> None:
-    instruction = instruction_of(operation)
+    instruction = by_operation()[operation]
     a, b = drawn_product(instruction)
     assert digest_of(golden(instruction, a, b)) == digests(SUBSET)[operation]
 
@@ -97,7 +103,7 @@ def test_a_changed_rule_is_detected(name: str) -> None:
 
 @pytest.mark.parametrize("operation", [name for name in OPERATIONS if "int8" not in name])
 def test_other_accumulators_have_other_results(operation: str) -> None:
-    vectors, instruction = measured()[operation], instruction_of(operation)
+    vectors, instruction = measured()[operation], by_operation()[operation]
     own = instruction.accumulator
     assert own is not None
     short = own.result_bits < 23

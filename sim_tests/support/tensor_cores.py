@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from functools import cache
 
-from flows.bench.tensor_cores.operations import Instruction, instructions
 from flows.bench.tensor_cores.subset import subset_vectors
 from flows.bench.tensor_cores.vectors import Measured
 from sim_tests.support.paths import ROOT
@@ -27,8 +26,3 @@ def measured() -> Mapping[str, list[Measured]]:
 def measured_chains(operation: str) -> list[Measured]:
     """Return the results of chains of four steps from +0."""
     return [vector for vector in measured()[operation] if vector.c is None]
-
-
-def instruction_of(operation: str) -> Instruction:
-    """Return an instruction by its name."""
-    return next(each for each in instructions() if each.operation == operation)

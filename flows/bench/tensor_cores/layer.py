@@ -24,13 +24,15 @@ from numpy.typing import NDArray
 
 from flows.bench.common import Row, parser, report, run
 from flows.bench.tensor_cores.gpu import Gpu, kernels_of
-from flows.bench.tensor_cores.operations import Instruction, golden, instructions
+from flows.bench.tensor_cores.operations import by_operation, golden
 from hwgen.errors import InputError, ToolMissing
 
 PRODUCTS = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
 """Matrices of a layer, as GGUF names them."""
 
 TOKENS = 16
+
+INSTRUCTION = "mma_bf16"
 
 CORE: dict[str, Any] = {
     "name": "layer", "family": "cube", "activation": "bf16", "weight": "bf16",
@@ -85,7 +87,7 @@ def run_on_gpu(weights: Path, output: Path) -> None:
     except ImportError:
         raise ToolMissing("PyTorch was not found: pip install torch, with CUDA") from None
     file = np.load(weights)
-    instruction = _instruction()
+    instruction = by_operation()[INSTRUCTION]
     recorded: dict[str, NDArray[Any]] = {}
 
     def tensor(bits: Bits) -> Any:
@@ -158,10 +160,6 @@ def run_on_gpu(weights: Path, output: Path) -> None:
     np.savez_compressed(output, **recorded)  # type: ignore[arg-type]
 
 
-def _instruction() -> Instruction:
-    return next(each for each in instructions() if each.operation == "mma_bf16")
-
-
 def recorded_products(weights: Path, recorded: Path) -> Iterator[tuple[str, Any, Bits, Bits]]:
     """Yield name, record, operands (m, k) and (n, k) of each product of a run."""
     matrices, record = np.load(weights), np.load(recorded)
@@ -181,7 +179,7 @@ def rtl_rows(weights: Path, recorded: Path, only: Sequence[str] = ()) -> Iterato
     from hwgen.formats import floating
 
     design = Design.of(parse_config(json.dumps(CORE)))
-    fmt, instruction = floating("bf16"), _instruction()
+    fmt, instruction = floating("bf16"), by_operation()[INSTRUCTION]
     for name, record, x, w in recorded_products(weights, recorded):
         if only and name not in only:
             continue

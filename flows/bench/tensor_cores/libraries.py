@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from flows.bench.common import Row, parser, report, run
 from flows.bench.tensor_cores.gpu import Gpu, kernels_of
-from flows.bench.tensor_cores.operations import Instruction, instructions
+from flows.bench.tensor_cores.operations import Instruction, by_operation
 from hwgen.errors import ToolMissing
 
 SIZES = (
@@ -38,10 +38,9 @@ FUNCTIONS = (
 def library_rows(torch: Any, gpu: Gpu) -> Iterator[Row]:
     """Yield functions and sizes."""
     dtypes = {"fp16": "float16", "bf16": "bfloat16", "fp8_e4m3": "float8_e4m3fn"}
-    by_name = {each.operation: each for each in instructions()}
     torch.manual_seed(0)
     for name, function in FUNCTIONS:
-        instruction = by_name["wgmma_e4m3_e4m3" if "fp8" in name else f"wgmma_{name}"]
+        instruction = by_operation()["wgmma_e4m3_e4m3" if "fp8" in name else f"wgmma_{name}"]
         for m, k, n in SIZES:
             a = torch.randn(m, k, device="cuda").to(getattr(torch, dtypes[name]))
             b = torch.randn(n, k, device="cuda").to(getattr(torch, dtypes[name]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import ModuleType
 
 import numpy as np
@@ -97,6 +98,12 @@ def instructions() -> tuple[Instruction, ...]:
         for kind in ("mma", "wgmma")
     ]
     return (*floats, *fp8, *integers, *halves, *emulated)
+
+
+@cache
+def by_operation() -> Mapping[str, Instruction]:
+    """Return all instructions by their names."""
+    return {each.operation: each for each in instructions()}
 
 
 def mutations(instruction: Instruction) -> Iterator[tuple[str, Rule]]:

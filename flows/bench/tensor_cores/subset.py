@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from flows.bench.common import parser, run
 from flows.bench.tensor_cores.changed_rules import CHANGES, changed_model
-from flows.bench.tensor_cores.operations import OPERATIONS, Instruction, golden, instructions
+from flows.bench.tensor_cores.operations import OPERATIONS, Instruction, by_operation, golden
 from flows.bench.tensor_cores.vectors import Measured
 from hwgen.formats import floating
 
@@ -117,13 +117,12 @@ def integer_chains(instruction: Instruction, samples: NDArray[Any]) -> tuple[NDA
 
 def save_subset(samples: Path, results: Path, output: Path) -> None:
     """Choose and save."""
-    by_name = {each.operation: each for each in instructions()}
     document = json.loads(results.read_text(encoding="utf-8"))
     arrays: dict[str, NDArray[Any]] = {}
     rng = np.random.default_rng(0)
     with np.load(samples) as file:
         for name in OPERATIONS:
-            instruction, taken = by_name[name], file[name]
+            instruction, taken = by_operation()[name], file[name]
             for key, array in chosen_steps(instruction, taken, rng)._asdict().items():
                 arrays[f"{name}.step.{key}"] = array
             chains = (
@@ -147,10 +146,9 @@ def save_subset(samples: Path, results: Path, output: Path) -> None:
 
 def subset_vectors(path: Path) -> Iterator[Measured]:
     """Yield the results of a subset: single steps as products of one row and one column."""
-    by_name = {each.operation: each for each in instructions()}
     with np.load(path) as file:
         for name in OPERATIONS:
-            instruction = by_name[name]
+            instruction = by_operation()[name]
             for a, b, c, d in zip(*(file[f"{name}.step.{key}"] for key in "abcd"), strict=True):
                 yield Measured(instruction, a[None], b[None], c[None, None], d[None, None])
             for a, b, d in zip(*(file[f"{name}.chain.{key}"] for key in "abd"), strict=True):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.bench.tensor_cores.operations import Instruction, instructions
+from flows.bench.tensor_cores.operations import Instruction, by_operation
 from hwgen.errors import InputError
 from hwgen.formats import floating
 
@@ -98,17 +98,18 @@ def measured_vectors(directory: Path) -> Iterator[Measured]:
     InputError
         If a file is missing or another version.
     """
-    by_name = {each.operation: each for each in instructions()}
     for name in ("fp16", "bf16"):
         path = read_checked(directory, f"hopper/{name}.bin")
         for tile in np.fromfile(path, TILE):
-            yield Measured(by_name[f"mma_{name}"], tile["a"], tile["b"], tile["c"], tile["d"])
+            yield Measured(
+                by_operation()[f"mma_{name}"], tile["a"], tile["b"], tile["c"], tile["d"]
+            )
     with np.load(read_checked(directory, FP8_FILE)) as arrays:
         for key in arrays:
             if key.endswith("_d"):
                 a, b, d = (arrays[f"{key[:-2]}_{part}"] for part in "abd")
                 pair = "_".join(key.split("_")[:2])
-                yield Measured(by_name[f"wgmma_{pair}"], a, b, None, d.view(np.uint32))
+                yield Measured(by_operation()[f"wgmma_{pair}"], a, b, None, d.view(np.uint32))
 
 
 # -- operands of seeds -------------------------------------------------------------------------
