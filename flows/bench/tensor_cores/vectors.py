@@ -7,6 +7,7 @@ Measured vectors lie in ``HWGEN_VECTORS_DIR``, else in ``shared/vectors`` beside
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,8 +64,8 @@ def vectors_directory() -> Path:
     return Path(__file__).resolve().parents[4] / "shared" / "vectors"
 
 
-def read_checked(directory: Path, name: str) -> Path:
-    """Return the path of a file of measured vectors.
+def read_checked(directory: Path, name: str) -> bytes:
+    """Return the contents of a file of measured vectors.
 
     Raises
     ------
@@ -87,7 +88,7 @@ def read_checked(directory: Path, name: str) -> Path:
             f"{path}: is not the version of these vectors that is known: its SHA-256 is"
             f" {digest[:16]}... instead of {DIGESTS[name][:16]}...{length}"
         )
-    return path
+    return content
 
 
 def measured_vectors(directory: Path) -> Iterator[Measured]:
@@ -99,12 +100,12 @@ def measured_vectors(directory: Path) -> Iterator[Measured]:
         If a file is missing or another version.
     """
     for name in ("fp16", "bf16"):
-        path = read_checked(directory, f"hopper/{name}.bin")
-        for tile in np.fromfile(path, TILE):
+        content = read_checked(directory, f"hopper/{name}.bin")
+        for tile in np.frombuffer(content, TILE):
             yield Measured(
                 by_operation()[f"mma_{name}"], tile["a"], tile["b"], tile["c"], tile["d"]
             )
-    with np.load(read_checked(directory, FP8_FILE)) as arrays:
+    with np.load(io.BytesIO(read_checked(directory, FP8_FILE))) as arrays:
         for key in arrays:
             if key.endswith("_d"):
                 a, b, d = (arrays[f"{key[:-2]}_{part}"] for part in "abd")
