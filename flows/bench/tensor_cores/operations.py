@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hwgen.core.golden import blocks
 from hwgen.core.golden.blocks import BlockMatrix
-from hwgen.formats import FloatFormat, floating
+from hwgen.formats import FloatFormat, floating, number_format
 from hwgen.formats.block.accumulator import TENSOR_CORES, BlockAccumulator
 from hwgen.formats.block.factors import Factor
 from hwgen.formats.block.products import BlockProduct
@@ -65,12 +65,12 @@ class Instruction:
     @property
     def is_integer(self) -> bool:
         """Whether sums are integers."""
-        return "int" in self.activation
+        return number_format(self.activation).is_integer
 
     @property
     def element_bytes(self) -> int:
         """Bytes of an element."""
-        return 2 if self.activation in ("fp16", "bf16") else 1
+        return number_format(self.activation).width // 8
 
     @property
     def accumulator(self) -> BlockAccumulator | None:
@@ -176,10 +176,10 @@ def golden(
         The golden model, of floating-point numbers.
     """
     if instruction.is_integer:
-        signed = (name == "int8" for name in (instruction.activation, instruction.weight))
+        names = instruction.activation, instruction.weight
         numbers = [
-            lines.view(np.int8 if sign else np.uint8).astype(np.int64)
-            for lines, sign in zip((a, b), signed, strict=True)
+            lines.view(number_format(name).dtype).astype(np.int64)
+            for lines, name in zip((a, b), names, strict=True)
         ]
         start = 0 if c is None else c.astype(np.int64)
         return np.asarray((numbers[0] @ numbers[1].T + start).astype(np.uint32))

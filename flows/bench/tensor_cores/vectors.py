@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from flows.bench.tensor_cores.operations import Instruction, by_operation
 from hwgen.errors import InputError
-from hwgen.formats import floating
+from hwgen.formats import number_format
 
 FP8_FILE = "hopper/hopper_fp8_wgmma.npz"
 
@@ -125,14 +125,14 @@ def drawn_lines(fmt_name: str, lines: int, elements: int, seed: str) -> NDArray[
     Bits are those of SHAKE-256.  Lines are by turns of any finite numbers, of numbers near one, of
     subnormal ones in half of the places, and of numbers with the same exponent.
     """
-    width = 1 if "8" in fmt_name else 2
+    fmt = number_format(fmt_name)
+    width = fmt.width // 8
     stream = hashlib.shake_256(f"{fmt_name} {lines} {elements} {seed}".encode())
     raw = np.frombuffer(stream.digest(lines * elements * (width + 1)), np.uint8)
     choice = raw[lines * elements * width :].reshape(lines, elements)
     bits = raw[: lines * elements * width].view(f"<u{width}").reshape(lines, elements).copy()
-    if "int" in fmt_name:
+    if fmt.is_integer:
         return bits.view(np.uint8)
-    fmt = floating(fmt_name)
     kind = np.arange(lines)[:, None] % SPECIAL_EVERY
     fraction = (1 << fmt.mantissa_bits) - 1
     rest = bits & np.array(fmt.sign_mask | fraction, bits.dtype)
