@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from flows.bench.common import Row, parser, report, run, synthesised
-from hwgen.formats.block.accumulator import TENSOR_CORES
+from hwgen.formats.block.accumulator import TENSOR_CORES, TensorCoreStep
 
 ACCUMULATORS = (
     ("fp16", "exact"), ("fp16", "fp32"), ("fp16", "aligned(25)"), ("fp16", "hopper"),
@@ -32,12 +32,18 @@ SPECS = {"PE um2": ",.0f", "core um2": ",.0f", "MHz": ".0f", "fJ a product": ",.
          "um2 a product": ",.0f"}  # fmt: skip
 
 
+def hopper_step(name: str) -> TensorCoreStep:
+    """Return the step of Hopper's tensor core with both operands in a format."""
+    step = TENSOR_CORES["hopper"].step(name, name)
+    assert step is not None
+    return step
+
+
 def configuration(
     technology: str, name: str, accumulator: str, array: dict[str, int]
 ) -> dict[str, object]:
     """Return the parameters of a core of an accumulator."""
-    step = TENSOR_CORES["hopper"].step(name, name)
-    assert step is not None
+    step = hopper_step(name)
     fused = accumulator not in ("exact", "fp32") and step.accumulator is not None
     return {
         "name": "bench", "family": "cube", "activation": name, "weight": name,
@@ -54,7 +60,7 @@ def rows(technology: str, chosen: Sequence[str], *, energy: bool) -> Iterator[Ro
             continue
         document = synthesised(configuration(technology, name, accumulator, {"rows": 2, "cols": 2}))
         pe = next(m["area_um2"] for m in document["modules"] if m["name"] == "bench_pe")
-        products = 16 if name in ("fp16", "bf16") else 32
+        products = hopper_step(name).depth
         spent = None
         if energy:
             one = configuration(technology, name, accumulator, {"rows": 1, "cols": 1})
