@@ -68,10 +68,11 @@ def save_weights(model: Path, output: Path) -> None:
             raise InputError(f"{model}: has no {name}")
         return gguf.quants.dequantize(tensors[name].data, tensors[name].tensor_type)
 
-    arrays = {name: bf16(read(f"blk.0.{name}.weight")) for name in PRODUCTS}
-    arrays |= {name: bf16(read(f"blk.0.{name}.weight")) for name in ("attn_norm", "ffn_norm")}
-    rows = np.random.default_rng(0).integers(0, len(read("token_embd.weight")), TOKENS)
-    arrays["input"] = bf16(read("token_embd.weight")[rows])
+    names = (*PRODUCTS, "attn_norm", "ffn_norm")
+    arrays = {name: bf16(read(f"blk.0.{name}.weight")) for name in names}
+    embeddings = read("token_embd.weight")
+    rows = np.random.default_rng(0).integers(0, len(embeddings), TOKENS)
+    arrays["input"] = bf16(embeddings[rows])
     fields = {
         name: int(reader.fields[f"llama.attention.{name}"].contents())
         for name in ("head_count", "head_count_kv")
