@@ -26,13 +26,14 @@ from flows.bench.common import Row, parser, report, run
 from flows.bench.tensor_cores.gpu import Gpu, kernels_of
 from flows.bench.tensor_cores.operations import by_operation, golden
 from hwgen.errors import InputError, ToolMissing
+from hwgen.formats import floating
 
 PRODUCTS = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
 """Matrices of a layer, as GGUF names them."""
 
 TOKENS = 16
 
-INSTRUCTION = "mma_bf16"
+BF16, INSTRUCTION = floating("bf16"), "mma_bf16"
 
 CORE: dict[str, Any] = {
     "name": "layer", "family": "cube", "activation": "bf16", "weight": "bf16",
@@ -40,17 +41,6 @@ CORE: dict[str, Any] = {
 }  # fmt: skip
 
 Bits = NDArray[np.uint16]
-
-
-def bf16(values: NDArray[Any]) -> Bits:
-    """Return numbers rounded to bf16, bit patterns."""
-    bits = np.ascontiguousarray(values, np.float32).view(np.uint32).astype(np.uint64)
-    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
-
-
-def single(bits: Bits) -> NDArray[np.float32]:
-    """Return the values of bf16 bit patterns."""
-    return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
 def save_weights(model: Path, output: Path) -> None:
@@ -69,10 +59,10 @@ def save_weights(model: Path, output: Path) -> None:
         return gguf.quants.dequantize(tensors[name].data, tensors[name].tensor_type)
 
     names = (*PRODUCTS, "attn_norm", "ffn_norm")
-    arrays = {name: bf16(read(f"blk.0.{name}.weight")) for name in names}
+    arrays = {name: BF16.encode(read(f"blk.0.{name}.weight")) for name in names}
     embeddings = read("token_embd.weight")
     rows = np.random.default_rng(0).integers(0, len(embeddings), TOKENS)
-    arrays["input"] = bf16(embeddings[rows])
+    arrays["input"] = BF16.encode(embeddings[rows])
     fields = {
         name: int(reader.fields[f"llama.attention.{name}"].contents())
         for name in ("head_count", "head_count_kv")
@@ -177,14 +167,13 @@ def rtl_rows(weights: Path, recorded: Path, only: Sequence[str] = ()) -> Iterato
     from flows.build.design import Design
     from flows.build.load import parse_config
     from flows.simulation.run import run_product
-    from hwgen.formats import floating
 
     design = Design.of(parse_config(json.dumps(CORE)))
-    fmt, instruction = floating("bf16"), by_operation()[INSTRUCTION]
+    instruction = by_operation()[INSTRUCTION]
     for name, record, x, w in recorded_products(weights, recorded):
         if only and name not in only:
             continue
-        result = run_product(design, fmt.decode(x), fmt.decode(w).T)
+        result = run_product(design, BF16.decode(x), BF16.decode(w).T)
         (values,) = result.results.values()
         bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
         filled = -x.shape[1] % 16
@@ -199,7 +188,9 @@ def rtl_rows(weights: Path, recorded: Path, only: Sequence[str] = ()) -> Iterato
             "results": bits.size,
             "RTL differs from the chain": int((bits != chain).sum()),
             "golden differs": int((golden(instruction, lines[0], lines[1]) != chain).sum()),
-            "PyTorch differs": int((bf16(chain.view(np.float32)) != record[f"{name}.y"]).sum()),
+            "PyTorch differs": int(
+                (BF16.encode(chain.view(np.float32)) != record[f"{name}.y"]).sum()
+            ),
             "cycles": result.cycles,
             "PyTorch's kernel": str(record[f"{name}.kernel"])[:120],
         }
