@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from flows.bench.common import Row, parser, report, run
 from flows.bench.tensor_cores.gpu import Gpu, kernels_of
-from flows.bench.tensor_cores.operations import by_operation, golden
+from flows.bench.tensor_cores.operations import BYTES, by_operation, golden
 from hwgen.errors import InputError, ToolMissing
 from hwgen.formats import floating
 
@@ -41,6 +41,12 @@ CORE: dict[str, Any] = {
 }  # fmt: skip
 
 Bits = NDArray[np.uint16]
+
+
+def step_lines(bits: Bits) -> NDArray[np.uint8]:
+    """Return lines of elements as bytes, filled up with zeros to whole steps."""
+    rest = -bits.shape[1] % (BYTES // bits.itemsize)
+    return np.ascontiguousarray(np.pad(bits, ((0, 0), (0, rest)))).view(np.uint8)
 
 
 def save_weights(model: Path, output: Path) -> None:
@@ -98,16 +104,14 @@ def run_on_gpu(weights: Path, output: Path) -> None:
                 y = torch.nn.functional.linear(x, w)
                 torch.cuda.synchronize()
             kernels = kernels_of(profile)
-            x_bits, w_bits, unit = bits_of(x), bits_of(w), instruction.element_bytes
-            filled = -x_bits.shape[1] * unit % 32 // unit
-            lines = (
-                np.pad(part, ((0, 0), (0, filled))).view(np.uint8) for part in (x_bits, w_bits)
-            )
+            x_bits, w_bits = bits_of(x), bits_of(w)
             recorded[f"{name}.x"] = x_bits
             if name not in PRODUCTS:
                 recorded[f"{name}.w"] = w_bits
             recorded[f"{name}.y"] = bits_of(y)
-            recorded[f"{name}.chain"] = gpu.multiply(instruction, *lines)
+            recorded[f"{name}.chain"] = gpu.multiply(
+                instruction, step_lines(x_bits), step_lines(w_bits)
+            )
             recorded[f"{name}.kernel"] = np.array("; ".join(kernels))
             return y
 
@@ -176,18 +180,14 @@ def rtl_rows(weights: Path, recorded: Path, only: Sequence[str] = ()) -> Iterato
         result = run_product(design, BF16.decode(x), BF16.decode(w).T)
         (values,) = result.results.values()
         bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
-        filled = -x.shape[1] % 16
-        lines = [
-            np.ascontiguousarray(np.pad(part, ((0, 0), (0, filled)))).view(np.uint8)
-            for part in (x, w)
-        ]
+        by_golden = golden(instruction, step_lines(x), step_lines(w))
         chain = record[f"{name}.chain"]
         yield {
             "product": name,
             "M, K, N": f"{len(x)}, {x.shape[1]}, {len(w)}",
             "results": bits.size,
             "RTL differs from the chain": int((bits != chain).sum()),
-            "golden differs": int((golden(instruction, lines[0], lines[1]) != chain).sum()),
+            "golden differs": int((by_golden != chain).sum()),
             "PyTorch differs": int(
                 (BF16.encode(chain.view(np.float32)) != record[f"{name}.y"]).sum()
             ),
