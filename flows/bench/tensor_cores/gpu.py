@@ -7,7 +7,7 @@ import json
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,9 +44,28 @@ def _output(*command: str) -> str | None:
     return done.stdout if done.returncode == 0 else None
 
 
-def kernels_of(profile: Any) -> list[str]:
-    """Return the names of the kernels in a profile of PyTorch."""
-    return [event.key for event in profile.key_averages() if event.self_device_time_total > 0]
+def import_torch() -> Any:
+    """Return PyTorch.
+
+    Raises
+    ------
+    ToolMissing
+        If it is not installed.
+    """
+    try:
+        import torch  # type: ignore[import-not-found]  # only where there is a GPU
+    except ImportError:
+        raise ToolMissing("PyTorch was not found: pip install torch, with CUDA") from None
+    return torch
+
+
+def profiled(torch: Any, function: Callable[[], Any]) -> tuple[Any, str]:
+    """Return the result of a function of PyTorch, and the kernels that computed it."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        result = function()
+        torch.cuda.synchronize()
+    events = profile.key_averages()
+    return result, "; ".join(event.key for event in events if event.self_device_time_total > 0)
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flows.bench.common import Row, parser, report, run
-from flows.bench.tensor_cores.gpu import Gpu, kernels_of
+from flows.bench.tensor_cores.gpu import Gpu, import_torch, profiled
 from flows.bench.tensor_cores.operations import BYTES, by_operation, golden
-from hwgen.errors import InputError, ToolMissing
+from hwgen.errors import InputError
 from hwgen.formats import floating
 
 PRODUCTS = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
@@ -79,10 +79,7 @@ def save_weights(model: Path, output: Path) -> None:
 
 def run_on_gpu(weights: Path, output: Path) -> None:
     """Run the layer with PyTorch, and record its products."""
-    try:
-        import torch  # type: ignore[import-not-found]  # only where there is a GPU
-    except ImportError:
-        raise ToolMissing("PyTorch was not found: pip install torch, with CUDA") from None
+    torch = import_torch()
     file = np.load(weights)
     instruction = by_operation()[INSTRUCTION]
     recorded: dict[str, NDArray[Any]] = {}
@@ -98,12 +95,7 @@ def run_on_gpu(weights: Path, output: Path) -> None:
 
         def product(name: str, x: Any, w: Any) -> Any:
             """Multiply `x` (m, k) by the rows of `w` (n, k)."""
-            with torch.profiler.profile(
-                activities=[torch.profiler.ProfilerActivity.CUDA]
-            ) as profile:
-                y = torch.nn.functional.linear(x, w)
-                torch.cuda.synchronize()
-            kernels = kernels_of(profile)
+            y, kernels = profiled(torch, lambda: torch.nn.functional.linear(x, w))
             x_bits, w_bits = bits_of(x), bits_of(w)
             recorded[f"{name}.x"] = x_bits
             if name not in PRODUCTS:
@@ -112,7 +104,7 @@ def run_on_gpu(weights: Path, output: Path) -> None:
             recorded[f"{name}.chain"] = gpu.multiply(
                 instruction, step_lines(x_bits), step_lines(w_bits)
             )
-            recorded[f"{name}.kernel"] = np.array("; ".join(kernels))
+            recorded[f"{name}.kernel"] = np.array(kernels)
             return y
 
         def normalised(x: Any, gamma: Any) -> Any:

@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flows.bench.common import Row, parser, report, run
-from flows.bench.tensor_cores.gpu import Gpu, kernels_of
-from flows.bench.tensor_cores.operations import Instruction, by_operation
-from hwgen.errors import ToolMissing
+from flows.bench.tensor_cores.gpu import Gpu, import_torch, profiled
+from flows.bench.tensor_cores.operations import by_operation
 
 SIZES = (
     (16, 576, 576), (16, 1536, 576), (64, 576, 576), (256, 576, 1536), (1024, 1024, 1024),
@@ -46,12 +45,8 @@ def library_rows(torch: Any, gpu: Gpu) -> Iterator[Row]:
             b = torch.randn(n, k, device="cuda").to(getattr(torch, dtypes[name]))
             call = _call(torch, function, a, b)
             call()  # loads the library
-            with torch.profiler.profile(
-                activities=[torch.profiler.ProfilerActivity.CUDA]
-            ) as profile:
-                result = call()
-                torch.cuda.synchronize()
-            chain = gpu.multiply(instruction, *(_lines(instruction, torch, x) for x in (a, b)))
+            result, kernels = profiled(torch, call)
+            chain = gpu.multiply(instruction, *(_lines(torch, x) for x in (a, b)))
             bits = result.view(torch.int32).cpu().numpy().view(np.uint32)
             yield {
                 "function": function,
@@ -59,7 +54,7 @@ def library_rows(torch: Any, gpu: Gpu) -> Iterator[Row]:
                 "M, K, N": f"{m}, {k}, {n}",
                 "results": bits.size,
                 "differ": int((bits != chain).sum()),
-                "kernel": "; ".join(kernels_of(profile)),
+                "kernel": kernels,
             }
 
 
@@ -73,7 +68,7 @@ def _call(torch: Any, function: str, a: Any, b: Any) -> Any:
     )
 
 
-def _lines(instruction: Instruction, torch: Any, x: Any) -> NDArray[np.uint8]:
+def _lines(torch: Any, x: Any) -> NDArray[np.uint8]:
     lines: NDArray[np.uint8] = x.contiguous().view(torch.uint8).cpu().numpy()
     return lines
 
@@ -82,10 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Compare and print."""
     options = parser("tensor_cores.libraries", __doc__)
     chosen = options.parse_args(arguments)
-    try:
-        import torch  # type: ignore[import-not-found]  # only where there is a GPU
-    except ImportError:
-        raise ToolMissing("PyTorch was not found: pip install torch, with CUDA") from None
+    torch = import_torch()
     with tempfile.TemporaryDirectory() as directory:
         gpu = Gpu.open(Path(directory))
         title = f"products of PyTorch {torch.__version__} against a chain of steps"
