@@ -75,18 +75,12 @@ def reasons(instruction: Instruction, step: Any, models: Sequence[ModuleType]) -
 
 def chosen_steps(instruction: Instruction, samples: NDArray[Any], rng: Any) -> Steps:
     """Return the single steps of an instruction."""
-    flat, masks = samples.reshape(-1), None
+    flat = samples.reshape(-1)
     models = [changed_model(name) for name in CHANGES]
-    for number, step in enumerate(flat):
-        each = list(reasons(instruction, step, models))
-        if masks is None:
-            masks = [np.zeros((len(flat), *step["c"].shape), np.bool_) for _ in each]
-        for mask, choice in zip(masks, each, strict=True):
-            mask[number] = choice
-    assert masks is not None
+    by_step = (reasons(instruction, step, models) for step in flat)
     places: set[tuple[int, ...]] = set()
-    for mask in masks:
-        where = np.argwhere(mask)
+    for masks in zip(*by_step, strict=True):
+        where = np.argwhere(np.stack(masks))
         for place in where[rng.permutation(len(where))[:EACH]]:
             places.add(tuple(map(int, place)))
     ordered = sorted(places)
