@@ -165,12 +165,13 @@ class AlignedTotal(Block):
         base = min(product.exponents[0], 1 - fmt.bias)
         span = max(product.exponents[1] - base, fmt.bias - base) + 2
         bits = span.bit_length()
-        exponents = [named(m, "exponent", Cat(biased[0] | ~normal, biased[1:]) - fmt.bias - base)]
-        exponents = [exponents[0][:bits]]
+        above_base = Cat(biased[0] | ~normal, biased[1:]) - fmt.bias - base
+        of_total: Value = named(m, "exponent", above_base)[:bits]
         significand = Cat(fraction, normal)
         if lowest < 1 - fmt.bias:
             some = named(m, "some", significand.any())
-            exponents = [named(m, "exponent_of_total", Mux(some, exponents[0], lowest - base))]
+            of_total = named(m, "exponent_of_total", Mux(some, of_total, lowest - base))
+        exponents = [of_total]
         numbers = [(significand, self.old[-1], step_format.mantissa_bits)]
         for number in range(product.addends):
             integer = self.integers.word_select(number, product.term.width)
