@@ -83,19 +83,15 @@ class BlockAccumulator:
             return BlockAccumulator("exact")
         if name == "fp32":
             return BlockAccumulator("fp32")
-        match = _ALIGNED.fullmatch(name)
-        result_bits = int(match[2] or SINGLE.mantissa_bits) if match else 0
-        if (
-            not match
-            or int(match[1]) > MAX_FRACTION_BITS
-            or not 1 <= result_bits <= SINGLE.mantissa_bits
-        ):
-            raise ValueError(
-                f"must be exact, fp32, aligned(n) or aligned(n, m) with n of"
-                f" 1..{MAX_FRACTION_BITS} and m of 1..{SINGLE.mantissa_bits}, or a tensor core"
-                f" ({', '.join(TENSOR_CORES)}), not {name!r}"
-            )
-        return BlockAccumulator("aligned", int(match[1]), result_bits)
+        if match := _ALIGNED.fullmatch(name):
+            bits, result_bits = int(match[1]), int(match[2] or SINGLE.mantissa_bits)
+            if bits <= MAX_FRACTION_BITS and result_bits <= SINGLE.mantissa_bits:
+                return BlockAccumulator("aligned", bits, result_bits)
+        raise ValueError(
+            f"must be exact, fp32, aligned(n) or aligned(n, m) with n of"
+            f" 1..{MAX_FRACTION_BITS} and m of 1..{SINGLE.mantissa_bits}, or a tensor core"
+            f" ({', '.join(TENSOR_CORES)}), not {name!r}"
+        )
 
 
 # -- tensor cores ----------------------------------------------------------------------------
