@@ -137,7 +137,7 @@ def test_init(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.rotate(4)
-def test_the_matrix_of_features_is_found_by_trying(
+def test_the_feature_matrix_is_computed_from_trials(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Engines on FPGAs take minutes; the page of the documentation is held to the whole matrix.
@@ -217,7 +217,7 @@ def test_defect(
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_configuration_errors_begin_with_their_place(
+def test_configuration_errors_begin_with_their_position(
     fake: Fake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line = fake("load_config(config)")

@@ -243,7 +243,7 @@ def test_what_follows_from_a_wrong_value_is_not_said() -> None:
     assert re.fullmatch(expected, text), text
 
 
-def test_all_problems_at_once_in_order_of_place() -> None:
+def test_all_problems_at_once_in_order_of_position() -> None:
     message = said(
         HEAD
         + "array: {rows: 0, cols: '4', pipe: 1}\n"

@@ -48,7 +48,7 @@ def test_a_second_analysis_does_not_read_the_netlist() -> None:
         CachedAnalysis(netlist.key, refused).limiting_path(TECH, 200.0)
 
 
-def test_an_estimate_is_the_same_whatever_is_cached(
+def test_an_estimate_is_the_same_with_any_cache(
     local_cache: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = load_config(CORE)

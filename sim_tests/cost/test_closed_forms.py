@@ -102,6 +102,6 @@ def test_errors_of_the_bench() -> None:
     assert len(errors.cells()) == len(bench.HEADINGS)
 
 
-def test_what_the_benchmark_compares() -> None:
+def test_the_benchmark_compares_all_cell_libraries() -> None:
     cells = {name for name in technology_names("standard_cells") if costs_of(name)}
     assert {"asap7", "ihp-sg13g2", "nangate45", "sky130hd"} <= cells == set(bench.technologies())

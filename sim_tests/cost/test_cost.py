@@ -278,7 +278,7 @@ def test_automatic_pipelines_are_those_of_the_configuration() -> None:
         assert area == pytest.approx(chosen["area_mm2"][0])
 
 
-def test_without_costs_cycles_are_known_and_nothing_else() -> None:
+def test_without_costs_only_cycles_are_estimated() -> None:
     result = evaluate("systolic", {}, {}, "no-such", {"w": [(4, 4, 4)]})
     assert result["cycles(w)"][0] > 0
     assert all(math.isnan(result[m][0]) for m in ("area_mm2", "power_w", "fmax_mhz", "luts"))
@@ -331,7 +331,7 @@ def test_tables_without_closed_forms_know_every_kind_of_a_structure(name: str) -
     assert np.isnan(result["luts"]).all(), "nothing is known of them"
 
 
-def test_unknown_kinds_cost_something_unknown() -> None:
+def test_a_component_without_a_cost_has_no_estimate() -> None:
     tech = Technology("t", {"area_um2": {"mux": 2.0}}, {"gate": 0.5})
     assert tech.cost("area_um2", {"mux": np.array([1.0, 3.0])}).tolist() == [2.0, 6.0]
     assert math.isnan(tech.cost("area_um2", {"mux": 1.0, "xor": 1.0}))
@@ -383,7 +383,7 @@ def test_a_fit_of_delays_follows_the_longest_path() -> None:
     assert max(map(abs, errors)) < 1e-6
 
 
-def test_modules_belong_to_the_parts_of_bills() -> None:
+def test_modules_belong_to_parts_of_component_counts() -> None:
     config = config_of(
         core(
             "ternary_lut",
@@ -405,7 +405,7 @@ def test_modules_belong_to_the_parts_of_bills() -> None:
     assert float_operator("column") is None
 
 
-def test_held_out_cores_are_drawn_by_seed_and_not_calibrated_on() -> None:
+def test_validation_cores_follow_the_seed_and_are_not_calibrated_on() -> None:
     drawn = validation_points(3, 20)
     assert drawn == validation_points(3, 20)
     assert drawn != validation_points(4, 20)

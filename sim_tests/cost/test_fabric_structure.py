@@ -120,7 +120,7 @@ def test_trees_make_what_reads_each_input_once() -> None:
     assert _trees(gates, *gates.full_adder(a, b, c)) == 3
 
 
-def test_trees_are_functions_of_what_they_read() -> None:
+def test_trees_are_functions_of_their_inputs() -> None:
     draw = random.Random(commit_seed())
     for _ in range(20):
         gates = Gates()
@@ -267,7 +267,7 @@ def test_every_kind_of_a_structure_has_a_price(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", FABRICS)
-def test_figures_per_second_are_at_fmax(target: str) -> None:
+def test_metrics_per_second_are_at_fmax(target: str) -> None:
     config = parse_config("name: core\nfamily: systolic\narray: {rows: 2, cols: 3}\n")
     result = estimate_of(config, target, 500.0, {"w": [(4, 8, 4)]})
     fmax = result["metrics"]["fmax_mhz"]

@@ -106,7 +106,7 @@ def test_cores_are_limited_by_a_path_between_their_registers(target: str) -> Non
     assert ("dsp" in result.steps) == bool(totals(design, rules).get("dsp"))
 
 
-def test_what_was_measured_comes_out_of_a_fit() -> None:
+def test_a_fit_recovers_measured_delays() -> None:
     rules, placed = fabric("ecp5"), []
     assert rules is not None
     for rows in (1, 2, 3):

@@ -209,7 +209,7 @@ def test_memories_of_any_size_are_made_of_macros(name: str) -> None:
     assert composed(Ram(64, 8, reads=2), published(name)) is None
 
 
-def test_what_is_around_macros_is_counted() -> None:
+def test_logic_around_macros_is_counted() -> None:
     made = composed(Ram(64, 800), published("nangate45"))
     assert made is not None
     assert (made.macro.name, made.count, made.arrangement) == ("fakeram45_64x32", 50, "copies")
@@ -226,7 +226,7 @@ def test_what_is_around_macros_is_counted() -> None:
     )
 
 
-def test_unknown_memories_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memories_without_data_have_no_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert library("ecp5") is None
     assert memory_types()["lpddr5"].energy_pj_per_bit is None
     known = published("asap7")

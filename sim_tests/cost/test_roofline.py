@@ -263,7 +263,7 @@ def test_engines_are_limited_by_their_port() -> None:
 # -- kinds of memory -----------------------------------------------------------------------------
 
 
-def test_every_figure_of_a_kind_has_its_source() -> None:
+def test_every_metric_of_a_memory_type_has_its_source() -> None:
     for name, kind in memory_types().items():
         assert all((kind.configuration, kind.energy_source, kind.efficiency_source)), name
         assert kind.peak_gb_s > 0
@@ -284,7 +284,7 @@ def test_the_energy_of_ddr4_follows_from_its_currents() -> None:
     assert result == pytest.approx(activation + burst, abs=5e-4)
 
 
-def test_an_unknown_energy_is_said() -> None:
+def test_a_missing_energy_is_reported() -> None:
     core = load_config(CONFIGS / "lut_core.yaml")
     network = {"w": load_workload("bitnet_2b4t_decode")[1]}
     entry = estimate(core, workloads=network, off_chip=OffChip(kind="lpddr5"))
@@ -358,7 +358,7 @@ def test_the_command_refuses(
     assert message in capsys.readouterr().err.replace("\n", " ")
 
 
-def test_the_command_names_what_limits(
+def test_the_command_names_the_limit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
@@ -385,7 +385,7 @@ def test_the_command_names_what_limits(
     assert entry["certainty"]["ops_per_byte(gpt2_decode)"]["basis"] == "exact"
 
 
-def test_the_page_has_the_kinds() -> None:
+def test_the_page_has_the_memory_types() -> None:
     page = (ROOT / "docs" / "roofline.md").read_text()
     for name, kind in memory_types().items():
         energy = "-" if kind.energy_pj_per_bit is None else f"{kind.energy_pj_per_bit:g}"
@@ -466,7 +466,7 @@ def test_sweeps_over_memories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ("ddr4", "{tokens: 1, layers: [{k: 5}]}", "5:37: workloads.w.layers.0", "n missing"),
     ],
 )
-def test_what_is_wrong_with_a_sweep_behind_a_memory(
+def test_errors_of_a_sweep_with_off_chip_memory(
     memory: str,
     network: str,
     position: str,

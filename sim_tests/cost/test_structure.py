@@ -179,7 +179,7 @@ def test_instances_are_counted_through_the_hierarchy() -> None:
     assert first.connections["y"] == second.connections["a"]
 
 
-def test_a_full_adder_is_known_by_its_name() -> None:
+def test_a_full_adder_is_recognised_by_its_name() -> None:
     class Adder(Leaf):
         def __init__(self) -> None:
             super().__init__(1)
@@ -210,7 +210,7 @@ def test_a_damaged_entry_is_read_anew(tmp_path: Path, monkeypatch: pytest.Monkey
     assert chain([Pair(8)]) == before
 
 
-def test_bits_are_kept_as_runs() -> None:
+def test_bits_are_stored_as_runs() -> None:
     for bits in (
         (), (5,), (ZERO,), (3, 4, 5, 6), (7, 7, 7), (ZERO, ZERO, 9, 10, 10, 10, ONE), (4, 3, 2),
     ):  # fmt: skip

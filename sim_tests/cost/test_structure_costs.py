@@ -160,7 +160,7 @@ def test_what_a_narrow_sum_does_not_need_is_followed_to_the_inputs(
     assert totals(design_of(config).netlist)["register_bit"] == flip_flops
 
 
-def test_paths_to_what_nothing_needs_do_not_limit() -> None:
+def test_paths_to_unused_bits_do_not_limit() -> None:
     """A sum of five bits waits for no carry beyond them."""
     a, b, y = Signal(16), Signal(16), Signal(5)
     m = Module()
@@ -211,7 +211,7 @@ def test_every_kind_of_a_structure_has_a_price(technology: str) -> None:
             assert kinds - set(prices) == set(), quantity
 
 
-def test_a_closed_form_that_fails_takes_no_other_figure_away(
+def test_a_failing_closed_form_leaves_the_other_metrics(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def broken(*arguments: object) -> None:

@@ -30,7 +30,7 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HWGEN_CACHE_DIR", str(tmp_path / "cache"))
 
 
-def test_what_is_not_known_is_left_out() -> None:
+def test_missing_results_are_left_out() -> None:
     build = Build(Design.of(parse_config(SOURCE)))
     text = markdown(sheet_of(build, {"layer": network_of([(1, 2, 3), (4, 5, 6)])}))
     assert text.startswith("# tiny\n")
@@ -50,7 +50,7 @@ def test_engines_have_registers() -> None:
     assert "AXI4-Stream" not in text
 
 
-def test_kept_results_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_results_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     job = Job("module", "tiny", "aclk", "nangate45", 500.0, 1.0)
     mapped = Tools().map(job, Method("nf", True, "keep", ()), Path())
     seed = SeedResult(1, 88.25, 11.3, "a", "b", None, 1.0)

@@ -207,7 +207,7 @@ def test_weights_are_the_images_of_their_formats(name: str) -> None:
         assert Plan(config, 7, len(matrix), 1).pack_activations(lines).tobytes() == image
 
 
-def test_what_a_reduction_may_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_limits_of_reductions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # A stationary array needs all of it at once; one that computes tile after tile goes on.
     held = config_of("ws")
     longest = held.stored_k

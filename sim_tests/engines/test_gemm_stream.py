@@ -437,7 +437,7 @@ def test_cycles_and_traffic(shipped: JobHost) -> None:
 
 
 @pytest.mark.slow
-def test_a_job_reads_what_the_one_before_wrote(shipped: JobHost) -> None:
+def test_a_job_reads_the_results_of_the_one_before(shipped: JobHost) -> None:
     """Two layers of a network: int8 results of the first are activations of the second."""
     config, rng = shipped.config, np.random.default_rng(1)
     post = PostSettings.scaled("int8", 2.0**-9, activation="relu")

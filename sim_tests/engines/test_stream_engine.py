@@ -100,7 +100,7 @@ PAGES = ("attention_shapes", "stalls_0", "read_error_1", "mismatch_0")
 
 
 @pytest.mark.parametrize("values", [EVERY, ATTENTION, PAGED], ids=lambda v: v["name"])
-def test_what_jobs_do_is_what_operations_compute(values: dict[str, Any]) -> None:
+def test_jobs_compute_their_operations(values: dict[str, Any]) -> None:
     config, rng = config_of(values), np.random.default_rng(3)
     for operation in config.operations:
         sizes = tuple((size.name, min(size.most, 2 * size.natural)) for size in operation.sizes)

@@ -249,7 +249,7 @@ MUTATIONS = [
 
 
 @pytest.mark.parametrize("name", ["os", "ws", "is", "lut"])
-def test_cycles_are_exact_and_costs_known(name: str) -> None:
+def test_cycles_are_exact_and_costs_estimated(name: str) -> None:
     config = config_of(name)
     sizes = [(5, 9, 7), (1, 1, 1), (20, 30, 11)]
     workloads = {"w": sizes}

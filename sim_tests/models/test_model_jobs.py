@@ -152,7 +152,7 @@ def test_no_compiler_fuses_what_is_rounded_twice(model: Model, tmp_path: Path) -
     np.testing.assert_array_equal(logits.view(np.uint32), wanted.view(np.uint32))
 
 
-def test_a_prompt_gives_the_same_in_whatever_pieces(model: Model, tmp_path: Path) -> None:
+def test_a_prompt_has_the_same_result_in_any_pieces(model: Model, tmp_path: Path) -> None:
     result = [written(compilation(model, engine(), tokens=n), tmp_path / f"{n}") for n in (1, 4)]
     once, pieces = (program(compiled).feed(PROMPT) for compiled in result)
     np.testing.assert_array_equal(once.view(np.uint32), pieces.view(np.uint32))

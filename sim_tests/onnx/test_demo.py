@@ -343,7 +343,7 @@ class GoldenHost:
         return result
 
 
-def test_a_wrong_byte_of_an_engine_is_found(data: Digits, network: Network) -> None:
+def test_a_wrong_byte_of_an_engine_is_reported(data: Digits, network: Network) -> None:
     config = engine("systolic")
     quantised = digits.quantise(
         network, data.train_pixels, config.activation, config.weight, config.result
@@ -378,7 +378,7 @@ def test_an_engine_that_lacks_something_is_refused(old: str, new: str, text: str
         demo_engine.settings_of(engine_of(description.replace(old, new)))
 
 
-def test_a_wrong_result_is_found() -> None:
+def test_a_wrong_result_is_reported() -> None:
     def wrong(*arguments: Any, **options: Any) -> JobRun:
         result = golden_run(*arguments, **options)
         result.result[1, 2] += 5
@@ -388,7 +388,7 @@ def test_a_wrong_result_is_found() -> None:
         demo.run_layer(Design.of(small()), np.ones((3, 4), int), np.ones((4, 3), int), run=wrong)
 
 
-def test_a_wrong_number_of_cycles_is_found() -> None:
+def test_a_wrong_number_of_cycles_is_reported() -> None:
     def slow(*arguments: Any, **options: Any) -> JobRun:
         result = golden_run(*arguments, **options)
         return replace(result, cycles=result.cycles + 1)

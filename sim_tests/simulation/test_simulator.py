@@ -38,7 +38,7 @@ class Recording(Verilator):
         return Path(f"library {top}")
 
 
-def test_every_simulator_is_found() -> None:
+def test_every_simulator_is_loaded() -> None:
     assert DEFAULT in SIMULATORS
     for name in SIMULATORS:
         assert registry._load(name) is registry._load(name)

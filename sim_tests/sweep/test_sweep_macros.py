@@ -99,7 +99,7 @@ def test_an_fpga_has_no_macros() -> None:
 
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("apart", [True, False])
-def test_figures_from_tables_are_those_of_each_memory(*, apart: bool, stable: bool) -> None:
+def test_metrics_from_tables_are_those_of_each_memory(*, apart: bool, stable: bool) -> None:
     rng = np.random.default_rng(commit_seed())
     widths, depths = rng.integers(1, 200, 7), np.sort(rng.integers(1, 3000, 9))
     arguments: list[Any] = [widths[:, None], depths, 1024.0, 500.0]

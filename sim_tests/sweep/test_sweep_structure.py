@@ -78,7 +78,7 @@ def front(name: str = "out") -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-def test_the_front_is_that_of_the_structural_figures(
+def test_the_front_is_that_of_the_structural_metrics(
     sweep: Callable[..., dict[str, Any]],
 ) -> None:
     summary = sweep(SWEEP, None)
@@ -103,7 +103,7 @@ def test_the_front_is_that_of_the_structural_figures(
     assert summary["refine"]["candidates"] == 2
 
 
-def test_all_points_say_what_their_figures_are_of(sweep: Callable[..., dict[str, Any]]) -> None:
+def test_all_points_state_the_basis_of_their_metrics(sweep: Callable[..., dict[str, Any]]) -> None:
     summary = sweep(f"{SWEEP}keep: all\ntop: 1\nrefine: 3\n", closed)
     rows = pq.read_table("out/results.parquet").to_pylist()
     assert len(rows) == 18
@@ -128,7 +128,7 @@ def test_refused_candidates_are_told(sweep: Callable[..., dict[str, Any]]) -> No
     assert "none of the" in said
 
 
-def test_specs_hold_for_the_structural_figures(sweep: Callable[..., dict[str, Any]]) -> None:
+def test_specs_hold_for_the_structural_metrics(sweep: Callable[..., dict[str, Any]]) -> None:
     def metrics(config: Any, technology: str, workloads: Any) -> dict[str, Any]:
         result = closed(config, technology, workloads)
         return {**result, "fmax_mhz": 900.0 if config.array.cols == 2 else 100.0}
@@ -155,7 +155,7 @@ def test_an_interrupted_refinement_continues(sweep: Callable[..., dict[str, Any]
 
 
 @pytest.mark.slow
-def test_figures_are_those_of_hwgen_estimate(sweep: Callable[..., dict[str, Any]]) -> None:
+def test_metrics_are_those_of_hwgen_estimate(sweep: Callable[..., dict[str, Any]]) -> None:
     sweep(SWEEP, None, "--refine", "2")
     for row in front():
         config = load_config(Path("out/configs") / row["config"])

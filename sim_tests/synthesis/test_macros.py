@@ -93,7 +93,7 @@ def model_of(macro: Macro, memories: Memories) -> str:
 )
 @pytest.mark.slow
 @pytest.mark.rotate(2)
-def test_designs_with_macros_do_what_they_did(
+def test_designs_with_macros_pass_their_regression(
     tmp_path: Path, text: str, technology: str, arrangements: set[str]
 ) -> None:
     verilog, chosen = with_macros(text, technology)

@@ -81,7 +81,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tools:
     return fake
 
 
-def test_a_result_is_found_again(tools: Tools, tmp_path: Path) -> None:
+def test_a_result_is_cached(tools: Tools, tmp_path: Path) -> None:
     assert cached_results(Design(CORE), TECH) == []
     assert tools.emitted == 0, "looking emits nothing"
     result = synthesize(Design(CORE), TECH)
@@ -109,7 +109,7 @@ def test_a_library_that_was_chosen_counts(tools: Tools, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["tool", "library", "flow", "entry", "version"])
-def test_a_stale_result_is_not_found(
+def test_a_stale_result_is_not_used(
     tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     synthesize(Design(CORE), TECH)
@@ -164,7 +164,7 @@ def test_sources_of_generators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "builtin" in fingerprint.converter_versions()[-1]
 
 
-def test_which_result_is_set_beside(tools: Tools) -> None:
+def test_which_result_is_compared(tools: Tools) -> None:
     speed = synthesize(Design(CORE), TECH, clock_mhz=500, recipe="speed")
     assert cached_result(Design(CORE), TECH, 700) == speed
     usual = synthesize(Design(CORE), TECH, clock_mhz=500)
@@ -181,7 +181,7 @@ def test_which_result_is_set_beside(tools: Tools) -> None:
     assert pair_metrics({"dsps": 0}, replace(usual, dsps=0))["dsps"]["difference_percent"] is None
 
 
-def test_estimate_shows_what_was_measured(
+def test_estimate_shows_measured_results(
     tools: Tools, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "tiny.yaml"
@@ -234,7 +234,7 @@ def test_documents_are_whole_or_absent(tmp_path: Path, monkeypatch: pytest.Monke
     Document("full", "name").write(1)  # a file is where the folder should be
 
 
-def test_kept_mappings_stay_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_mappings_keep_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An hour of mappings is in users' caches, under names that a change here must not change."""
     mapped = Mapped(
         TECH, "nf", True, 500.0, 2.0, 1.0, {"x": Part(1, 2.0, 1.0)}, {"DFF_X1": 2}, None, "none"

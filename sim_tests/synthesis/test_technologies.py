@@ -118,7 +118,7 @@ def test_two_packages_cannot_share_a_name(monkeypatch: pytest.MonkeyPatch) -> No
         points(monkeypatch, ("x", "a"), ("x", "b"))
 
 
-def test_an_installation_from_before_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outdated_installation_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hwgen.plugins.entry_points", lambda group: [])
     with pytest.raises(InputError, match="install it again"):
         technologies.__wrapped__()
@@ -154,9 +154,7 @@ def test_what_cannot_be_calibrated_is_said(
     assert "its data file has no `rules`" in capsys.readouterr().err
 
 
-def test_tools_that_are_not_known_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unsupported_tools_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "odd_fpga"
     package.mkdir()
     text = FPGA.replace("name: ice40", "name: odd").replace("tool: nextpnr-", "tool: nextpr-")

@@ -228,7 +228,7 @@ def test_a_damaged_program_is_made_again(
     assert [path.name for path in place.parent.iterdir()] == [place.name]
 
 
-def test_what_an_earlier_version_kept_is_made_again(
+def test_entries_of_an_earlier_version_are_rebuilt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HWGEN_CACHE_DIR", str(tmp_path))
@@ -272,7 +272,7 @@ def test_work_under_way_is_not_pruned(tmp_path: Path, monkeypatch: pytest.Monkey
     assert names == {work.name, ".new-unlocked", "entry2", "entry3"}
 
 
-def test_pruning_accepts_what_vanishes_meanwhile(
+def test_pruning_accepts_files_that_vanish_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HWGEN_CACHE_DIR", str(tmp_path))

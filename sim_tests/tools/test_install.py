@@ -34,7 +34,7 @@ global.extra-index-url='file:///one file:///two'
     assert settings("no configuration") == {}
 
 
-def test_uv_is_told_what_pip_is_configured_with() -> None:
+def test_the_configuration_of_pip_is_translated_to_uv() -> None:
     assert translate_to_uv({}) == (BEST, {})
     result = translate_to_uv(
         {
