@@ -358,6 +358,20 @@ def test_halves_and_zeros_are_those_of_gguf(name: str, distance: int) -> None:
     np.testing.assert_array_equal(image, wanted)
 
 
+@pytest.mark.parametrize("name", ["e2m1", "int8f6"])
+def test_elements_that_are_no_integers_are_rounded_to_the_nearest(name: str) -> None:
+    """Not to integers, where quotients are products with the reciprocal."""
+    fmt = FormatFile.model_validate(
+        {
+            "name": "ours", "element": name, "block": 4, "rounding": "up", "reciprocal": True,
+            "scale": {"format": "fp32", "rule": "absmax"},
+        }
+    ).format()  # fmt: skip
+    chosen = element(name)
+    weights = np.array([[x, 0, -x, chosen.max] for x in chosen.finite if x > 0], np.float32).T
+    np.testing.assert_array_equal(quantise_blocks(weights, fmt).decode(), weights)
+
+
 @pytest.mark.parametrize("name", ["q8_0", "q4_0", "q4_1", "mxfp4"])
 def test_images_are_those_of_gguf(name: str) -> None:
     fmt, kind = block_format(name), GGMLQuantizationType[name.upper()]

@@ -234,7 +234,8 @@ def _codes(
         if fmt.reciprocal:
             inverse = np.where(exact == 0, np.float32(0), np.float32(1) / exact.astype(np.float32))
             products = blocks.astype(np.float32) * inverse[..., None]
-            if fmt.rounding == "up":  # the half is added in single precision, too
+            if fmt.rounding == "up" and set(np.diff(element.finite)) == {1.0}:
+                # Of integers the half is added in single precision, too.
                 lowest = np.float32(element.finite[0])
                 products = np.floor(products + (np.float32(0.5) - lowest)) + lowest
             quotients = products.astype(np.float64)
