@@ -24,17 +24,14 @@ class Model(BaseModel):
     )
 
 
-def check_rules(model: M, broken: Iterable[str]) -> M:
-    """Return `model`, or raise what pydantic expects of a validator if a rule is broken.
+def check_rules(broken: Iterable[str]) -> None:
+    """Raise the error that pydantic expects of a validator if rules of a model are broken.
 
     Parameters
     ----------
-    model : Model
-        The model whose validator calls this.
     broken : iterable of str
         What is wrong, each ``dotted.field: text``; the text says the arithmetic and a remedy.
     """
     text = "\n".join(broken)
     if text:
         raise PydanticCustomError("rules", "{text}", {"text": text})
-    return model

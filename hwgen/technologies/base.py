@@ -32,9 +32,8 @@ class TechnologyModel(Model):
     @model_validator(mode="after")
     def _check_costs(self) -> Self:
         away = self.costs is not None and ("/" in self.costs or "\\" in self.costs)
-        return check_rules(
-            self, ["costs: must be the name of a file beside this one"] if away else []
-        )
+        check_rules(["costs: must be the name of a file beside this one"] if away else [])
+        return self
 
     @property
     def mapping(self) -> str:

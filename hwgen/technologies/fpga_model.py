@@ -183,9 +183,8 @@ class FabricRules(Model):
     @model_validator(mode="after")
     def _check_small_memory(self) -> Self:
         wrong = (self.lut_memory is None) == (self.register_memory is None)
-        return check_rules(
-            self, ["lut_memory: either this or register_memory must be present"] if wrong else []
-        )
+        check_rules(["lut_memory: either this or register_memory must be present"] if wrong else [])
+        return self
 
 
 _PLACEHOLDERS: Mapping[str, tuple[str, ...]] = {
@@ -265,7 +264,8 @@ class PlaceAndRoute(Model):
                 f"{field}: {{{name}}} is none of {', '.join(f'{{{a}}}' for a in allowed)}"
                 for name in sorted(used - set(allowed))
             ]
-        return check_rules(self, broken)
+        check_rules(broken)
+        return self
 
 
 class Device(Model):
@@ -365,7 +365,8 @@ class Fpga(TechnologyModel):
             for name, device in self.devices.items()
             if device.placed_as is not None and device.placed_as not in placeable
         ]
-        return check_rules(self, broken)
+        check_rules(broken)
+        return self
 
     @cached_property
     def _uses(self) -> dict[str, CellUse | None]:

@@ -92,7 +92,8 @@ class Memories(Model):
             broken.append("no_energy: missing; no macro has energies, say why")
         if (self.energy_source is None) != (self.energy_factor is None):
             broken.append("energy_factor: needed with energy_source, and only with it")
-        return check_rules(self, broken)
+        check_rules(broken)
+        return self
 
 
 class Pin(Model):

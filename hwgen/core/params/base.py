@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from hwgen.config.base import M as M
 from hwgen.config.base import Model as Model
 from hwgen.config.base import check_rules as check_rules
 from hwgen.config.names import reserved

@@ -73,7 +73,8 @@ class OffChip(Model):
     def _of_a_memory(self) -> Self:
         if self.efficiency is None or self.limits:
             return self
-        return check_rules(self, ["efficiency: of which memory? give kind or gb_s as well"])
+        check_rules(["efficiency: of which memory? give kind or gb_s as well"])
+        return self
 
     @property
     def limits(self) -> bool:

@@ -72,7 +72,8 @@ class ProductConfig(FamilyConfig):
 
     @model_validator(mode="after")
     def _cross_field_rules(self) -> Self:
-        return check_rules(self, self.broken_rules())
+        check_rules(self.broken_rules())
+        return self
 
     def broken_rules(self) -> list[str]:
         """Return the rules between fields that are broken, each ``dotted.field: text``.

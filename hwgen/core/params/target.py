@@ -104,7 +104,8 @@ class Target(Model):
             f"device: {self.device!r} is of {own}, not of {self.technology}; remove"
             f" target.technology, or take a device of {self.technology} (there is: {there})"
         )
-        return check_rules(self, [text])
+        check_rules([text])
+        return self
 
 
 class MemoryChoice(Model):

@@ -37,7 +37,8 @@ class AttentionConfig(AttentionFormats):
 
     @model_validator(mode="after")
     def _rules(self) -> Self:
-        return check_rules(self, self._broken())
+        check_rules(self._broken())
+        return self
 
     def _broken(self) -> list[str]:
         if mixed := self._mixed():

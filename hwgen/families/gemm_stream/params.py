@@ -92,7 +92,8 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
 
     @model_validator(mode="after")
     def _cross_field_rules(self) -> Self:
-        return check_rules(self, self.broken_rules())
+        check_rules(self.broken_rules())
+        return self
 
     @property
     def children(self) -> Mapping[str, FamilyConfig]:

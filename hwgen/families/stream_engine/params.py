@@ -120,7 +120,8 @@ class StreamEngineConfig(OnMemory, FamilyConfig):
         broken += self._pages_rules()
         if len(self.results) != 1:
             broken.append("compute: must have one output port")
-        return check_rules(self, broken)
+        check_rules(broken)
+        return self
 
     def _pages_rules(self) -> list[str]:
         able = [port.name for port in self.operands if not port.last]

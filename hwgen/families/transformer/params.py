@@ -177,7 +177,8 @@ class TransformerConfig(OnMemory, FamilyConfig):
             broken.append(f"memory.address_width: must be 32 to 64 for command lists, not {width}")
         if not any(unit.multiplies for unit in self.units.values()):
             broken.append("units: must hold one that multiplies matrices, such as gemm_stream")
-        return check_rules(self, broken)
+        check_rules(broken)
+        return self
 
     def too_wide(self) -> list[str]:
         """Return an error for each exceeded limit on module widths."""

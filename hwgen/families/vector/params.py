@@ -170,7 +170,8 @@ class VectorConfig(FamilyConfig):
             broken.append("array.softmax: is for softmax, which array.operations does not name")
         if "argmax" in names and array.longest_row > 1 << 23:
             broken.append("array.longest_row: positions of argmax have 23 bits")
-        return check_rules(self, broken)
+        check_rules(broken)
+        return self
 
     def _hadamard_errors(self) -> list[str]:
         """Return the errors of Hadamard transforms of blocks."""
