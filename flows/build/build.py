@@ -94,22 +94,22 @@ class Build:
         from flows.build import files, ipxact, register_files
         from flows.build.drivers.engine_drivers import driver
 
-        config, name = self.design.params, self.design.name
+        core, name = self.design.core, self.design.name
         netlist = self.design.netlist  # first: its conversion may write the Verilog as well
         pages = {}
-        if config.registers:
-            pages[f"{name}_registers.md"] = register_files.markdown(config)
+        if core.registers:
+            pages[f"{name}_registers.md"] = register_files.markdown(core)
         return {
-            f"{name}.v": files.header(config, "//") + "\n" + self.design.verilog,
-            f"{name}.json": files.manifest(config, netlist, self._estimate),
-            f"{name}.sdc": files.constraints(config),
-            f"{name}.f": files.header(config, "//") + f"{name}.v\n",
-            f"{name}.core": files.fusesoc(config),
-            f"{name}.vlt": files.waivers(config),
-            f"{name}_regs.h": files.c_header(config),
-            ipxact.FILE: ipxact.component(config),
+            f"{name}.v": files.header(core, "//") + "\n" + self.design.verilog,
+            f"{name}.json": files.manifest(core, netlist, self._estimate),
+            f"{name}.sdc": files.constraints(core),
+            f"{name}.f": files.header(core, "//") + f"{name}.v\n",
+            f"{name}.core": files.fusesoc(core),
+            f"{name}.vlt": files.waivers(core),
+            f"{name}_regs.h": files.c_header(core),
+            ipxact.FILE: ipxact.component(core),
             **pages,
-            **driver(config),
+            **driver(core),
         }
 
     @cached_property

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable
+from typing import Any
 
 from flows.build.files import header, ports
 from hwgen import __version__
 from hwgen.core.bus import REGISTER_WIDTH, BusPort
-from hwgen.core.params.base import FamilyConfig
+from hwgen.core.core import Core
 from hwgen.core.register_map import Register
-from hwgen.core.registry import family
 
 FILE = "component.xml"
 """Name of the file: tools look for it under this one."""
@@ -33,12 +33,12 @@ _ACCESS = {"ro": "read-only", "rw": "read-write", "wo": "write-only", "w1c": "re
 _REGISTERS, _MEMORY = "registers", "memory"
 
 
-def component(config: FamilyConfig) -> str:
+def component(core: Core[Any]) -> str:
     """Return the description: ports, bus interfaces, registers, files.
 
     Parameters
     ----------
-    config : FamilyConfig
+    core : Core
         Its ``ports`` become AXI4-Stream interfaces, its ``buses`` AXI4 and AXI4-Lite ones.
     """
     root = ET.Element(
@@ -49,21 +49,21 @@ def component(config: FamilyConfig) -> str:
             "xsi:schemaLocation": f"{NAMESPACE} {NAMESPACE}/index.xsd",
         },
     )
-    _leaves(root, vendor="hwgen", library=config.family, name=config.name, version=__version__)
-    _interfaces(root, config)
-    for bus in config.buses:
+    _leaves(root, vendor="hwgen", library=core.family_name(), name=core.name, version=__version__)
+    _interfaces(root, core)
+    for bus in core.buses:
         if bus.protocol == "axi4":
             _address_space(root, bus)
-    if config.registers:
-        for bus in config.buses:
+    if core.registers:
+        for bus in core.buses:
             if bus.protocol == "axi_lite":
-                _memory_map(root, bus, config.registers)
-    _model(root, config)
-    _files(root, config)
-    _leaves(root, description=family(config.family).summary)
+                _memory_map(root, bus, core.registers)
+    _model(root, core)
+    _files(root, core)
+    _leaves(root, description=core.summary)
     ET.indent(root)
     text = ET.tostring(root, encoding="unicode")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n<!--\n{header(config, " ")}-->\n{text}\n'
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n<!--\n{header(core, " ")}-->\n{text}\n'
 
 
 def _add(parent: ET.Element, tag: str, **attributes: str) -> ET.Element:
@@ -79,15 +79,15 @@ def _leaves(parent: ET.Element, **values: object) -> None:
 # -- buses ----------------------------------------------------------------------------------------
 
 
-def _interfaces(root: ET.Element, config: FamilyConfig) -> None:
+def _interfaces(root: ET.Element, core: Core[Any]) -> None:
     interfaces = _add(root, "busInterfaces")
     names = []
-    for port in config.ports:
+    for port in core.ports:
         suffixes = ["tdata", *(["tlast"] if port.last else []), "tvalid", "tready"]
         interface = _interface(interfaces, port.prefix, "stream", _upper(port.prefix, suffixes))
         _add(interface, "slave" if port.direction == "in" else "master")
         names.append(port.prefix)
-    for bus in config.buses:
+    for bus in core.buses:
         if bus.protocol == "output":
             interface = _interface(interfaces, bus.name, "interrupt", {"INTERRUPT": bus.name})
             _add(interface, "master")
@@ -103,7 +103,7 @@ def _interfaces(root: ET.Element, config: FamilyConfig) -> None:
         names.append(bus.prefix)
     clock = _interface(interfaces, "aclk", "clock", {"CLK": "aclk"})
     _add(clock, "slave")
-    hertz = round(config.target.clock_mhz * 1e6)
+    hertz = round(core.params.target.clock_mhz * 1e6)
     _parameters(clock, ASSOCIATED_BUSIF=":".join(names), ASSOCIATED_RESET="aresetn", FREQ_HZ=hertz)
     reset = _interface(interfaces, "aresetn", "reset", {"RST": "aresetn"})
     _add(reset, "slave")
@@ -186,7 +186,7 @@ def _memory_map(root: ET.Element, bus: BusPort, registers: Iterable[Register]) -
 # -- the module -----------------------------------------------------------------------------------
 
 
-def _model(root: ET.Element, config: FamilyConfig) -> None:
+def _model(root: ET.Element, core: Core[Any]) -> None:
     model = _add(root, "model")
     views = _add(model, "views")
     for use in ("synthesis", "simulation"):
@@ -198,10 +198,10 @@ def _model(root: ET.Element, config: FamilyConfig) -> None:
             componentInstantiationRef="verilog",
         )
     instance = _add(_add(model, "instantiations"), "componentInstantiation")
-    _leaves(instance, name="verilog", language="Verilog", moduleName=config.name)
+    _leaves(instance, name="verilog", language="Verilog", moduleName=core.name)
     _leaves(_add(instance, "fileSetRef"), localName="rtl")
     elements = _add(model, "ports")
-    for port in ports(config):
+    for port in ports(core):
         element = _add(elements, "port")
         _leaves(element, name=port["name"])
         wire = _add(element, "wire")
@@ -211,9 +211,9 @@ def _model(root: ET.Element, config: FamilyConfig) -> None:
             _leaves(vector, left=port["width"] - 1, right=0)
 
 
-def _files(root: ET.Element, config: FamilyConfig) -> None:
-    name = config.name
-    driver = [f"{name}_driver.c", f"{name}_driver.h"] if config.buses else []
+def _files(root: ET.Element, core: Core[Any]) -> None:
+    name = core.name
+    driver = [f"{name}_driver.c", f"{name}_driver.h"] if core.buses else []
     file_sets = _add(root, "fileSets")
     for purpose, kind, files in (
         ("rtl", "verilogSource", [f"{name}.v"]),

@@ -3,31 +3,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from hwgen.core.core import Core
 from hwgen.core.lists import commands as command_lists
-from hwgen.core.params.base import FamilyConfig
 from hwgen.core.post.beats import RECORD_WORDS, WORDS
-from hwgen.core.register_map import MAGIC, STATES, job_window
-from hwgen.families.gemm_stream.params import GemmStreamConfig, is_engine
+from hwgen.core.register_map import MAGIC, JobInterface, Register
+from hwgen.families.gemm_stream.core import GemmStreamCore
 from hwgen.families.transformer import registers as list_registers
-from hwgen.families.transformer.params import TransformerConfig
+from hwgen.families.transformer.core import TransformerCore
 
 _ACCESS = {"ro": "read", "rw": "read, write", "wo": "write", "w1c": "read, write 1 to clear"}
 
 
-def defines(config: FamilyConfig) -> list[str]:
+def defines(core: Core[Any]) -> list[str]:
     """Return the lines of the C header: offsets, fields, and what a driver must know."""
-    if is_engine(config):
-        return _job_defines(config, config.name.upper())
-    if config.queues_jobs:
-        return _stream_defines(config, config.name.upper())
-    lists: Any = config
-    return _list_defines(lists, config.name.upper())
+    prefix = core.name.upper()
+    if isinstance(core, GemmStreamCore):
+        return _gemm_defines(core, prefix)
+    if isinstance(core, TransformerCore):
+        return _list_defines(core, prefix)
+    return _stream_defines(core, prefix)
 
 
-def _job_defines(config: GemmStreamConfig, prefix: str) -> list[str]:
+def _gemm_defines(core: GemmStreamCore, prefix: str) -> list[str]:
+    config = core.params
     m, k, n = config.m_lanes, config.k_lanes, config.n_lanes
     facts = {
         "MAGIC": f"{MAGIC:#x}u",
@@ -50,10 +51,11 @@ def _job_defines(config: GemmStreamConfig, prefix: str) -> list[str]:
             for number, each in enumerate(config.formats)
         }
     lines = [f"#define {prefix}_{name} {value}" for name, value in facts.items()]
-    return lines + _jobs_in_common(config, prefix, STATES)
+    return lines + _job_defines(config.job_interface, core.registers, prefix)
 
 
-def _stream_defines(config: Any, prefix: str) -> list[str]:
+def _stream_defines(core: Core[Any], prefix: str) -> list[str]:
+    config = core.params
     facts = {
         "MAGIC": f"{config.job_interface.magic:#x}u",
         "QUEUE_SLOTS": config.queue,
@@ -63,25 +65,28 @@ def _stream_defines(config: Any, prefix: str) -> list[str]:
     for port in (*config.operands, *config.results):
         facts[f"{port.name.upper()}_BEAT_BYTES"] = port.beat_bytes
     lines = [f"#define {prefix}_{name} {value}" for name, value in facts.items()]
-    return lines + _jobs_in_common(config, prefix, config.job_interface.states)
+    return lines + _job_defines(config.job_interface, core.registers, prefix)
 
 
-def _jobs_in_common(config: FamilyConfig, prefix: str, states: Sequence[str]) -> list[str]:
-    """Return the lines about jobs that engines of all kinds have."""
-    lines = ["", "/* States of a job. */"]
-    lines += [f"#define {prefix}_JOB_{state.upper()} {code}" for code, state in enumerate(states)]
-    lines += _register_defines(config, prefix)
-    window = job_window(config)
-    lines += [
+def _job_defines(interface: JobInterface, registers: Sequence[Register], prefix: str) -> list[str]:
+    """Return the lines about jobs that wait in a queue."""
+    return [
+        "",
+        "/* States of a job. */",
+        *(
+            f"#define {prefix}_JOB_{state.upper()} {code}"
+            for code, state in enumerate(interface.states)
+        ),
+        *_register_defines(registers, prefix),
         "",
         "/* The job window, which SUBMIT puts into the queue. */",
-        f"#define {prefix}_JOB_WINDOW {window[0].offset:#05x}u",
-        f"#define {prefix}_JOB_WORDS {len(window)}",
+        f"#define {prefix}_JOB_WINDOW {interface.window[0].offset:#05x}u",
+        f"#define {prefix}_JOB_WORDS {len(interface.window)}",
     ]
-    return lines
 
 
-def _list_defines(config: TransformerConfig, prefix: str) -> list[str]:
+def _list_defines(core: TransformerCore, prefix: str) -> list[str]:
+    config = core.params
     facts = {
         "MAGIC": f"{list_registers.MAGIC:#x}u",
         "DATA_BYTES": config.memory.data_width // 8,
@@ -100,7 +105,7 @@ def _list_defines(config: TransformerConfig, prefix: str) -> list[str]:
     for code, state in enumerate(command_lists.STATES):
         lines.append(f"#define {prefix}_LIST_{state.upper()} {code}")
     for name, unit in config.units.items():
-        window = job_window(unit)
+        window = unit.job_interface.window
         stem = f"{prefix}_{name.upper()}"
         lines += [
             "",
@@ -108,19 +113,19 @@ def _list_defines(config: TransformerConfig, prefix: str) -> list[str]:
             f"#define {stem}_WORDS {len(window)}",
         ]
         lines += [f"#define {stem}_{each.name} {each.offset:#05x}u" for each in window]
-    return lines + _register_defines(config, prefix)
+    return lines + _register_defines(core.registers, prefix)
 
 
-def _register_defines(config: FamilyConfig, prefix: str) -> list[str]:
+def _register_defines(registers: Iterable[Register], prefix: str) -> list[str]:
     lines = ["", "/* Registers, in bytes from the first. */"]
-    for register in config.registers:
+    for register in registers:
         stem = f"{prefix}_{register.name}"
         lines.append(f"#define {stem} {register.offset:#05x}u /* {register.text} */")
         lines += _field_defines(stem, register)
     return lines
 
 
-def plain(config: FamilyConfig) -> list[dict[str, Any]]:
+def plain(registers: Iterable[Register]) -> list[dict[str, Any]]:
     """Return the registers as JSON values, for the manifest."""
     return [
         {
@@ -131,7 +136,7 @@ def plain(config: FamilyConfig) -> list[dict[str, Any]]:
             "description": register.text,
             "fields": _fields(register),
         }
-        for register in config.registers
+        for register in registers
     ]
 
 
@@ -181,10 +186,9 @@ def _field_defines(stem: str, register: Any) -> list[str]:
     return lines
 
 
-def _of_jobs(config: FamilyConfig) -> tuple[str, ...]:
-    jobs: Any = config
-    counters = ", ".join(name for name, _ in jobs.job_interface.counters)
-    first = job_window(config)[0].name
+def _of_jobs(interface: JobInterface) -> tuple[str, ...]:
+    counters = ", ".join(name for name, _ in interface.counters)
+    first = interface.window[0].name
     return (
         "what can only be read, are answered with SLVERR. A job is described in the job window,",
         f"from `{first}` on, and put into the queue by a write to `SUBMIT`; the window keeps",
@@ -198,19 +202,19 @@ _OF_LISTS = (
 )
 
 
-def markdown(config: FamilyConfig) -> str:
+def markdown(core: Core[Any]) -> str:
     """Return the register map as a page; with command lists, their descriptors as well."""
-    jobs = config.queues_jobs
+    jobs = core.params.queues_jobs
     lines = [
-        f"# Registers of `{config.name}`",
+        f"# Registers of `{core.name}`",
         "",
         "32-bit registers behind `s_axi_control_*` (AXI4-Lite). Other addresses, and writes to",
-        *(_of_jobs(config) if jobs else _OF_LISTS),
+        *(_of_jobs(core.params.job_interface) if jobs else _OF_LISTS),
         "",
         "| offset | register | access | bits | meaning |",
         "| --- | --- | --- | --- | --- |",
     ]
-    for register in config.registers:
+    for register in core.registers:
         if not register.bits:
             continue
         lines.append(

@@ -45,7 +45,7 @@ from flows.simulation.stream_program import check_cycles
 from hwgen.core.operation import gemm_operands
 from hwgen.core.protocols import WeightPacker
 from hwgen.core.registry import core_of
-from hwgen.families.gemm_stream.params import is_engine
+from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.reports.terminal import console, cycle_progress
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def _in_memory(
     config: FamilyConfig, network: QuantisedNetwork, pixels: Integers
 ) -> tuple[Integers, Integers, list[LayerRun]]:
     """Return the same of an engine, with a memory that answers in the next cycle."""
-    assert is_engine(config)
+    assert isinstance(config, GemmStreamConfig)
     with _busy(COMPILING):
         host = open_engine(Design.of(config), read_latency=1, write_latency=1)
     with host.model, cycle_progress(quiet=False) as update:

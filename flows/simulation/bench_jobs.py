@@ -15,7 +15,6 @@ from flows.simulation.cases import JobSpec
 from flows.simulation.operands import draw_operands, draw_scalars
 from flows.simulation.post_cases import badly_extended, columns_of, settings_of
 from hwgen.core.core import Core
-from hwgen.core.jobs import select_operation
 from hwgen.core.operation import RECORDS, Arrays, Job, StreamPlan
 from hwgen.core.post import PostSettings
 from hwgen.core.schedule.stream import StreamProduct
@@ -130,7 +129,7 @@ def first_error(results: Arrays, expected: Arrays) -> ResultError | None:
 
 def draw_job(core: Core[Any], spec: JobSpec, rng: np.random.Generator) -> BenchJob:
     """Return a job of a case with random operands."""
-    operation = select_operation(core.params, spec.operation)
+    operation = core.select_operation(spec.operation)
     sizes = dict(spec.sizes)
     operands = draw_operands(core, operation, sizes, spec.pattern, rng)
     scalars, post = draw_scalars(operation, rng), None

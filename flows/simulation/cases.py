@@ -21,7 +21,7 @@ from flows.simulation.post_cases import settings_of
 from hwgen.core.core import Core
 from hwgen.core.operation import GEMM, Operation
 from hwgen.core.protocols import ListCore
-from hwgen.families.gemm_stream.params import is_engine
+from hwgen.families.gemm_stream.core import GemmStreamCore
 
 PROBABILITIES = (0.0, 0.3, 0.9)
 """Of idle cycles of stream ports."""
@@ -259,7 +259,7 @@ def _with_posts(core: Core[Any], planned: list[Case]) -> list[Case]:
 
 
 def _memory_cases(core: Core[Any], rng: np.random.Generator) -> list[Case]:
-    multiplies = is_engine(core.params)
+    multiplies = isinstance(core, GemmStreamCore)
     posts = len(settings_of(core.params)) if multiplies else 0
     every = [
         JobSpec(operation.name, sizes)

@@ -14,7 +14,7 @@ from flows.simulation.placed_operations import place_operation
 from flows.simulation.placed_products import place
 from hwgen.core.lists.commands import BYTES, CONDITIONS, OPERATIONS, Program
 from hwgen.core.lists.golden import Interpreter, MemoryFault, Outcome
-from hwgen.core.register_map import JOB_WINDOW, job_window
+from hwgen.core.register_map import JOB_WINDOW
 from hwgen.core.registry import core_of
 
 LIST, SCRATCH, OPERANDS, MISSING = 0x10000, 0x20000, 0x30000, 0x900000
@@ -59,7 +59,7 @@ class JobUnit:
     window: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.bits = {r.offset: r.bits for r in job_window(self.config)}
+        self.bits = {r.offset: r.bits for r in self.config.job_interface.window}
         self.planned = [
             {offset: word & ((1 << self.bits[offset]) - 1) for offset, word in placed.writes()}
             for placed in self.jobs
@@ -221,7 +221,7 @@ def _job(program: Program, world: World, unit: str, rng: np.random.Generator) ->
     words = dict(placed.writes())
     program.window(unit, JOB_WINDOW, list(words.values()))
     if rng.random() < 0.5:
-        window = job_window(world.config.units[unit])
+        window = world.config.units[unit].job_interface.window
         halves = [each.offset for each in window if each.name.endswith("_ADDRESS_LOW")]
         offset = halves[int(rng.integers(len(halves)))]
         base = 3 + int(rng.integers(0, 3))

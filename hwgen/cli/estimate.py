@@ -113,7 +113,7 @@ def command(
             operands=each,
             made_of=made_of,
             fpga_energies=fpga_energies,
-            jobs={text.replace(":", " "): parse_job(core, text) for text in jobs},
+            jobs={text.replace(":", " "): parse_job(build.design.core, text) for text in jobs},
         )
         for core, build, each in zip(cores, builds, matrices, strict=True)
     ]

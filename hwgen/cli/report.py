@@ -125,7 +125,7 @@ def sheet_of(
     from hwgen.technologies import technologies
 
     design = build.design
-    about = description(design.params)
+    about = description(design.core)
     targets = [*technologies()]
     others = [name for name in calibrated() if name != build.target.technology]
     builds = [build, *(Build(design, retarget(build.target, name)) for name in others)]

@@ -102,11 +102,11 @@ def command(
     An operation that is no product of matrices takes its operands by name.
     """
     from flows.build.load import load_config
-    from hwgen.core.jobs import select_operation
     from hwgen.core.operation import GEMM
+    from hwgen.core.registry import core_of
 
     core = load_config(config)
-    operation = select_operation(core, name)
+    operation = core_of(core).select_operation(name)
     if operation.name != GEMM:
         for option, value in (("activations", activations), ("weights", weights), ("post", post)):
             if value is not None:

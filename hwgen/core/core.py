@@ -11,15 +11,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Generic, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from hwgen.core.bus import BusPort
 from hwgen.core.cycles.basis import Cycles
-from hwgen.core.jobs import select_operation
 from hwgen.core.operation import GEMM, Array, Arrays, Job, Operation, Plan, gemm_operands
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.port import StreamPort
 from hwgen.core.post import Columns, PostSettings
+from hwgen.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from hwgen.core.register_map import Register
 
 P = TypeVar("P", bound=FamilyConfig)
 
@@ -62,10 +66,20 @@ class Core(ABC, Generic[P]):
         """Name of the top module and of the emitted files."""
         return self.params.name
 
+    @cached_property
+    def digest(self) -> str:
+        """Hexadecimal SHA-256 over the resolved configuration and hwgen's version."""
+        return self.params.digest
+
     @property
     def operations(self) -> tuple[Operation, ...]:
         """The operations that the core computes."""
         return self.params.operations
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether products of matrices are among its operations."""
+        return self.params.multiplies
 
     @property
     def ports(self) -> tuple[StreamPort, ...]:
@@ -76,6 +90,36 @@ class Core(ABC, Generic[P]):
     def buses(self) -> tuple[BusPort, ...]:
         """The memory-mapped ports; none of a stream core."""
         return self.params.buses
+
+    @cached_property
+    def registers(self) -> tuple[Register, ...]:
+        """The registers behind port ``control``; none of a stream core."""
+        return self.params.registers
+
+    def select_operation(self, name: str | None = None) -> Operation:
+        """Return an operation by name; without a name `gemm`, or the only one.
+
+        Raises
+        ------
+        InputError
+            If there is none of that name, or several and none is named.
+        """
+        offered = {operation.name: operation for operation in self.operations}
+        if name is None:
+            if GEMM in offered:
+                return offered[GEMM]
+            if len(offered) == 1:
+                return next(iter(offered.values()))
+            raise InputError(
+                f"{self.name!r} does not multiply matrices; name one of its operations with"
+                f" --operation: {', '.join(offered)}"
+            )
+        if name not in offered:
+            raise InputError(
+                f"--operation: {self.name!r} has no operation {name!r}"
+                f"{did_you_mean(name, offered)}; it has {', '.join(offered)}"
+            )
+        return offered[name]
 
     def job(
         self,
@@ -103,7 +147,7 @@ class Core(ABC, Generic[P]):
         InputError
             If operands or scalars do not fit the operation.
         """
-        selected = select_operation(self.params, operation)
+        selected = self.select_operation(operation)
         sizes = selected.check_operands(operands)
         return Job(selected, sizes, selected.check_scalars(scalars or {}), post)
 
@@ -115,7 +159,7 @@ class Core(ABC, Generic[P]):
         InputError
             If the core multiplies no matrices.
         """
-        return Job(select_operation(self.params, GEMM), {"M": m, "K": k, "N": n}, {}, post)
+        return Job(self.select_operation(GEMM), {"M": m, "K": k, "N": n}, {}, post)
 
     def multiply(
         self,

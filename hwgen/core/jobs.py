@@ -1,37 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choice of an operation by name, and jobs in a command's words."""
+"""Jobs in a command's words, and checks of what a core computes."""
 
 from __future__ import annotations
 
-from hwgen.core.operation import GEMM, Job, Operation
+from typing import Any
+
+from hwgen.core.core import Core
+from hwgen.core.operation import Job
 from hwgen.core.params.base import FamilyConfig
-from hwgen.errors import InputError, did_you_mean
-
-
-def select_operation(config: FamilyConfig, name: str | None = None) -> Operation:
-    """Return an operation of a configuration; without a name `gemm`, or the only one.
-
-    Raises
-    ------
-    InputError
-        If there is none of that name, or several and none is named.
-    """
-    offered = {operation.name: operation for operation in config.operations}
-    if name is None:
-        if GEMM in offered:
-            return offered[GEMM]
-        if len(offered) == 1:
-            return next(iter(offered.values()))
-        raise InputError(
-            f"{config.name!r} does not multiply matrices; name one of its operations with"
-            f" --operation: {', '.join(offered)}"
-        )
-    if name not in offered:
-        raise InputError(
-            f"--operation: {config.name!r} has no operation {name!r}{did_you_mean(name, offered)};"
-            f" it has {', '.join(offered)}"
-        )
-    return offered[name]
+from hwgen.errors import InputError
 
 
 def must_multiply(config: FamilyConfig, what: str) -> None:
@@ -65,7 +42,7 @@ def must_not_multiply(config: FamilyConfig, what: str) -> None:
         )
 
 
-def parse_job(config: FamilyConfig, text: str) -> Job:
+def parse_job(core: Core[Any], text: str) -> Job:
     """Return the job that ``NAME:SIZE=VALUE,...`` describes; scalars may stand among the sizes.
 
     Raises
@@ -74,7 +51,7 @@ def parse_job(config: FamilyConfig, text: str) -> Job:
         If it describes none that the accelerator can do.
     """
     name, _, rest = text.partition(":")
-    operation = select_operation(config, name)
+    operation = core.select_operation(name)
     scalars, sizes = {scalar.name for scalar in operation.scalars}, {}
     given: dict[str, float] = {}
     for part in filter(None, rest.split(",")):

@@ -7,12 +7,9 @@ The RTL, the C header, the manifest and the documentation are all made from `reg
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 from hwgen.core import post
-
-if TYPE_CHECKING:
-    pass
 
 MAGIC = 0x68774753
 """Contents of ID: ``hwGS``."""
@@ -117,18 +114,24 @@ class JobInterface:
     counters: tuple[tuple[str, str], ...] = tuple(COUNTERS.items())
 
 
-def register_map(config: Any) -> tuple[Register, ...]:
-    """Return the registers of an engine that takes jobs in the order of their addresses."""
-    interface: JobInterface = config.job_interface
+def register_map(interface: JobInterface, queue: int) -> tuple[Register, ...]:
+    """Return the registers of an engine that takes jobs in the order of their addresses.
+
+    Parameters
+    ----------
+    interface : JobInterface
+    queue : int
+        Jobs that wait or run.
+    """
     registers = [
         *_HEAD,
         *(Register(name, offset, "ro", text) for name, offset, _, text in interface.facts),
         _QUEUE,
     ]
     registers[0] = Register("ID", 0x00, "ro", f"{interface.magic:#x}: an engine of hwgen.")
-    for slot in range(config.queue):
+    for slot in range(queue):
         states = ", ".join(f"{code} {state}" for code, state in enumerate(interface.states))
-        text = f"State of the last job with number {slot} modulo {config.queue}: {states}."
+        text = f"State of the last job with number {slot} modulo {queue}: {states}."
         registers.append(Register(f"JOB_STATUS_{slot}", JOB_STATUS + 4 * slot, "ro", text))
     for index, (name, text) in enumerate(interface.counters):
         registers.append(Register(f"{name}_LOW", 0x80 + 8 * index, "ro", text))
@@ -169,9 +172,3 @@ _QUEUE = Register("QUEUE", 0x30, "ro", "Jobs that the queue holds.")
 
 UNIT_REGISTERS = {register.name: register.offset for register in (*_HEAD, _QUEUE)}
 """Addresses of the registers that every engine with a queue of jobs has."""
-
-
-def job_window(config: Any) -> tuple[Register, ...]:
-    """Return the registers of an engine that describe its next job."""
-    interface: JobInterface = config.job_interface
-    return interface.window

@@ -12,7 +12,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import In, Member, Out
 
 from hwgen.core.memories import Ram
-from hwgen.core.register_map import COUNTER_BITS, LAYOUT, JobInterface, register_map
+from hwgen.core.register_map import COUNTER_BITS, LAYOUT, JobInterface
 from rtl_templates.axi.bus import BusSignature
 from rtl_templates.axi.registers import SLVERR, answer_reads, answer_writes
 from rtl_templates.hdl.hierarchy import Block
@@ -230,7 +230,7 @@ class Control(Block):
         pending: Signal,
     ) -> None:
         """Answer reads and writes, one of each at a time."""
-        registers = register_map(self.config)
+        registers = self.config.registers
 
         def submit_window(word: Value, strobe: Value, response: Signal) -> None:
             m.d.comb += submit.eq(~refuse)

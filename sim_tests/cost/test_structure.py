@@ -20,6 +20,7 @@ from flows.build.design import Design
 from flows.build.files import ports
 from flows.build.load import load_config
 from flows.build.netlist_cache import convert
+from hwgen.core.registry import core_of
 from rtl_templates.hdl.hierarchy import Block, emit, place
 from sim_tests.support.paths import ROOT
 
@@ -242,5 +243,5 @@ def test_every_shipped_configuration_has_a_structure(
             there = {port.name: port.width for port in design.modules[instance.module].ports}
             widths = {name: len(bits) for name, bits in instance.connections.items()}
             assert widths.items() <= there.items()
-    names = [port["name"] for port in ports(config)]
+    names = [port["name"] for port in ports(core_of(config))]
     assert sorted(port.name for port in design.top.ports) == sorted(names)

@@ -19,7 +19,8 @@ from flows.build.load import parse_config
 from flows.simulation.engine_program import compile_model
 from flows.tools.toolchain import require
 from hwgen.core.post import PostSettings
-from hwgen.core.register_map import LAYOUT, MAGIC, STATES, job_window, register_map
+from hwgen.core.register_map import LAYOUT, MAGIC, STATES
+from hwgen.families.gemm_stream.core import GemmStreamCore
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.families.gemm_stream.schedule import Job, plan_of
 from sim_tests.simulation.test_memory_engine import ENGINE
@@ -70,7 +71,7 @@ class Device(ctypes.Structure):
 def post_structure(config: GemmStreamConfig) -> type[ctypes.Structure]:
     fields = [
         (field.name, ctypes.c_int32 if field.signed else ctypes.c_uint32)
-        for register in job_window(config)
+        for register in config.job_interface.window
         if register.name.startswith("POST_")
         for field in register.fields
     ]
@@ -98,7 +99,7 @@ class Engine:
 
     def __init__(self, config: GemmStreamConfig, library: ctypes.CDLL) -> None:
         self.config, self.library = config, library
-        self.offsets = {register.name: register.offset for register in register_map(config)}
+        self.offsets = {register.name: register.offset for register in config.registers}
         self.names = {offset: name for name, offset in self.offsets.items()}
         self.values = dict.fromkeys(self.offsets, 0)
         self.values |= {"ID": MAGIC, "LAYOUT": LAYOUT, "QUEUE": config.queue}
@@ -150,7 +151,7 @@ class Engine:
             setattr(result, f"{name}_address", job.regions[name.upper()][3])
             setattr(result, f"{name}_stride", job.regions[name.upper()][2])
         contents = job.registers()
-        for register in job_window(self.config):
+        for register in self.config.job_interface.window:
             if register.name.startswith("POST_"):
                 for field in register.fields:
                     value = contents[register.name] >> field.offset & ((1 << field.bits) - 1)
@@ -168,7 +169,8 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def compiled_driver(config: GemmStreamConfig, compiler: str, work: Path) -> ctypes.CDLL:
-    for name, text in {**gemm_driver(config), f"{config.name}_regs.h": c_header(config)}.items():
+    core = GemmStreamCore(config)
+    for name, text in {**gemm_driver(core), f"{config.name}_regs.h": c_header(core)}.items():
         assert config.digest in text
         (work / name).write_text(text, encoding="utf-8")
     strict = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror", "-pedantic"]
@@ -393,7 +395,8 @@ def test_on_the_engine(tmp_path: Path) -> None:
     """The driver, compiled as C, makes the RTL compute; errors and aborts come back."""
     config: Any = parse_config(ENGINE)
     library = compile_model(config.name, design_of(config).verilog, config.buses, cycles=0)
-    files: dict[str, str] = {**gemm_driver(config), f"{config.name}_regs.h": c_header(config)}
+    core = GemmStreamCore(config)
+    files: dict[str, str] = {**gemm_driver(core), f"{config.name}_regs.h": c_header(core)}
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     (compiler,) = require("g++").argv

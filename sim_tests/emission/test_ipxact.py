@@ -11,7 +11,7 @@ import pytest
 from flows.build import ipxact
 from flows.build.build import Build
 from flows.build.files import description, ports
-from hwgen.core.register_map import register_map
+from hwgen.core.registry import core_of
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.families.systolic.params import SystolicConfig
 from hwgen.families.ternary_lut.params import TernaryLutConfig
@@ -55,7 +55,7 @@ OPTIONAL = {
 
 
 def parsed(config: Any) -> ET.Element:
-    return ET.fromstring(ipxact.component(config))
+    return ET.fromstring(ipxact.component(core_of(config)))
 
 
 def tag(element: ET.Element) -> str:
@@ -92,11 +92,11 @@ def test_elements_are_those_of_the_standard_in_its_order(config: Any) -> None:
 @pytest.mark.rotate(2)
 def test_every_port_is_in_one_bus(config: Any) -> None:
     root = parsed(config)
-    listed = [port["name"] for port in ports(config)]
+    listed = [port["name"] for port in ports(core_of(config))]
     assert texts(root, "model/ports/port/name") == listed
     mapped = texts(root, ".//physicalPort/name")
     assert sorted(mapped) == sorted(listed)
-    for port in description(config)["ports"]:
+    for port in description(core_of(config))["ports"]:
         path = f"model/ports/port[name='{port['name']}']/wire"
         assert texts(root, f"{path}/direction") == [port["direction"]]
         left = texts(root, f"{path}/vectors/vector/left")
@@ -143,7 +143,7 @@ def test_buses_of_an_engine() -> None:
 def test_registers_of_an_engine() -> None:
     for config in CONFIGS[3:]:
         root = parsed(config)
-        registers = [register for register in register_map(config) if register.bits]
+        registers = [register for register in config.registers if register.bits]
         assert texts(root, ".//register/name") == [register.name for register in registers]
         offsets = [int(text.replace("'h", ""), 16) for text in texts(root, ".//addressOffset")]
         assert offsets == [register.offset for register in registers]
@@ -158,6 +158,6 @@ def test_files_are_built() -> None:
 
 def test_it_is_the_same_every_time_and_names_the_configuration() -> None:
     for config in CONFIGS:
-        text = ipxact.component(config)
-        assert text == ipxact.component(config)
+        text = ipxact.component(core_of(config))
+        assert text == ipxact.component(core_of(config))
         assert config.digest in text

@@ -16,6 +16,7 @@ from flows.simulation import runner
 from flows.simulation.run import run_product
 from flows.simulation.runner import compile_design
 from hwgen.config.names import SIMULATOR, VERILOG, reserved
+from hwgen.core.registry import core_of
 from hwgen.errors import ConfigError
 from hwgen.families.systolic.params import SystolicConfig
 from sim_tests.support.designs import design_of
@@ -81,7 +82,7 @@ def test_signals_of_the_top_module_are_refused(values: dict[str, Any]) -> None:
     config: Any = parse_config(yaml.safe_dump({"name": "tiny", **values}))
     top = module_text(design_of(config).verilog, "tiny")
     signals = set(re.findall(r"^  (?:input|output|wire|reg) (?:\[\S+\] )?(\w+)", top, re.M))
-    assert signals >= {port["name"] for port in ports(config)}
+    assert signals >= {port["name"] for port in ports(core_of(config))}
     assert [name for name in sorted(signals) if not reserved(name)] == []
 
 

@@ -16,9 +16,12 @@ from flows.build.drivers.engine_drivers import list_driver, stream_driver
 from flows.build.files import c_header
 from flows.tools.toolchain import require
 from hwgen.core.lists.commands import STATE_TEXTS, STATES
+from hwgen.core.registry import core_of
 from hwgen.core.schedule.memory import SIZE_BITS
+from hwgen.families.stream_engine.core import StreamEngineCore
 from hwgen.families.stream_engine.jobs import TAIL, RowRegion, StreamJob
 from hwgen.families.stream_engine.params import StreamEngineConfig
+from hwgen.families.transformer.core import TransformerCore
 from hwgen.families.transformer.registers import LAYOUT, MAGIC, list_registers, start_writes
 from sim_tests.emission.test_driver import READ, WRITE, Device
 from sim_tests.engines.decoder_engines import rows, small_engine
@@ -59,7 +62,7 @@ class Registers:
 
 def library(config: Any, files: dict[str, str], work: Path) -> ctypes.CDLL:
     compiler = require("g++").argv[0]
-    for name, text in {**files, f"{config.name}_regs.h": c_header(config)}.items():
+    for name, text in {**files, f"{config.name}_regs.h": c_header(core_of(config))}.items():
         (work / name).write_text(text, encoding="utf-8")
     strict = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror", "-pedantic"]
     sources = [name for name in files if name.endswith(".c")]
@@ -84,7 +87,7 @@ class List(ctypes.Structure):
 @pytest.fixture(scope="module")
 def lists(tmp_path_factory: pytest.TempPathFactory) -> Registers:
     config = small_engine()
-    result = library(config, list_driver(config), tmp_path_factory.mktemp("lists"))
+    result = library(config, list_driver(TransformerCore(config)), tmp_path_factory.mktemp("lists"))
     return Registers(config.name, list_registers(config), result)
 
 
@@ -238,7 +241,7 @@ def described(config: StreamEngineConfig, job: StreamJob) -> Any:
 @pytest.mark.parametrize("variant", ["integers", "heads", "pages"])
 def test_jobs_of_stream_engines(variant: str, tmp_path: Path) -> None:
     config = stream_config(variant)
-    result = library(config, stream_driver(config), tmp_path)
+    result = library(config, stream_driver(StreamEngineCore(config)), tmp_path)
     engine = Registers(config.name, config.registers, result)
     engine.values |= {"STATUS": config.queue << 8, "QUEUE": config.queue}
     engine.values |= {"ID": config.job_interface.magic, "LAYOUT": 1}

@@ -20,12 +20,12 @@ from flows.simulation.bus.job_bench import FILL
 from flows.simulation.bus.stream_bench import start_clock
 from flows.simulation.operands import draw_matrices
 from flows.simulation.placed_products import place
-from hwgen.core.register_map import STATES, register_map
+from hwgen.core.register_map import STATES
 from hwgen.core.registry import family
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
 CONFIG: Any = family(PLAN["config"]["family"]).params_class.model_validate(PLAN["config"])
-REGISTERS = {register.name: register.offset for register in register_map(CONFIG)}
+REGISTERS = {register.name: register.offset for register in CONFIG.registers}
 LIMIT = 200_000
 
 

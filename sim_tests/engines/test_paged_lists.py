@@ -12,10 +12,10 @@ import pytest
 from flows.simulation.bus.list_host import ListHost
 from flows.simulation.command_lists import Image
 from flows.simulation.engine_program import Model, compile_model
-from hwgen.core.jobs import select_operation
 from hwgen.core.lists.commands import BYTES
 from hwgen.core.lists.golden import Interpreter
 from hwgen.core.lists.units import units_of
+from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 from hwgen.families.attention.golden import operate
 from hwgen.families.transformer.params import TransformerConfig
@@ -151,7 +151,7 @@ class Tokens:
     def expected(self) -> np.ndarray:
         """Return results of all steps by the golden model of the core alone."""
         core = config().units["heads"].compute
-        operation = select_operation(core, "attention")
+        operation = core_of(core).select_operation("attention")
         result = []
         for token in range(PREFILL, STEPS):
             operands = {

@@ -17,6 +17,7 @@ from flows.build.drivers.engine_drivers import gemm_driver
 from flows.build.load import parse_config
 from hwgen.core.post import RECORD_BYTES
 from hwgen.families.gemm_stream.blocks import HIGHEST, TOLERANCE, limits_of
+from hwgen.families.gemm_stream.core import GemmStreamCore
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.families.gemm_stream.schedule import MAX_SIZE, Plan
 from sim_tests.emission import test_driver
@@ -127,7 +128,7 @@ def test_other_plans_are_noticed(
     old: str, new: str, compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = engines()["records"]
-    files = gemm_driver(config)
+    files = gemm_driver(GemmStreamCore(config))
     source = f"{config.name}_driver.c"
     assert files[source].count(old) == 1
     files[source] = files[source].replace(old, new)
@@ -137,7 +138,7 @@ def test_other_plans_are_noticed(
 
 def test_the_driver_needs_no_library() -> None:
     for config in engines().values():
-        for text in gemm_driver(config).values():
+        for text in gemm_driver(GemmStreamCore(config)).values():
             assert not {"float", "double", "malloc", "alloca"} & set(text.split())
             assert text.count("#include <") <= 1
 

@@ -26,6 +26,7 @@ from hwgen.core.golden.post import apply
 from hwgen.core.operation import RECORDS, gemm_operands
 from hwgen.core.post import RECORD_BYTES, Columns, PostSettings
 from hwgen.core.post.beats import HEAD_BITS
+from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 from hwgen.families.systolic.params import SystolicConfig
 from sim_tests.contract.contract import Contract, Mutations, Regressions
@@ -222,7 +223,7 @@ def test_cores_of_blocks_drawn_at_random(number: int, tmp_path: Path) -> None:
 def test_emitted_files(name: str, tmp_path: Path) -> None:
     config = config_of(name)
     assert_clean(config, tmp_path)
-    described = description(config)
+    described = description(core_of(config))
     stream = next(s for s in described["streams"] if s["prefix"] == "s_axis_post")
     records = {"os": 5, "is": 1, "lut": 4}[name]
     assert stream["tdata_bits"] == 256 + 128 * records

@@ -16,7 +16,6 @@ from flows.bench.attention import SIZES
 from flows.bench.attention import configuration as measured
 from flows.simulation.run import run_job
 from flows.simulation.runner import compile_design, run_module
-from hwgen.core.jobs import select_operation
 from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 from hwgen.families.attention.core import cycles_of_blocks
@@ -411,7 +410,7 @@ def test_a_weight_of_one_times_the_largest_scale(bits: int) -> None:
         "key_scale": np.full((1, keys), SCALE.max, np.uint16),
         "value_scale": np.arange(SCALE.max - 3, SCALE.max + 1, dtype=np.uint16)[None],
     }
-    operation = select_operation(config, "attention")
+    operation = core_of(config).select_operation("attention")
     result = run_job(design_of(config), core_of(config).job(arrays), arrays).result
     given = operation.check_scalars({})
     assert np.array_equal(result, operate(config, operation, arrays, given)["output"])

@@ -16,7 +16,6 @@ from flows.simulation.cases import JobSpec
 from flows.simulation.run import run_job
 from flows.simulation.stream_program import compile_stream, run_stream
 from flows.tools.guard import scratch
-from hwgen.core.jobs import select_operation
 from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 from hwgen.families.vector.golden import operate
@@ -192,7 +191,7 @@ def test_golden_follows_the_formulas(name: str) -> None:
         parameters="fp32",
         array={"operations": names, "lanes": 4, "gate": "gelu_tanh"},
     )
-    rng, operation = np.random.default_rng(3), select_operation(config, name)
+    rng, operation = np.random.default_rng(3), core_of(config).select_operation(name)
     operands = {
         tensor.name: rng.standard_normal(
             tuple({"rows": 7, "length": 90}[str(size)] for size in tensor.shape)
@@ -207,13 +206,15 @@ def test_golden_follows_the_formulas(name: str) -> None:
 def test_quantise_and_argmax_follow_the_formulas() -> None:
     config = vector(input="fp32", output="int8", array={"operations": ["quantise", "argmax"]})
     x = np.random.default_rng(5).standard_normal((20, 33)).astype(np.float32)
-    actual = operate(config, select_operation(config, "quantise"), {"x": x}, {})
+    actual = operate(config, core_of(config).select_operation("quantise"), {"x": x}, {})
     largest = np.abs(x).max(axis=1)
     assert np.allclose(actual["scales"], largest / 127, rtol=1e-6)
     assert (np.abs(actual["result"]).max(axis=1) == 127).all()
     error = np.abs(actual["result"] * actual["scales"][:, None] - x)
     assert (error <= 0.55 * actual["scales"][:, None]).all()
-    positions = operate(config, select_operation(config, "argmax"), {"x": x}, {})["positions"]
+    positions = operate(config, core_of(config).select_operation("argmax"), {"x": x}, {})[
+        "positions"
+    ]
     assert np.array_equal(positions, x.argmax(axis=1))
 
 
@@ -226,16 +227,18 @@ def test_blocks_are_turned_before_they_are_quantised(size: int) -> None:
     while len(matrix) < size:
         matrix = np.kron(matrix, [[1, 1], [1, -1]])
     turned = (x.astype(float).reshape(-1, size) @ matrix).reshape(x.shape)
-    actual = operate(config, select_operation(config, "hadamard_quantise"), {"x": x}, {})
+    actual = operate(config, core_of(config).select_operation("hadamard_quantise"), {"x": x}, {})
     assert np.allclose(actual["scales"], np.abs(turned).max(axis=1) / 127, rtol=1e-6)
     error = np.abs(actual["result"] * actual["scales"][:, None] - turned)
     assert (error <= 0.55 * actual["scales"][:, None]).all()
     alone = vector(input="fp32", output="int8", array={"operations": ["quantise"]})
-    plain = [operate(c, select_operation(c, "quantise"), {"x": x}, {}) for c in (config, alone)]
+    plain = [
+        operate(c, core_of(c).select_operation("quantise"), {"x": x}, {}) for c in (config, alone)
+    ]
     for name, array_found in plain[0].items():
         assert np.array_equal(array_found, plain[1][name])
     with pytest.raises(InputError, match="multiple of"):
-        operate(config, select_operation(config, "hadamard_quantise"), {"x": x[:, :39]}, {})
+        operate(config, core_of(config).select_operation("hadamard_quantise"), {"x": x[:, :39]}, {})
 
 
 @pytest.mark.long
@@ -271,7 +274,9 @@ def test_softmax_in_one_pass_is_within_its_bound(fmt: str) -> None:
             if fmt.startswith("int"):
                 x = np.clip(np.rint(x), config.input.min, config.input.max)
             x = x.astype(config.input.dtype)
-            actual = operate(config, select_operation(config, "softmax"), {"x": x}, {})["result"]
+            actual = operate(config, core_of(config).select_operation("softmax"), {"x": x}, {})[
+                "result"
+            ]
             wide = x.astype(np.longdouble)
             powers = np.exp(wide - wide.max(axis=1, keepdims=True))
             wanted = powers / powers.sum(axis=1, keepdims=True)
@@ -285,16 +290,18 @@ def test_special_rows(softmax: str) -> None:
     array = {"operations": ["softmax", "argmax"], "softmax": softmax}
     config = vector(input="fp32", output="fp32", array=array)
     x = np.array([[-inf] * 3, [0, nan, 1], [0, -inf, 0], [-0.0, 0, 0]], np.float32)
-    rows = operate(config, select_operation(config, "softmax"), {"x": x}, {})["result"]
+    rows = operate(config, core_of(config).select_operation("softmax"), {"x": x}, {})["result"]
     assert np.array_equal(rows[0], [0, 0, 0])  # everything is masked
     assert np.isnan(rows[1]).all()
     assert rows[2, 1] == 0
     assert np.isclose(rows[2, 0], 0.5, atol=1e-3)
-    positions = operate(config, select_operation(config, "argmax"), {"x": x}, {})["positions"]
+    positions = operate(config, core_of(config).select_operation("argmax"), {"x": x}, {})[
+        "positions"
+    ]
     assert positions.tolist() == [0, 1, 0, 0]
     config = vector(input="fp32", output="int8", array={"operations": ["quantise"]})
     x = np.array([[0, 0, 0], [nan, 1, 2], [inf, 1, -1]], np.float32)
-    actual = operate(config, select_operation(config, "quantise"), {"x": x}, {})
+    actual = operate(config, core_of(config).select_operation("quantise"), {"x": x}, {})
     assert not actual["result"].any()
     assert actual["scales"][0] == 0
     assert np.isnan(actual["scales"][1])
@@ -311,7 +318,7 @@ def tiny_rows() -> np.ndarray:
 def test_tiny_rows_are_quantised_by_a_scale_with_a_finite_reciprocal() -> None:
     config = vector(input="fp32", output="int8", array={"operations": ["quantise"]})
     x = tiny_rows()
-    actual = operate(config, select_operation(config, "quantise"), {"x": x}, {})
+    actual = operate(config, core_of(config).select_operation("quantise"), {"x": x}, {})
     largest = np.abs(x.astype(float)).max(axis=1)
     wanted = np.where(largest > 0, np.maximum(largest / 127, 2.0**-126), 0)
     assert np.allclose(actual["scales"], wanted, rtol=1e-6, atol=0)
@@ -327,7 +334,7 @@ def test_tiny_rows_in_simulation(name: str) -> None:
     operands = {"x": tiny_rows()[:, :8]}
     design = design_of(config)
     result = run_job(design, design.core.job(operands, operation=name), operands).results
-    golden = operate(config, select_operation(config, name), operands, {})
+    golden = operate(config, core_of(config).select_operation(name), operands, {})
     for key, values in golden.items():
         assert np.array_equal(result[key], values)
 
@@ -349,7 +356,7 @@ def prepare(config: Any, operation: Any, operands: Any, scalars: Any) -> Plan:
 def test_operands_that_do_not_fit_are_refused() -> None:
     config = vector(**SMALL)
     x = np.ones((2, 5), np.float16)
-    add = select_operation(config, "add")
+    add = core_of(config).select_operation("add")
     with pytest.raises(InputError, match="add needs the operand y"):
         prepare(config, add, {"x": x}, {})
     with pytest.raises(InputError, match="y: must be rows x length with length = 5"):

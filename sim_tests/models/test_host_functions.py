@@ -39,7 +39,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
             f"void all_{name}(size_t count, {arguments}, double *z)\n{{\n    size_t i;\n\n"
             f"    for (i = 0; i < count; i++)\n        z[i] = {name}({called});\n}}\n\n"
         )
-    text = HEAD + needed_functions(loops, blocks(config, "host_numbers.c", {})) + loops
+    text = HEAD + needed_functions(loops, blocks(config.name, "host_numbers.c", {})) + loops
     files = {"functions.c": text}
     return built(files, tmp_path_factory.mktemp("c"), "-std=c99", "-O2")
 

@@ -20,6 +20,7 @@ from hwgen.cli import main
 from hwgen.core.lists.commands import STATES
 from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import InputError
+from hwgen.families.transformer.core import TransformerCore
 from hwgen.families.transformer.list_timing import timed_list
 from hwgen.families.transformer.params import TransformerConfig
 from hwgen.families.transformer.registers import list_registers
@@ -292,7 +293,7 @@ def test_the_program_in_c_generates_tokens(model: Model, tmp_path: Path) -> None
     """Compiled as C and as C++, with the engine by its golden interpreter."""
     config, path = small_engine(), tmp_path / "compiled"
     result = compiled(model, config, path, context=8)
-    files = model_driver(config, result.document)
+    files = model_driver(TransformerCore(config), result.document)
     engine = FakeEngine(result, library(config, files, path))
     name, host = config.name, ctypes.byref(engine.host)
     image = (path / "image.bin").read_bytes()

@@ -17,7 +17,7 @@ from cocotb.triggers import Event, RisingEdge
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster
 
 from flows.simulation.bus.stream_bench import PERIOD_NS
-from hwgen.core.register_map import COUNTERS, STATES, Register, register_map
+from hwgen.core.register_map import COUNTERS, STATES, Register
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from rtl_templates.gemm_stream.flow import CONSUMERS, EVENTS
 from rtl_templates.gemm_stream.job import job_layout
@@ -25,7 +25,7 @@ from rtl_templates.gemm_stream.job import job_layout
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
 CONFIG = GemmStreamConfig.model_validate(PLAN["config"])
 QUEUE = CONFIG.queue
-MAP = {register.name: register for register in register_map(CONFIG)}
+MAP = {register.name: register for register in CONFIG.registers}
 BY_OFFSET = {register.offset: register for register in MAP.values()}
 WINDOW = [register for register in MAP.values() if register.access == "rw"]
 LAYOUT = job_layout(CONFIG)

@@ -62,8 +62,8 @@ def test_buses_of_the_top_module() -> None:
     result = {
         name: (way[:-3], int(high or 0) + 1) for way, high, name in re.findall(pattern, top, re.M)
     }
-    config: Any = SimpleNamespace(ports=(), buses=(MEMORY, CONTROL, INTERRUPT))
-    listed = {port["name"]: (port["direction"], port["width"]) for port in ports(config)}
+    core: Any = SimpleNamespace(ports=(), buses=(MEMORY, CONTROL, INTERRUPT))
+    listed = {port["name"]: (port["direction"], port["width"]) for port in ports(core)}
     stream_ports = {name for name in result if name.startswith("s_axis_beats_")}
     assert len(stream_ports) == 4
     assert {name: port for name, port in result.items() if name not in stream_ports} == listed

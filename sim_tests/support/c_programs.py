@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hwgen.core.register_map import STATES, register_map
+from hwgen.core.register_map import STATES
 from hwgen.families.gemm_stream.core import GemmStreamCore
 from hwgen.models.compile.compiled_files import JobFiles
 from hwgen.models.compile.golden_jobs import Bytes, GoldenJobs
@@ -56,7 +56,7 @@ class FakeEngine(Registers):
     """Registers and memory of an engine, whose jobs the golden model does while one waits."""
 
     def __init__(self, compiled: JobFiles, driver: ctypes.CDLL) -> None:
-        super().__init__(compiled.config.name, register_map(compiled.config), driver)
+        super().__init__(compiled.config.name, compiled.config.registers, driver)
         self.config, self.jobs = compiled.config, GoldenJobs(compiled)
         self.window = list(compiled.program()[0].registers)
         self.waiting: list[dict[str, int]] = []

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from hwgen.core.files.packing import pack, unpack
-from hwgen.core.jobs import select_operation
 from hwgen.core.operation import Array, Job, gemm_operands
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.post import Columns, PostSettings
@@ -74,6 +73,6 @@ def job_cycles(
     sizes: Mapping[str, int],
     scalars: Mapping[str, float] | None = None,
 ) -> int:
-    selected = select_operation(config, operation)
+    selected = core_of(config).select_operation(operation)
     job = Job(selected, selected.check_sizes(sizes), selected.check_scalars(scalars or {}))
     return core_of(config).cycles([job]).number

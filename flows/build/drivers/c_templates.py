@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from flows.build.files import header
 
 if TYPE_CHECKING:
-    from hwgen.core.params.base import FamilyConfig
+    from hwgen.core.core import Core
 
 _COLUMNS = 84
 
@@ -36,12 +36,12 @@ def _environment() -> Environment:
     )
 
 
-def render(config: FamilyConfig, template: str, values: Mapping[str, object]) -> dict[str, str]:
+def render(core: Core[Any], template: str, values: Mapping[str, object]) -> dict[str, str]:
     """Return the header and the source of a driver.
 
     Parameters
     ----------
-    config : FamilyConfig
+    core : Core
         Its name is ``name``, in capitals ``NAME``.
     template : str
         Name of the templates, without their suffixes.
@@ -50,25 +50,26 @@ def render(config: FamilyConfig, template: str, values: Mapping[str, object]) ->
     """
     files = {}
     for suffix in ("h", "c"):
-        text = _environment().get_template(f"{template}.{suffix}").render(_named(config, values))
+        text = _environment().get_template(f"{template}.{suffix}").render(_named(core.name, values))
         licence, rest = text.split("\n", 1)
-        files[f"{config.name}_{template.rsplit('_', 1)[-1]}.{suffix}"] = (
-            f"{licence}\n/*\n{header(config, ' *')} */\n{rest}"
+        files[f"{core.name}_{template.rsplit('_', 1)[-1]}.{suffix}"] = (
+            f"{licence}\n/*\n{header(core, ' *')} */\n{rest}"
         )
     return files
 
 
-def blocks(
-    config: FamilyConfig, template: str, values: Mapping[str, object], *names: str
-) -> dict[str, str]:
-    """Return the text of blocks of a template by name, of all unless some are named."""
+def blocks(name: str, template: str, values: Mapping[str, object], *names: str) -> dict[str, str]:
+    """Return the text of blocks of a template by name, of all unless some are named.
+
+    `name` is that of the core.
+    """
     source = _environment().get_template(template)
-    context = source.new_context(_named(config, values))
-    return {name: "".join(source.blocks[name](context)) for name in names or source.blocks}
+    context = source.new_context(_named(name, values))
+    return {block: "".join(source.blocks[block](context)) for block in names or source.blocks}
 
 
-def _named(config: FamilyConfig, values: Mapping[str, object]) -> dict[str, object]:
-    return {**values, "name": config.name, "NAME": config.name.upper()}
+def _named(name: str, values: Mapping[str, object]) -> dict[str, object]:
+    return {**values, "name": name, "NAME": name.upper()}
 
 
 def wrapped_list(parts: Sequence[str], indent: str) -> str:

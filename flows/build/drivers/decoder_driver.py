@@ -13,6 +13,7 @@ from flows.build.drivers.engine_drivers import gemm_driver
 from flows.build.drivers.model_driver import job_facts, model_facts
 from flows.build.files import c_header
 from hwgen.arithmetic.hadamard import LARGEST
+from hwgen.families.gemm_stream.core import GemmStreamCore
 from hwgen.models.compile.host_steps import CACHE, Step, X
 from hwgen.models.compile.job_compilation import entry_number, sums_of
 from hwgen.models.run import host_arithmetic as host
@@ -36,13 +37,13 @@ def decoder_driver(compilation: JobCompilation) -> dict[str, str]:
     ----------
     compilation : JobCompilation
     """
-    config = compilation.config
+    core = GemmStreamCore(compilation.config)
     document = compilation.document()
     values = _Emission(compilation, document).values()
-    text = render(config, "host_generate", values)
+    text = render(core, "host_generate", values)
     return {
-        f"{config.name}_regs.h": c_header(config),
-        **gemm_driver(config),
+        f"{core.name}_regs.h": c_header(core),
+        **gemm_driver(core),
         **text,
     }
 
@@ -64,13 +65,13 @@ class _Emission:
         }
         used = {step.operation for step in (*steps.layer, *steps.after)}
         places = {"QUERIES": self._work("queries"), "SCORES": self._work("scores")}
-        texts = blocks(self.config, "host_rows.c", places)
+        texts = blocks(self.config.name, "host_rows.c", places)
         helpers = "".join(
             text for name, text in texts.items() if name in used and name != "attention"
         )
         attention = texts["attention"] if "attention" in used else ""
         called = f"exponential_of {helpers} {' '.join(bodies.values())}"
-        numbers = blocks(self.config, "host_numbers.c", {})
+        numbers = blocks(self.config.name, "host_numbers.c", {})
         last = steps.after[-1].output
         return {
             "FACTS": self._facts(),
@@ -92,7 +93,7 @@ class _Emission:
         document = self.document
         sizes = {"LAYERS": "layers", "WIDTH": "width", "AT_ONCE": "tokens_at_once"}
         return model_facts(
-            self.config, document, job_facts(document),
+            self.config.name, document, job_facts(document),
             {name: f"{document[key]}u" for name, key in sizes.items()},
         )  # fmt: skip
 

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, astuple
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flows.build.drivers.c_templates import render
 from hwgen.core.lists.commands import STATE_TEXTS, STATES
 from hwgen.core.post import ACTIVATIONS, OUTPUT_TYPES, RECORD_BYTES, ROUNDINGS
-from hwgen.core.register_map import LAYOUT, job_window
+from hwgen.core.register_map import LAYOUT
 from hwgen.core.schedule.memory import SIZE_BITS
 from hwgen.families.gemm_stream import blocks
 from hwgen.families.gemm_stream.blocks import limits_of
-from hwgen.families.gemm_stream.params import is_engine
-from hwgen.families.stream_engine.params import StreamEngineConfig
+from hwgen.families.gemm_stream.core import GemmStreamCore
+from hwgen.families.stream_engine.core import StreamEngineCore
 from hwgen.families.stream_engine.registers import ENTRY_BYTES, MOST_PAGES
 from hwgen.families.transformer import registers as list_registers
-from hwgen.models.compile.list_builder import executes_lists
+from hwgen.families.transformer.core import TransformerCore
 
 if TYPE_CHECKING:
-    from hwgen.core.params.base import FamilyConfig
+    from hwgen.core.core import Core
     from hwgen.core.post import Field
     from hwgen.core.register_map import Register
     from hwgen.families.gemm_stream.params import GemmStreamConfig
@@ -51,14 +51,14 @@ _LIST_ENDS = {"alignment": "MISALIGNED", "window": "REFUSED"}
 """Names of errors that differ from the state: that of alignment is another's too."""
 
 
-def driver(config: FamilyConfig) -> dict[str, str]:
+def driver(core: Core[Any]) -> dict[str, str]:
     """Return the files of the driver of an accelerator, name to text; none of a stream core."""
-    if is_engine(config):
-        return gemm_driver(config)
-    if executes_lists(config):
-        return list_driver(config)
-    if isinstance(config, StreamEngineConfig):
-        return stream_driver(config)
+    if isinstance(core, GemmStreamCore):
+        return gemm_driver(core)
+    if isinstance(core, TransformerCore):
+        return list_driver(core)
+    if isinstance(core, StreamEngineCore):
+        return stream_driver(core)
     return {}
 
 
@@ -108,10 +108,13 @@ def _statuses(
     }
 
 
-def gemm_driver(config: GemmStreamConfig) -> dict[str, str]:
+def gemm_driver(core: GemmStreamCore) -> dict[str, str]:
     """Return the files of the driver of an engine of products, name to text."""
+    config = core.params
     prefix, several = config.name.upper(), len(config.formats) > 1
-    post = [register for register in job_window(config) if register.name.startswith("POST_")]
+    post = [
+        register for register in config.job_interface.window if register.name.startswith("POST_")
+    ]
     errors = _queue_errors({
         "SIZE": "m, k or n is 0 or too large",
         "BLOCK": "a block is no multiple of the tile or too large for the buffers",
@@ -129,7 +132,7 @@ def gemm_driver(config: GemmStreamConfig) -> dict[str, str]:
         "formats": [_format(each) for each in config.formats],
         **_statuses(prefix, errors, ends, tickets=True),
     }
-    return render(config, "driver", values)
+    return render(core, "driver", values)
 
 
 def _term(prefix: str, register: Register, field: Field) -> str:
@@ -173,8 +176,9 @@ def _limits(config: GemmStreamConfig) -> dict[str, int]:
     }
 
 
-def stream_driver(config: StreamEngineConfig) -> dict[str, str]:
+def stream_driver(core: StreamEngineCore) -> dict[str, str]:
     """Return the files of the driver of a stream engine, name to text."""
+    config = core.params
     out = config.results[0]
     errors = _queue_errors({
         "SIZE": "a number is too wide, or the job has no results",
@@ -201,10 +205,10 @@ def stream_driver(config: StreamEngineConfig) -> dict[str, str]:
         "limits": limits,
         **_statuses(config.name.upper(), errors, ends, tickets=True),
     }
-    return render(config, "stream_driver", values)
+    return render(core, "stream_driver", values)
 
 
-def list_driver(config: ListEngine) -> dict[str, str]:
+def list_driver(core: Core[ListEngine]) -> dict[str, str]:
     """Return the files of the driver of an engine that executes lists, name to text."""
     names = {
         state: _LIST_ENDS.get(state, state.upper()) for state in STATES[STATES.index("done") + 1 :]
@@ -214,9 +218,9 @@ def list_driver(config: ListEngine) -> dict[str, str]:
     values = {
         "limits": {
             "LAYOUT": list_registers.LAYOUT,
-            "UNITS": len(config.units),
+            "UNITS": len(core.params.units),
             "MOST_DESCRIPTORS": (1 << 24) - 1,
         },
-        **_statuses(config.name.upper(), errors, ends, tickets=False),
+        **_statuses(core.name.upper(), errors, ends, tickets=False),
     }
-    return render(config, "list_driver", values)
+    return render(core, "list_driver", values)

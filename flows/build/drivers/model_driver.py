@@ -12,7 +12,7 @@ from flows.build.files import c_header
 from hwgen.core.register_map import JOB_WINDOW
 
 if TYPE_CHECKING:
-    from hwgen.core.params.base import FamilyConfig
+    from hwgen.core.core import Core
     from hwgen.models.compile.list_builder import ListEngine
 
 _NOTHING = 0xFFFFFFFF
@@ -20,7 +20,7 @@ _NOTHING = 0xFFFFFFFF
 
 
 def model_facts(
-    config: FamilyConfig,
+    name: str,
     document: Mapping[str, Any],
     memory: Mapping[str, str],
     sizes: Mapping[str, str] | None = None,
@@ -30,7 +30,7 @@ def model_facts(
 
     Parameters
     ----------
-    config : FamilyConfig
+    name : str
         Of the engine.
     document : mapping
         Of a compiled model; see `hwgen.models.compile.compiled_files.DOCUMENT`.
@@ -52,8 +52,8 @@ def model_facts(
         **end,
         **(registers or {}),
     }
-    prefix = config.name.upper()
-    return "\n".join(f"#define {prefix}_MODEL_{name} {value}" for name, value in facts.items())
+    prefix = name.upper()
+    return "\n".join(f"#define {prefix}_MODEL_{fact} {value}" for fact, value in facts.items())
 
 
 def job_facts(document: Mapping[str, Any]) -> dict[str, str]:
@@ -67,12 +67,12 @@ def job_facts(document: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def model_driver(config: ListEngine, document: Mapping[str, Any]) -> dict[str, str]:
+def model_driver(core: Core[ListEngine], document: Mapping[str, Any]) -> dict[str, str]:
     """Return the files, name to text; C99 without a library.
 
     Parameters
     ----------
-    config : ListEngine
+    core : Core
     document : mapping
         Of a compiled model; see `hwgen.models.compile.compilation.Compilation.document`.
     """
@@ -83,9 +83,9 @@ def model_driver(config: ListEngine, document: Mapping[str, Any]) -> dict[str, s
         "TOKENS": f"UINT64_C({tokens['address']:#x})",
     }
     registers = {f"R_{name}": f"{number}u" for name, number in document["registers"].items()}
-    facts = model_facts(config, document, memory, registers=registers)
+    facts = model_facts(core.name, document, memory, registers=registers)
     return {
-        f"{config.name}_regs.h": c_header(config),
-        **list_driver(config),
-        **render(config, "generate", {"FACTS": facts}),
+        f"{core.name}_regs.h": c_header(core),
+        **list_driver(core),
+        **render(core, "generate", {"FACTS": facts}),
     }

@@ -16,6 +16,7 @@ from flows.build.drivers.c_templates import blocks, render, wrapped_list
 from flows.build.drivers.engine_drivers import gemm_driver
 from flows.build.drivers.model_driver import job_facts, model_facts
 from flows.build.files import c_header
+from hwgen.families.gemm_stream.core import GemmStreamCore
 from hwgen.models.compile.network_compilation import COLUMNS, ROWS, SUMS, NetworkStep
 from hwgen.models.compile.network_steps import AXES
 from hwgen.models.run.host_arithmetic import CODE_MOST
@@ -48,11 +49,11 @@ def network_driver(compilation: NetworkCompilation) -> dict[str, str]:
     ----------
     compilation : NetworkCompilation
     """
-    config = compilation.config
-    text = render(config, "host_infer", _Emission(compilation).values())
+    core = GemmStreamCore(compilation.config)
+    text = render(core, "host_infer", _Emission(compilation).values())
     return {
-        f"{config.name}_regs.h": c_header(config),
-        **gemm_driver(config),
+        f"{core.name}_regs.h": c_header(core),
+        **gemm_driver(core),
         **text,
     }
 
@@ -87,10 +88,10 @@ class _Emission:
 
     def __init__(self, compilation: NetworkCompilation) -> None:
         self.compilation, self.shapes = compilation, compilation.shapes
-        config = compilation.config
-        self.prefix = config.name.upper()
+        self.name = compilation.config.name
+        self.prefix = self.name.upper()
         values = {"CODE_STEP": number(np.float32(1 / CODE_MOST))}
-        self.sections = blocks(config, "host_arrays.c", values)
+        self.sections = blocks(self.name, "host_arrays.c", values)
         self.functions: dict[str, str] = {}
         self.tables: dict[str, str] = {}
 
@@ -118,7 +119,7 @@ class _Emission:
 
     def _instance(self, section: str, **fields: str) -> str:
         """Return the name of a block's function for some types."""
-        (text,) = blocks(self.compilation.config, "host_typed.c", fields, section).values()
+        (text,) = blocks(self.name, "host_typed.c", fields, section).values()
         return self._function(re.sub(rf"\b{section}\b", "$", text), section)
 
     def _walk(self, shape: Sequence[int], *steps: Sequence[int]) -> str:
@@ -177,13 +178,13 @@ class _Emission:
     def _helpers(self, text: str) -> str:
         """Return the functions that a text calls, and those that they call."""
         helpers = needed_definitions(text, self.sections)
-        numbers = blocks(self.compilation.config, "host_numbers.c", {})
+        numbers = blocks(self.name, "host_numbers.c", {})
         return needed_functions(text + helpers, numbers) + helpers
 
     def _facts(self) -> str:
         """Return the sizes that a user of the header sees."""
         document = self.compilation.document()
-        return model_facts(self.compilation.config, document, job_facts(document))
+        return model_facts(self.name, document, job_facts(document))
 
     def _members(self, names: Sequence[str], const: str) -> str:
         lines = []

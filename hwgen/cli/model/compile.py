@@ -22,6 +22,7 @@ from hwgen.cli.support.outputs import atomic_directory, check_directory
 from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
+    from hwgen.core.core import Core
     from hwgen.families.gemm_stream.schedule import JobEngine
     from hwgen.models.compile.compilation import Compilation, Settings
     from hwgen.models.compile.list_builder import ListEngine
@@ -102,29 +103,30 @@ def compile_command(
     generates tokens, or computes the outputs of a network.
     """
     from flows.build.load import load_config
+    from hwgen.core.protocols import ListCore
+    from hwgen.core.registry import core_of
     from hwgen.errors import InputError
-    from hwgen.families.gemm_stream.params import is_engine
+    from hwgen.families.gemm_stream.core import GemmStreamCore
     from hwgen.models.compile.compilation import Settings
-    from hwgen.models.compile.list_builder import executes_lists
     from hwgen.models.files.store import Model
 
     check_directory(output)
-    core = load_config(config)
+    core = core_of(load_config(config))
     settings = Settings(at_once, context, base, memory_bytes)
     model = Model(source)
     compilation: Compilation
-    if executes_lists(core):
+    if isinstance(core, ListCore):
         compilation, timing, files = _list(model, core, settings)
-    elif not is_engine(core):
+    elif not isinstance(core, GemmStreamCore):
         raise InputError(
             f"{config}: family: must be one that executes command lists, or an engine that"
-            f" multiplies matrices in memory, not {core.family}"
+            f" multiplies matrices in memory, not {core.family_name()}"
         )
     elif model.description.decodes:
-        compilation, timing, files = _jobs(model, core, settings)
+        compilation, timing, files = _jobs(model, core.params, settings)
     else:
         _refuse_positions(model.description.name)
-        compilation, timing, files = _network(model, core, settings)
+        compilation, timing, files = _network(model, core.params, settings)
     document = {**compilation.document(), "passes": timing}
     with atomic_directory(output, force=force) as directory:
         compilation.write(directory)
@@ -138,33 +140,33 @@ def compile_command(
     _print_passes(timing)
 
 
-def _list(model: Model, core: ListEngine, settings: Settings) -> Compiled:
+def _list(model: Model, core: Core[ListEngine], settings: Settings) -> Compiled:
     """Return a list, its timing, and the files of its driver."""
     from flows.build.drivers.model_driver import model_driver
     from hwgen.models.compile.list_compilation import ListCompilation
     from hwgen.models.compile.timing import list_passes
 
-    compilation = ListCompilation(model, core, settings)
+    compilation = ListCompilation(model, core.params, settings)
     return compilation, list_passes(compilation), model_driver(core, compilation.document())
 
 
-def _jobs(model: Model, core: JobEngine, settings: Settings) -> Compiled:
+def _jobs(model: Model, config: JobEngine, settings: Settings) -> Compiled:
     """Return jobs, their timing, and the files of the driver and the host."""
     from flows.build.drivers.decoder_driver import decoder_driver
     from hwgen.models.compile.job_compilation import JobCompilation
     from hwgen.models.compile.timing import job_passes
 
-    compilation = JobCompilation(model, core, settings)
+    compilation = JobCompilation(model, config, settings)
     return compilation, job_passes(compilation), decoder_driver(compilation)
 
 
-def _network(model: Model, core: JobEngine, settings: Settings) -> Compiled:
+def _network(model: Model, config: JobEngine, settings: Settings) -> Compiled:
     """Return the jobs of a network on arrays, their timing, and the files of driver and host."""
     from flows.build.drivers.network_driver import network_driver
     from hwgen.models.compile.network_compilation import NetworkCompilation
     from hwgen.models.compile.timing import network_frame
 
-    compilation = NetworkCompilation(model, core, settings)
+    compilation = NetworkCompilation(model, config, settings)
     return compilation, network_frame(compilation), network_driver(compilation)
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from hwgen.core.lists.golden import MemoryFault
 from hwgen.core.protocols import JobCore
-from hwgen.core.register_map import job_window
 from hwgen.core.registry import core_of
 from hwgen.errors import HwgenError
 
@@ -39,7 +38,9 @@ class GoldenUnit:
     register_values: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._registers = {register.offset: register for register in job_window(self.config)}
+        self._registers = {
+            register.offset: register for register in self.config.job_interface.window
+        }
         self.register_values = {
             register.name: 0 for register in self._registers.values()
         } | self.register_values

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self, TypeGuard
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import (
     Field,
@@ -301,7 +301,7 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
     @property
     def registers(self) -> tuple[Register, ...]:
         """The registers behind port ``control``."""
-        return register_map(self)
+        return register_map(self.job_interface, self.queue)
 
     @cached_property
     def job_interface(self) -> JobInterface:
@@ -461,11 +461,6 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
         if nest.weight_columns:
             return column_tiles * -(-k_tiles * nest.weight_rows // self.wgt_beats)
         return k_tiles * nest.weight_rows * -(-column_tiles * nest.weight_beats // self.wgt_beats)
-
-
-def is_engine(config: FamilyConfig) -> TypeGuard[GemmStreamConfig]:
-    """Return whether an accelerator is an engine whose jobs are products of matrices."""
-    return config.queues_jobs and config.multiplies
 
 
 def rows_of(config: GemmStreamConfig, operand: Literal["a", "w"]) -> OperandRows:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hwgen.core.post import PostSettings, element_bytes
 from hwgen.core.post.records import RECORD_BYTES
-from hwgen.core.register_map import FORMAT, job_window
+from hwgen.core.register_map import FORMAT
 from hwgen.core.registry import core_of
 from hwgen.core.schedule.checks import check_operand
 from hwgen.core.schedule.product import Product
@@ -537,7 +537,7 @@ class Job:
         """Return the writes to the job window: offset and contents of each register."""
         contents = self.registers()
         writes = []
-        for register in job_window(self.plan.config):
+        for register in self.plan.config.job_interface.window:
             name, _, part = register.name.rpartition("_")
             if part in ("LOW", "HIGH"):
                 value = contents[name] >> (32 * (part == "HIGH"))

@@ -211,7 +211,7 @@ class StreamEngineConfig(OnMemory, FamilyConfig):
     @property
     def registers(self) -> tuple[Register, ...]:
         """The registers behind port ``control``."""
-        return register_map(self)
+        return register_map(self.job_interface, self.queue)
 
     @cached_property
     def job_interface(self) -> JobInterface:

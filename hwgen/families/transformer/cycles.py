@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hwgen.core.lists.commands import BYTES, LINE
-from hwgen.core.register_map import job_window
 
 if TYPE_CHECKING:
     from hwgen.core.core import Core
@@ -25,7 +24,7 @@ def list_cycles(config: TransformerConfig, jobs: int = 1) -> int:
 
     Modelled: what a list of one job takes longer than its job is within 15 % of it.
     """
-    words = len(job_window(config.job_unit))
+    words = len(config.job_unit.job_interface.window)
     descriptors = jobs * (2 + -(-words // 4)) + 1
     lines = -(-descriptors // LINE)
     beats = LINE * BYTES * 8 // config.memory.data_width

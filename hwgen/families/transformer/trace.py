@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 
 from hwgen.core.lists.commands import BYTES, LINE, Descriptor
 from hwgen.core.lists.golden import Interpreter
-from hwgen.core.register_map import job_window
 from hwgen.errors import InputError
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ class _Unit:
     """A unit that notes what its window holds."""
 
     def __init__(self, config: FamilyConfig) -> None:
-        self._registers = {register.offset: register for register in job_window(config)}
+        self._registers = {register.offset: register for register in config.job_interface.window}
         self.register_values = {register.name: 0 for register in self._registers.values()}
 
     def put(self, offset: int, word: int) -> bool:

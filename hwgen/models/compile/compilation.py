@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from hwgen.core.register_map import job_window
 from hwgen.errors import InputError
 from hwgen.families.gemm_stream.schedule import Job, plan_of, weight_stride
 from hwgen.models.compile.compiled_files import (
@@ -275,7 +274,7 @@ class JobsCompilation(Compilation):
         return {
             "host_bytes": self.host.end,
             "work_bytes": self.work.end,
-            "program": {"jobs": len(self.entries), "words": len(job_window(self.config))},
+            "program": {"jobs": len(self.entries), "words": len(self.config.job_interface.window)},
             "host_arrays": [array.document() for array in self.host.arrays.values()],
             "work_arrays": [array.document() for array in self.work.arrays.values()],
             "jobs": [{"operation": entry.name, **entry.facts} for entry in self.entries],

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from hwgen.core.load import load_draft
-from hwgen.core.register_map import JOB_WINDOW, job_window
+from hwgen.core.register_map import JOB_WINDOW
 from hwgen.errors import InputError
-from hwgen.families.gemm_stream.params import is_engine
+from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.models.compile.placement import Array
 from hwgen.models.files.store import read_json
 
@@ -194,9 +194,9 @@ class JobFiles(CompiledFiles):
         self.sizes[LIST_FILE] = 4 * self.jobs * self.words
 
     def _check(self) -> None:
-        if not is_engine(self.config):
+        if not isinstance(self.config, GemmStreamConfig):
             raise InputError(f"{self.path / ENGINE}: is no engine that multiplies; compile again")
-        words = len(job_window(self.config))
+        words = len(self.config.job_interface.window)
         if self.words != words:
             raise InputError(
                 f"{self.path / DOCUMENT}: jobs have {self.words} words, the engine's {words}"
@@ -213,7 +213,7 @@ class JobFiles(CompiledFiles):
 
     def program(self) -> list[JobWords]:
         """Return the jobs."""
-        names = [register.name for register in job_window(self.config)]
+        names = [register.name for register in self.config.job_interface.window]
         data = np.frombuffer((self.path / LIST_FILE).read_bytes(), "<u4").reshape(-1, self.words)
         return [
             JobWords(number, dict(zip(names, map(int, words), strict=True)))

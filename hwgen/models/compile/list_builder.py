@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from hwgen.core.lists.commands import Program
 from hwgen.core.operation import GEMM, Operation
@@ -19,20 +19,12 @@ from hwgen.families.gemm_stream.schedule import Job, plan_of
 from hwgen.families.stream_engine.jobs import TAIL, RowRegion, StreamJob
 
 if TYPE_CHECKING:
-    from hwgen.core.params.base import FamilyConfig
     from hwgen.families.transformer.params import TransformerConfig
 
     ListEngine = TransformerConfig
 
 _GAP = 4
 """Registers that are written again rather than begin another WINDOW."""
-
-
-def executes_lists(config: FamilyConfig) -> TypeGuard[ListEngine]:
-    """Return whether an accelerator executes command lists."""
-    from hwgen.families.transformer.params import TransformerConfig
-
-    return isinstance(config, TransformerConfig)
 
 
 @dataclass(frozen=True)
