@@ -12,7 +12,7 @@ from typing import Any, Self
 from cost_model.estimate.analysis import Analysis
 from cost_model.netlist.netlist import Netlist
 from flows.build.analysis import CachedAnalysis
-from flows.build.fingerprint import emission_digest, hardware_digest
+from flows.build.fingerprint import emission_digest
 from flows.build.netlist_cache import convert, load_netlist
 from flows.tools.cache import Document, digest, text_digest
 from hwgen.core.core import Core
@@ -108,11 +108,11 @@ class Design:
 
     @cached_property
     def _verilog_record(self) -> Document:
-        return Document("verilog", emission_digest(self.params))
+        return Document("verilog", emission_digest(self.core.digest))
 
     @cached_property
     def _netlist_record(self) -> Document:
-        return Document("netlist", hardware_digest(self.params))
+        return Document("netlist", emission_digest(self.core.hardware_digest))
 
     def _record_verilog(self, text: str) -> str:
         self._verilog_record.write(text_digest(text, 64))

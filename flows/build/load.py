@@ -1,19 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configurations with every ``auto`` chosen by the clock limit of their netlists."""
+"""Cores of files, with every ``auto`` chosen by the clock limit of their netlists."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from hwgen.core.core import Core
 from hwgen.core.load import load_draft, parse_draft
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.resolve import Limit, choose_registers, resolve
 
+if TYPE_CHECKING:
+    from flows.build.design import Design
 
-def _limit(params: FamilyConfig) -> Limit | None:
+
+def _limit(core: Core[Any]) -> Limit | None:
     from flows.build.timing import limit  # start-up time: only `auto` needs hardware
 
-    return limit(params)
+    return limit(core)
+
+
+def load_design(path: str | Path) -> Design:
+    """Read a configuration file, and return the hardware of its core.
+
+    Where something is ``auto``, it is the hardware by which that was chosen.
+
+    Raises
+    ------
+    ConfigError
+        With every problem of the file, or if its clock is not reached.
+    """
+    from flows.build.timing import Trials  # start-up time: some commands need no hardware
+
+    trials = Trials()
+    return trials.design_of(resolve(load_draft(path), trials.limit))
 
 
 def load_config(path: str | Path) -> FamilyConfig:
@@ -24,7 +45,8 @@ def load_config(path: str | Path) -> FamilyConfig:
     ConfigError
         With every problem of the file, or if its clock is not reached.
     """
-    return resolve(load_draft(path), _limit)
+    params: FamilyConfig = resolve(load_draft(path), _limit).params
+    return params
 
 
 def parse_config(
@@ -40,7 +62,8 @@ def parse_config(
     ConfigError
         With every problem of the text, or if its clock is not reached.
     """
-    return resolve(parse_draft(text, filename, quickly=quickly), _limit)
+    params: FamilyConfig = resolve(parse_draft(text, filename, quickly=quickly), _limit).params
+    return params
 
 
 def choose(params: FamilyConfig) -> FamilyConfig:
@@ -51,7 +74,8 @@ def choose(params: FamilyConfig) -> FamilyConfig:
     ValueError
         If the clock is not reached.
     """
-    chosen, errors = choose_registers(params, _limit)
+    core, errors = choose_registers(params, _limit)
     if errors:
         raise ValueError("; ".join(errors))
+    chosen: FamilyConfig = core.params
     return chosen

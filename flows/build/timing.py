@@ -18,13 +18,29 @@ from cost_model.timing.delay_compression import COMPRESSION
 from flows.build.analysis import sources_digest
 from flows.build.design import Design
 from flows.tools.cache import Document, digest
-from hwgen.core.params.base import FamilyConfig
+from hwgen.core.core import Core
 from hwgen.core.resolve import Limit
 
 
-def limit(config: FamilyConfig) -> Limit | None:
-    """Return the clock limit of a configuration in its technology, None if unknown."""
-    return clock_limit(Design.of(config), config.target.technology)
+class Trials:
+    """Designs of a choice of registers; the last one is that of the chosen core."""
+
+    def __init__(self) -> None:
+        self._last: Design | None = None
+
+    def limit(self, core: Core[Any]) -> Limit | None:
+        """Return the clock limit of a core in its technology, None if unknown."""
+        self._last = Design(core)
+        return clock_limit(self._last, core.params.target.technology)
+
+    def design_of(self, core: Core[Any]) -> Design:
+        """Return the design of a core, the last one if that is of this core."""
+        return self._last if self._last is not None and self._last.core is core else Design(core)
+
+
+def limit(core: Core[Any]) -> Limit | None:
+    """Return the clock limit of a core in its technology, None if unknown."""
+    return Trials().limit(core)
 
 
 def clock_limit(design: Design, technology: str) -> Limit | None:

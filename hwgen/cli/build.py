@@ -27,12 +27,12 @@ from hwgen.reports.terminal import console
 def command(config: Path, output: Path | None, force: bool, as_json: bool) -> None:
     """Write the Verilog of a configuration and the files beside it."""
     from flows.build.build import Build
-    from flows.build.design import Design
-    from flows.build.load import load_config
+    from flows.build.load import load_design
 
-    core = load_config(config)
+    design = load_design(config)
+    core = design.core
     directory = output or Path("build") / core.name
-    build = Build(Design.of(core))
+    build = Build(design)
     with atomic_directory(directory, force=force) as staging:
         for name, text in build.files.items():
             (staging / name).write_text(text, encoding="utf-8")
@@ -49,6 +49,6 @@ def command(config: Path, output: Path | None, force: bool, as_json: bool) -> No
         )
         return
     out = console()
-    out.print(headed(core.name, f" ({core.family}) -> {directory}"))
+    out.print(headed(core.name, f" ({core.family_name()}) -> {directory}"))
     for name, text in build.files.items():
         out.print(f"  {name:<24} {len(text) / 1024:8.1f} KiB")

@@ -81,8 +81,7 @@ def command(
     """
     from contextlib import ExitStack
 
-    from flows.build.design import Design
-    from flows.build.load import load_config
+    from flows.build.load import load_design
     from flows.pnr.devices import placer
     from flows.pnr.pnr import bitstream as pack
     from flows.pnr.pnr import packer_of, place_and_route
@@ -90,7 +89,8 @@ def command(
     from flows.tools.parallel import processors
     from hwgen.technologies import technology_of
 
-    core = load_config(config)
+    design = load_design(config)
+    core = design.params
     target = target or core.target.technology
     named = core.target.device if device is None else None
     if named is not None and technology_of(named) == target:
@@ -107,7 +107,7 @@ def command(
         staging = stack.enter_context(atomic_directory(output, force=force)) if output else None
         with task_progress("placing and routing", quiet=as_json) as update:
             result = place_and_route(
-                Design.of(core),
+                design,
                 target,
                 device=device,
                 package=package,

@@ -55,16 +55,16 @@ def command(
     Nothing is built or run.
     """
     from flows.build.build import Build, retarget
-    from flows.build.design import Design
-    from flows.build.load import load_config
+    from flows.build.load import load_design
     from hwgen.models.workload import named_workloads
     from hwgen.reports.datasheet import markdown
 
     if output:
         check_sheet(output, "--output", force=force)
-    core = load_config(config)
+    design = load_design(config)
+    core = design.params
     off_chip = requested_memory(core, memory, gb_s, efficiency)
-    build = Build(Design.of(core), retarget(core.target, memory=off_chip))
+    build = Build(design, retarget(core.target, memory=off_chip))
     sheet = sheet_of(build, named_workloads(gemms, names, [core], context))
     if output:
         write_sheet(output, core.name, sheet, force=force)

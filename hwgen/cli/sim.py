@@ -51,12 +51,12 @@ def command(
     """
     import time
 
-    from flows.build.design import Design
-    from flows.build.load import load_config
+    from flows.build.load import load_design
     from flows.simulation.runner import case_names, regress, write_results
     from hwgen.errors import InputError, did_you_mean
 
-    core = load_config(config)
+    design = load_design(config)
+    core = design.params
     known = case_names(core, seed)
     for name in names:
         if name not in known:
@@ -75,7 +75,7 @@ def command(
                 update("cases", min(next(begun), total), total)
 
         outcomes = regress(
-            Design.of(core),
+            design,
             work,
             seed=seed,
             names=names or None,

@@ -109,14 +109,14 @@ def command(
     """
     from contextlib import ExitStack
 
-    from flows.build.design import Design
-    from flows.build.load import load_config
+    from flows.build.load import load_design
     from flows.synthesis.result import write_result
     from flows.synthesis.synth import synthesize
     from flows.tools.parallel import processors
     from hwgen.errors import InputError
 
-    core = load_config(config)
+    design = load_design(config)
+    core = design.params
     target = target or core.target.technology
     power = None
     if activity is not None:
@@ -132,7 +132,7 @@ def command(
         staging = stack.enter_context(atomic_directory(output, force=force)) if output else None
         with task_progress("synthesizing", quiet=as_json) as update:
             result = synthesize(
-                Design.of(core),
+                design,
                 target,
                 clock_mhz=clock_mhz,
                 recipe=recipe,

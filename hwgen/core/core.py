@@ -18,6 +18,7 @@ from hwgen.core.bus import BusPort
 from hwgen.core.cycles.basis import Cycles
 from hwgen.core.operation import GEMM, Array, Arrays, Job, Operation, Plan, gemm_operands
 from hwgen.core.params.base import FamilyConfig
+from hwgen.core.params.target import Target
 from hwgen.core.port import StreamPort
 from hwgen.core.post import Columns, PostSettings
 from hwgen.errors import InputError, did_you_mean
@@ -70,6 +71,11 @@ class Core(ABC, Generic[P]):
     def digest(self) -> str:
         """Hexadecimal SHA-256 over the resolved configuration and hwgen's version."""
         return self.params.digest
+
+    @property
+    def hardware_digest(self) -> str:
+        """The digest of parameters that shape the netlist: name and target are left out."""
+        return self.params.model_copy(update={"name": "core", "target": Target()}).digest
 
     @property
     def operations(self) -> tuple[Operation, ...]:

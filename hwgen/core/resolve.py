@@ -2,20 +2,22 @@
 """Choice of what a configuration leaves `auto`, by the clock that its hardware reaches.
 
 Reading a configuration elaborates no hardware: a `Draft` has the smallest numbers where the file
-says ``auto``.  `resolve` asks a `Timing` for the clock limit of such parameters, and the family
-which number to raise next, until the target clock is met.
+says ``auto``.  `resolve` asks a `Timing` for the clock limit of the core of such parameters, and
+the family which number to raise next, until the target clock is met.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 from hwgen.config.document import Document
 from hwgen.config.parameters import inner_parameters
 from hwgen.config.validate import place_rule
+from hwgen.core.core import Core
 from hwgen.core.params.base import FamilyConfig
+from hwgen.core.registry import core_of
 from hwgen.errors import ConfigError, Problem
 
 
@@ -58,8 +60,8 @@ class Limit:
         return f"{clock:g}, by the path from {self.start} to {self.end}"
 
 
-Timing = Callable[[FamilyConfig], Limit | None]
-"""Returns the clock limit of parameters free of ``auto``, None if delays are unknown."""
+Timing = Callable[[Core[Any]], Limit | None]
+"""Returns the clock limit of a core in its target technology, None if delays are unknown."""
 
 
 @runtime_checkable
@@ -113,48 +115,49 @@ class Draft:
         return self.params
 
 
-def resolve(draft: Draft, timing: Timing) -> FamilyConfig:
-    """Return the parameters of a draft with every ``auto`` chosen.
+def resolve(draft: Draft, timing: Timing) -> Core[Any]:
+    """Return the core of a draft with every ``auto`` chosen, the one that `timing` saw last if any.
 
     Raises
     ------
     ConfigError
         If the target clock is not reached, or delays of the technology are unknown.
     """
-    params, errors = choose_registers(draft.params, timing)
+    core, errors = choose_registers(draft.params, timing)
     if errors:
         raise ConfigError(draft.problems(errors))
-    return params
+    return core
 
 
-def choose_registers(params: FamilyConfig, timing: Timing) -> tuple[FamilyConfig, list[str]]:
-    """Return parameters with every ``auto`` chosen, and why that failed, each ``field: text``.
+def choose_registers(params: FamilyConfig, timing: Timing) -> tuple[Core[Any], list[str]]:
+    """Return a core with every ``auto`` chosen, and why that failed, each ``field: text``.
 
     The cores inside an engine are chosen on their own; the engine around them must then meet the
     clock as well.
     """
     if not params.automatic:
-        return params, []
+        return core_of(params), []
     children, errors = {}, []
     for name, child in params.children.items():
-        children[name], problems = choose_registers(child, timing)
+        chosen, problems = choose_registers(child, timing)
+        children[name] = chosen.params
         errors += [f"{name}.{problem}" for problem in problems]
     if errors:
-        return params, errors
+        return core_of(params), errors
     if isinstance(params, Resolvable):
         return _choose_core_registers(params, timing)
-    complete, clock = params.with_children(children), params.target.clock_mhz
-    limit = timing(complete)
+    core, clock = core_of(params.with_children(children)), params.target.clock_mhz
+    limit = timing(core)
     if limit is not None and not limit.allows(clock):
         text = (
             f"{params.automatic[0]}: auto cannot reach target.clock_mhz {clock:g} in"
             f" {params.target.technology}; the engine allows at most {limit.text}: lower the clock"
         )
-        return params, [text]
-    return complete, []
+        return core, [text]
+    return core, []
 
 
-def _choose_core_registers(params: FamilyConfig, timing: Timing) -> tuple[FamilyConfig, list[str]]:
+def _choose_core_registers(params: FamilyConfig, timing: Timing) -> tuple[Core[Any], list[str]]:
     """Raise the registers of a core one by one where its slowest path leads through."""
     assert isinstance(params, Resolvable)
     clock, technology = params.target.clock_mhz, params.target.technology
@@ -164,15 +167,16 @@ def _choose_core_registers(params: FamilyConfig, timing: Timing) -> tuple[Family
     while True:
         trial = params.with_registers(numbers)
         assert isinstance(trial, FamilyConfig)
-        limit = timing(trial)
+        core = core_of(trial)
+        limit = timing(core)
         if limit is None:
             text = (
                 f"must be a number with target.technology {technology}, whose delays have not been"
                 " measured"
             )
-            return params, [f"{name}: {text}" for name in params.automatic]
+            return core, [f"{name}: {text}" for name in params.automatic]
         if limit.allows(clock):
-            return trial, []
+            return core, []
         if best is None or limit.period_ns < best.period_ns:
             best = limit
         choice = trial.next_choice(limit)
@@ -184,4 +188,4 @@ def _choose_core_registers(params: FamilyConfig, timing: Timing) -> tuple[Family
         f"pipeline.{name}: auto cannot reach target.clock_mhz {clock:g} in {technology}; any number"
         f" of registers allows at most {best.text}: lower the clock, or choose a smaller core"
     )
-    return params, [text]
+    return core, [text]

@@ -13,7 +13,10 @@ from typing import Any
 import pytest
 
 from flows.build.load import parse_config
-from flows.build.timing import limit as limit_of
+from flows.build.timing import limit
+from hwgen.core.params.base import FamilyConfig
+from hwgen.core.registry import core_of
+from hwgen.core.resolve import Limit
 from hwgen.errors import ConfigError
 from hwgen.families.ternary_lut.choice import MOST, smallest, sum_groups
 from hwgen.families.ternary_lut.params import TernaryLutConfig
@@ -26,6 +29,10 @@ def configuration(text: str) -> TernaryLutConfig:
     config = parse_config(f"name: x\nfamily: ternary_lut\n{text}\n", "x.yaml")
     assert isinstance(config, TernaryLutConfig)
     return config
+
+
+def limit_of(config: FamilyConfig) -> Limit | None:
+    return limit(core_of(config))
 
 
 @pytest.mark.parametrize("technology", technologies())

@@ -85,8 +85,7 @@ def estimate_command(
     no decoder a frame is estimated: all its products, those of activations with activations too.
     """
     from flows.build.build import Build, retarget
-    from flows.build.design import Design
-    from flows.build.load import load_config
+    from flows.build.load import load_design
     from hwgen.cli.model import estimate as shown
     from hwgen.models.files.store import Model
     from hwgen.models.graph.passes import speeds
@@ -99,10 +98,10 @@ def estimate_command(
     elif force:
         raise click.UsageError("--force belongs to --report")
     description = Model(source).description
-    core = load_config(config)
+    design = load_design(config)
+    core = design.params
     served = requested_memory(core, memory, gb_s, efficiency)
     workloads = _workloads(description, prompt, context, source, (config, core))
-    design = Design.of(core)
     builds = [
         Build(design, retarget(core.target, target, clock_mhz, served))
         for target in targets or (None,)
