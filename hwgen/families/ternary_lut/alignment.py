@@ -26,17 +26,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from hwgen.arithmetic.alignment import largest_exponent
-from hwgen.formats import TERNARY, IntegerFormat, enclosing_format, parent_pattern
-
-if TYPE_CHECKING:
-    from hwgen.formats import FloatFormat
-
+from hwgen.formats import (
+    TERNARY,
+    FloatFormat,
+    IntegerFormat,
+    enclosing_format,
+    parent_pattern,
+)
 
 Pattern = tuple[int, ...]
 """The digits by which the activations of a group are multiplied."""
+
+
+class AlignmentFields(Protocol):
+    """Fields of the array that alignment depends on."""
+
+    @property
+    def alignment(self) -> str:
+        """``auto``, ``none``, ``beat`` or ``exact``."""
+
+    @property
+    def fraction_bits(self) -> int | str:
+        """Fraction bits of aligned activations, or ``auto``."""
+
+    @property
+    def method(self) -> str:
+        """How a weight meets its activation."""
+
+    @property
+    def group_size(self) -> int:
+        """Weights of a key."""
+
+    @property
+    def tables(self) -> int:
+        """Tables that are read in a cycle."""
 
 
 class TableParams(Protocol):
@@ -47,32 +73,12 @@ class TableParams(Protocol):
         """Format of the activations."""
 
     @property
-    def array(self) -> Any:
-        """Fields of the array."""
-
-    @property
     def digit(self) -> IntegerFormat:
         """Format of the digits of weights."""
 
     @property
     def stored_patterns(self) -> Sequence[Pattern]:
         """Patterns of digits that a table stores."""
-
-    @property
-    def terms(self) -> int:
-        """Terms of the reduction in one cycle."""
-
-    @property
-    def result(self) -> Any:
-        """Format of the accumulators."""
-
-    @property
-    def is_float(self) -> bool:
-        """Whether activations are floating-point numbers."""
-
-    @property
-    def aligned(self) -> bool:
-        """Whether floating-point activations are aligned."""
 
 
 def table_levels(config: TableParams) -> list[list[Pattern]]:
@@ -135,10 +141,17 @@ def rounded_additions(group_size: int, tables: int) -> int:
     return group_size - 1 + (tables - 1).bit_length()
 
 
-def least_fraction_bits(config: TableParams) -> int:
-    """Return the fewest fraction bits whose error bound is no larger than that of the chain."""
-    fmt, result, terms = config.activation, config.result, config.terms
-    additions = rounded_additions(config.array.group_size, config.array.tables)
+def least_fraction_bits(fmt: FloatFormat, result: FloatFormat, group_size: int, tables: int) -> int:
+    """Return the fewest fraction bits whose error bound is no larger than that of the chain.
+
+    Parameters
+    ----------
+    fmt, result : FloatFormat
+        Of activations and accumulators.
+    group_size, tables : int
+        Terms of a table, and tables.
+    """
+    terms, additions = group_size * tables, rounded_additions(group_size, tables)
     most = min(exact_fraction_bits(fmt), MOST_FRACTION_BITS)
     for bits in range(fmt.mantissa_bits, most):
         # In units of the chain's roundoff; the sum is rounded if it is longer than the result.
@@ -149,22 +162,25 @@ def least_fraction_bits(config: TableParams) -> int:
     return most
 
 
-def broken_rules(config: TableParams) -> list[str]:
-    """Return the rules about alignment that are broken."""
-    alignment, bits, a = config.array.alignment, config.array.fraction_bits, config.activation
+def broken_rules(array: AlignmentFields, activation: Any, *, aligned: bool) -> list[str]:
+    """Return the rules about alignment that are broken.
+
+    `aligned` says whether activations are aligned where the alignment is ``auto``.
+    """
+    alignment, bits, a = array.alignment, array.fraction_bits, activation
     problem = ""
-    if alignment == "none" or (alignment == "auto" and not config.aligned):
+    if alignment == "none" or (alignment == "auto" and not aligned):
         if bits != "auto":
             problem = (
                 f"array.fraction_bits: must be auto without alignment, not {bits}; only activations"
                 " that are aligned beat by beat have fraction bits to choose"
             )
-    elif not config.is_float:
+    elif not isinstance(a, FloatFormat):
         problem = (
             f"array.alignment: must be none with activation {a}, not {alignment}; integers need no"
             " alignment"
         )
-    elif config.array.method == "multiply":
+    elif array.method == "multiply":
         problem = (
             f"array.alignment: must be none with method multiply, not {alignment}; the baseline"
             " multiplies floating-point numbers"
@@ -173,7 +189,7 @@ def broken_rules(config: TableParams) -> list[str]:
         problem = _broken_if_exact(a, bits)
     else:
         most = min(exact_fraction_bits(a), MOST_FRACTION_BITS)
-        if bits != "auto" and not a.mantissa_bits <= bits <= most:
+        if isinstance(bits, int) and not a.mantissa_bits <= bits <= most:
             problem = (
                 f"array.fraction_bits: must be {a.mantissa_bits} to {most} with activation {a}, not"
                 f" {bits}: fewer would round the largest activation, more would be of no use"
@@ -196,15 +212,16 @@ def _broken_if_exact(fmt: FloatFormat, bits: int | str) -> str:
     return ""
 
 
-def chosen_alignment(config: TableParams) -> dict[str, str | int]:
-    """Return the fields of `array` that are chosen where they are `auto`."""
-    array = config.array
-    alignment = array.alignment
+def chosen_alignment(
+    array: AlignmentFields, activation: Any, result: Any, *, aligned: bool
+) -> dict[str, str | int]:
+    """Return the fields of `array` that are chosen where they are `auto`; see `broken_rules`."""
+    alignment: str = array.alignment
     if alignment == "auto":
-        alignment = "beat" if config.aligned else "none"
-    bits = array.fraction_bits
+        alignment = "beat" if aligned else "none"
+    bits: int | str = array.fraction_bits
     if alignment == "exact":
-        bits = exact_fraction_bits(config.activation)
+        bits = exact_fraction_bits(activation)
     elif alignment == "beat" and bits == "auto":
-        bits = least_fraction_bits(config)
+        bits = least_fraction_bits(activation, result, array.group_size, array.tables)
     return {"alignment": alignment, "fraction_bits": bits}

@@ -185,7 +185,9 @@ class TernaryLutConfig(ProductConfig):
         structure = ternary_lut_choice.choose_structure(
             array, technology, is_float=self.is_float, aligned=self.aligned
         )
-        update = structure | ternary_lut_alignment.chosen_alignment(self)
+        update = structure | ternary_lut_alignment.chosen_alignment(
+            array, self.activation, self.result, aligned=self.aligned
+        )
         return self.model_copy(update={"array": array.model_copy(update=update)})
 
     @property
@@ -241,7 +243,7 @@ class TernaryLutConfig(ProductConfig):
                 f"array.group_size: must be 1 with method {self.array.method}, which serves every"
                 f" weight alone, not {self.array.group_size}"
             )
-        broken += ternary_lut_alignment.broken_rules(self)
+        broken += ternary_lut_alignment.broken_rules(array, self.activation, aligned=self.aligned)
         if self.is_float and not self.aligned and self.array.reduction == "compressors":
             broken.append(
                 f"array.reduction: must be adders with activation {self.activation} and alignment"
