@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.build.load import parse_config
+from flows.build.load import load_config, parse_config
+from hwgen.core.post import PostSettings
+from hwgen.core.registry import core_of
 from hwgen.families.gemm_stream.cycles.cores import Cores
 from hwgen.families.gemm_stream.cycles.job import Engine, job_cycles
 from hwgen.families.gemm_stream.cycles.steps import Regions
 from hwgen.families.gemm_stream.schedule import Plan
+from sim_tests.support.paths import CONFIGS
 
 SMALL = "buffers: {activation_kib: 1, weight_kib: 1, output_kib: 1, column_kib: 1}\n"
 
@@ -69,6 +72,13 @@ def test_short_tiles_and_post_processing_count(size: tuple[int, int, int], cycle
     """Cycles of simulations; a tile of one beat waits for the four that its results take."""
     config: Any = parse_config(f"name: e\nfamily: gemm_stream\n{ENGINES['adder tree']}")
     assert job_cycles(Plan(config, *size)) == cycles
+
+
+@pytest.mark.parametrize(("output", "cycles"), [("raw", 7127), ("int8", 7126)])
+def test_cycles_are_those_of_the_results_that_are_written(output: str, cycles: int) -> None:
+    """Cycles of simulations; results of a byte take fewer beats than accumulators."""
+    core = core_of(load_config(CONFIGS / "gemm_stream.yaml"))
+    assert core.cycles([core.gemm(100, 64, 200, PostSettings(output))]).number == cycles
 
 
 def test_most_cycles_of_a_large_product_are_passed_at_once() -> None:

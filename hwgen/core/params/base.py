@@ -33,7 +33,7 @@ from hwgen.formats.registry import format_name
 if TYPE_CHECKING:
     from hwgen.core.port import StreamPort
     from hwgen.core.post import PostFeatures
-    from hwgen.core.register_map import Register
+    from hwgen.core.register_map import JobInterface, Register
 
 AUTO = "auto"
 """A parameter that the generator chooses."""
@@ -270,7 +270,7 @@ class FamilyConfig(Configuration):
         return None
 
     if TYPE_CHECKING:
-        # Of families that multiply matrices: fields of some, properties of others.
+        # Of families that multiply matrices, or queue jobs: fields of some, properties of others.
 
         @property
         def activation(self) -> NumberFormat:
@@ -295,6 +295,10 @@ class FamilyConfig(Configuration):
         @property
         def macs_per_cycle(self) -> float:
             """Multiply-accumulates of a full cycle."""
+
+        @property
+        def job_interface(self) -> JobInterface:
+            """Registers that are specific to an engine that queues jobs."""
 
         @property
         def natural_sizes(self) -> tuple[int, int, int]:

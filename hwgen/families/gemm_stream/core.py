@@ -108,9 +108,13 @@ class GemmStreamCore(Core[GemmStreamConfig]):
         Counted while a job is unfinished, as the counter BUSY does, with aligned rows and a memory
         that answers in the next cycle and never pauses.
         """
-        sizes = Counter(job.gemm_size for job in jobs)  # layers of a network repeat
+        # Layers of a network repeat.
+        products = Counter((job.gemm_size, job.post or RAW_RESULTS) for job in jobs)
         return Cycles(
-            sum(times * job_cycles(Plan(self.params, *size)) for size, times in sizes.items())
+            sum(
+                times * job_cycles(plan_of(self.params, *size, post))
+                for (size, post), times in products.items()
+            )
         )
 
     def register_cycles(self, registers: Mapping[str, int]) -> UnitJob:

@@ -45,8 +45,8 @@ def gemm_cycles(config: TransformerConfig, unit: Core[Any], jobs: Sequence[Job])
     """
     one, two = list_cycles(config, 1), list_cycles(config, 2)
     filled = two - one
-    sizes = Counter(job.gemm_size for job in jobs)
+    products = Counter((job.gemm_size, job.post) for job in jobs)
     total = 0
-    for size, times in sizes.items():
-        total += times * max(filled, unit.cycles([unit.gemm(*size)]).number)
-    return total + (one if sizes else 0)
+    for (size, post), times in products.items():
+        total += times * max(filled, unit.cycles([unit.gemm(*size, post)]).number)
+    return total + (one if products else 0)
