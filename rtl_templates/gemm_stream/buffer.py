@@ -176,12 +176,12 @@ class OperandBuffer(Block):
     ) -> None:
         config, nest, act = self.config, self.config.loop_nest, self.name == "act"
         job = self.job_layout(self.job.payload)
-        number = format_of(config, job)
+        number = format_of(job, len(config.formats))
         steps = BlockSteps(m, job)
         counts = steps.counts(
             nest,
-            by_format(config, number, lambda each: each.loop_nest.k_beats),
-            by_format(config, number, lambda each: each.loop_nest.weight_rows),
+            by_format(number, [each.loop_nest.k_beats for each in config.formats]),
+            by_format(number, [each.loop_nest.weight_rows for each in config.formats]),
         )
         loops = nest.act if act else nest.wgt
         row_beats = counts[next(count for count, stride in loops if stride == "beat")]

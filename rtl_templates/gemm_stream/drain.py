@@ -33,8 +33,6 @@ class ResultDrain(Block):
     config : GemmStreamConfig
     job : StructLayout
         Layout of a job's descriptor.
-    length_width : int
-        Bits of the length of a row in bytes.
 
     Members
     -------
@@ -54,7 +52,7 @@ class ResultDrain(Block):
 
     resettable = True
 
-    def __init__(self, config: GemmStreamConfig, job: data.StructLayout, length_width: int) -> None:
+    def __init__(self, config: GemmStreamConfig, job: data.StructLayout) -> None:
         self.config, self.job_layout = config, job
         lanes, width = config.post_lanes, config.result.width
         super().__init__(
@@ -63,7 +61,7 @@ class ResultDrain(Block):
                 "job": In(stream.Signature(job.size)),
                 "block": In(BlockRead(config.out_depth, config.n_lanes * width)),
                 "records": In(RecordRead(config.column_groups)),
-                "row": Out(request_stream(config.memory.address_width, length_width)),
+                "row": Out(request_stream(config.memory.address_width, config.length_width)),
                 "o": Out(stream.Signature(word_layout(lanes * width, lanes))),
                 "idle": In(1),
             },

@@ -26,7 +26,6 @@ from .buffer import OperandBuffer
 from .collect import ResultBuffer
 from .cores import CoreArray
 from .drain import ColumnBuffer, RecordRead, ResultDrain
-from .formats import format_bits
 from .job import post_field
 from .load import ACT, COLUMNS, WGT, Loader
 
@@ -39,17 +38,6 @@ CONSUMERS = ("load", "act", "wgt", "collect", "drain")
 EVENTS = ("load_waits", "compute_waits", "drain_waits", "reads", "writes")
 """Counted events: cycles without a free buffer for a load, without operands, without space for
 results; beats on the memory port."""
-
-
-def length_width(config: GemmStreamConfig) -> int:
-    """Return the bits of the length of a row of a block in bytes."""
-    longest = max(
-        *(2 * each.act_depth * each.act_rows.word_bytes for each in config.formats),
-        *(2 * each.wgt_depth * each.wgt_rows.word_bytes for each in config.formats),
-        config.out_depth * config.n_lanes * 8,
-        config.column_groups * config.post_lanes * RECORD_BYTES,
-    )
-    return longest.bit_length()
 
 
 class Flow(JobFlow):
@@ -84,7 +72,7 @@ class Flow(JobFlow):
         config, mem = self.config, self.mem
         free = Signal(3, name="free")  # halves of the buffers of A, W and column records
         loader = place(
-            m, "loader", Loader(config, self.job_layout, length_width(config)),
+            m, "loader", Loader(config, self.job_layout),
             job=self.load_job, alone=self.alone, free=free, starved=self.load_waits,
         )  # fmt: skip
         rows, words, reader_busy = self._read(m, loader.row)
@@ -145,14 +133,14 @@ class Flow(JobFlow):
         reader = place(
             m, "reader",
             BurstReader(memory.data_width, memory.address_width, memory.max_burst,
-                        memory.outstanding, length_width(config)),
+                        memory.outstanding, config.length_width),
             i=Stream(
                 fields(address=request.address, bytes=request.bytes),
                 row.valid & route_ready & buffer_ready, reader_ready,
             ),
             ar=self.mem.ar, r=self.mem.r, stop=self.stop, error=self.read_error,
         )  # fmt: skip
-        formats = {"format": request.format} if format_bits(config) else {}
+        formats = {"format": request.format} if config.format_bits else {}
         route = buffered(
             m, "routes",
             Stream(fields(operand=request.operand, **formats), row.ready & row.valid, route_ready),
@@ -208,7 +196,7 @@ class Flow(JobFlow):
         records = create("records", Out(RecordRead(config.column_groups)))
         idle = Signal(name="idle")
         drain = place(
-            m, "drain", ResultDrain(config, self.job_layout, length_width(config)),
+            m, "drain", ResultDrain(config, self.job_layout),
             job=self.drain_job, block=results.block, idle=idle,
             records=columns.records if columns else records,
         )  # fmt: skip
@@ -243,7 +231,7 @@ class Flow(JobFlow):
         writer = place(
             m, "writer",
             BurstWriter(memory.data_width, memory.address_width, memory.max_burst,
-                        memory.outstanding, length_width(config)),
+                        memory.outstanding, config.length_width),
             i=pending, d=beats, aw=self.mem.aw, w=self.mem.w, b=self.mem.b,
             stop=self.stop, error=self.write_error,
         )  # fmt: skip

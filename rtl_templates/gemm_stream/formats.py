@@ -3,25 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from amaranth.hdl import Array, Const, Value, ValueLike
 
 from hwgen.core.register_map import FORMAT
 
-if TYPE_CHECKING:
-    from hwgen.families.gemm_stream.params import GemmStreamConfig
 
-
-def format_bits(config: GemmStreamConfig) -> int:
-    """Return the bits of the number of a format, 0 if there is one format."""
-    return (len(config.formats) - 1).bit_length()
-
-
-def format_of(config: GemmStreamConfig, job: Any) -> Value:
+def format_of(job: Any, formats: int) -> Value:
     """Return the number of the format of a job, of no bits if there is one format."""
-    return Value.cast(job[FORMAT]) if len(config.formats) > 1 else Const(0, 0)
+    return Value.cast(job[FORMAT]) if formats > 1 else Const(0, 0)
 
 
 def chosen(number: Value, values: Sequence[ValueLike]) -> Value:
@@ -29,11 +21,8 @@ def chosen(number: Value, values: Sequence[ValueLike]) -> Value:
     return Value.cast(values[0] if len(values) == 1 else Array(values)[number])
 
 
-def by_format(
-    config: GemmStreamConfig, number: Value, fact: Callable[[GemmStreamConfig], int]
-) -> Value:
-    """Return a number that a configuration has, for the format at hand: a constant if all agree."""
-    values = [fact(each) for each in config.formats]
+def by_format(number: Value, values: Sequence[int]) -> Value:
+    """Return the value of a format as a number, a constant if all agree."""
     if len(set(values)) == 1:
         return Const(values[0])
     return chosen(number, [Const(value, max(values).bit_length()) for value in values])

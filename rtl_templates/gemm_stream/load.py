@@ -13,7 +13,7 @@ from hwgen.core.post.records import RECORD_BYTES
 from rtl_templates.hdl.hierarchy import Block
 from rtl_templates.hdl.streams import transfers
 
-from .formats import by_format, format_bits, format_of
+from .formats import by_format, format_of
 from .job import post_field
 from .loops import BlockSteps
 
@@ -24,15 +24,15 @@ ACT, WGT, COLUMNS = 0, 1, 2
 """Operands whose rows are loaded."""
 
 
-def row_layout(config: GemmStreamConfig, length_width: int) -> data.StructLayout:
+def row_layout(address_width: int, length_width: int, format_bits: int) -> data.StructLayout:
     """Return the payload of a row to load.
 
     ``operand`` is `ACT`, `WGT` or `COLUMNS`; ``format``, where cores have several, is the index of
     the row's; ``final`` marks the last row of its block.
     """
-    formats = {"format": bits} if (bits := format_bits(config)) else {}
+    formats = {"format": format_bits} if format_bits else {}
     return data.StructLayout(
-        {"address": config.memory.address_width, "bytes": length_width, "operand": 2, **formats,
+        {"address": address_width, "bytes": length_width, "operand": 2, **formats,
          "final": 1}
     )  # fmt: skip
 
@@ -58,8 +58,6 @@ class Loader(Block):
     config : GemmStreamConfig
     job : StructLayout
         Layout of a job's descriptor.
-    length_width : int
-        Bits of the length of a row in bytes.
 
     Members
     -------
@@ -79,8 +77,9 @@ class Loader(Block):
 
     resettable = True
 
-    def __init__(self, config: GemmStreamConfig, job: data.StructLayout, length_width: int) -> None:
-        self.config, self.job_layout, self.length_width = config, job, length_width
+    def __init__(self, config: GemmStreamConfig, job: data.StructLayout) -> None:
+        self.config, self.job_layout = config, job
+        layout = row_layout(config.memory.address_width, config.length_width, config.format_bits)
         super().__init__(
             "engine_loader",
             {
@@ -89,7 +88,7 @@ class Loader(Block):
                 "free": In(3),
                 "claim": Out(3),
                 "whole": Out(2),
-                "row": Out(stream.Signature(row_layout(config, length_width))),
+                "row": Out(stream.Signature(layout)),
                 "starved": Out(1),
             },
         )
@@ -104,7 +103,7 @@ class Loader(Block):
         left = needs & ~done
         row = Signal(len(request.address), name="row_address", reset_less=True)
         rows = Signal(len(job.m), name="rows_left", reset_less=True)
-        size = Signal(self.length_width, name="row_bytes", reset_less=True)
+        size = Signal(self.config.length_width, name="row_bytes", reset_less=True)
         stride = Signal(32, reset_less=True)
         operand = Signal(2, name="operand", reset_less=True)
         accepted = Signal()
@@ -117,7 +116,7 @@ class Loader(Block):
             self.whole.eq(Cat(job.a_whole, job.w_whole)),
         ]
         if len(self.config.formats) > 1:
-            m.d.comb += request.format.eq(format_of(self.config, job))
+            m.d.comb += request.format.eq(format_of(job, len(self.config.formats)))
         with m.FSM():
             with m.State("IDLE"), m.If(self.job.valid & (self.alone | ~job.after)):
                 steps.begin()
@@ -169,11 +168,12 @@ class Loader(Block):
         if config.in_blocks:  # rows of W are its columns
             moves["w_n"] = (job.w_address, job.w_k_step, steps.n_moves, steps.n.last)
             if config.goes_on:  # a block may have a part of the reduction
-                number = format_of(config, job)
-                for name, fact in (
-                    ("a_k", lambda each: each.a_tile_bytes), ("w_k", lambda each: each.w_tile_bytes)
-                ):  # fmt: skip
-                    part = job.kbt * by_format(config, number, fact)
+                number = format_of(job, len(config.formats))
+                for name, tile_bytes in (
+                    ("a_k", [each.a_tile_bytes for each in config.formats]),
+                    ("w_k", [each.w_tile_bytes for each in config.formats]),
+                ):
+                    part = job.kbt * by_format(number, tile_bytes)
                     moves[name] = (0, part, 1, steps.k.last)
         else:
             moves |= {
@@ -215,13 +215,15 @@ class Loader(Block):
 
     def _row_bytes(self, index: int, steps: BlockSteps, job: data.View) -> Value:
         config = self.config
-        number = format_of(config, job)
+        number = format_of(job, len(config.formats))
         if index == ACT:
             if config.in_blocks:
-                return steps.k.tiles * by_format(config, number, lambda each: each.a_tile_bytes)
+                tile_bytes = [each.a_tile_bytes for each in config.formats]
+                return steps.k.tiles * by_format(number, tile_bytes)
             return steps.k.size * config.activation_bytes
         if index == WGT and config.loop_nest.weight_columns:
-            return steps.k.tiles * by_format(config, number, lambda each: each.w_tile_bytes)
+            tile_bytes = [each.w_tile_bytes for each in config.formats]
+            return steps.k.tiles * by_format(number, tile_bytes)
         if index == COLUMNS:
             return steps.n.size * RECORD_BYTES
         if config.loop_nest.image:

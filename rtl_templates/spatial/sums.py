@@ -52,5 +52,5 @@ def accumulated(
         last = Signal(name=f"carry{name}", reset_less=True)
         after_sum += last.eq(carries.pop())
     total = Signal(shape_of(config.result), name=f"total{name}_reg", reset_less=True)
-    m.d.sync += total.eq(accumulate(m, Mux(clear, 0, total), addend, config, last))
+    m.d.sync += total.eq(accumulate(m, Mux(clear, 0, total), addend, config.clamp, last))
     return total

@@ -80,7 +80,7 @@ class OutputStationaryArray(Block):
         registers that are zero in the cycle after a frozen one: the accumulators then keep
         their values without an enable, and nothing stands between register and multiplier.
         """
-        waves = {"x": row_skew(m, self.config, self.x, 0, self.run)}
+        waves = {"x": row_skew(m, self.config.geometry, self.x, 0, self.run)}
         for name in ("clear", "drain"):
             waves[name] = self.wave(m, name)
         if self.config.digits:
@@ -111,16 +111,16 @@ class OutputStationaryArray(Block):
             later_runs = Signal(groups - 1, name="run_line")
             m.d.sync += later_runs.eq(Cat(self.run, later_runs))
             runs = Cat(self.run, later_runs)
-        y = column_skew(m, "skew_y", config, self.columns(m), lambda group: group)
+        y = column_skew(m, "skew_y", config.geometry, self.columns(m), lambda group: group)
         signals, pe = self.edges(m), self.pe()
         collected: list[Value] = []
-        for t, (left, columns) in enumerate(tile_columns(config)):
+        for t, (left, columns) in enumerate(tile_columns(config.geometry)):
             if t:
-                signals = next_tile(m, config, signals, t, None)
+                signals = next_tile(m, config.geometry, signals, t, None)
             column = columns_of(y, left, columns, cols)
             group = left // array.broadcast
             feet: list[Value] = []
-            for band, (top, rows) in enumerate(tile_rows(config)):
+            for band, (top, rows) in enumerate(tile_rows(config.geometry)):
                 tile = Tile(config, lambda _: pe, top, rows, columns)
                 below = Signal(len(column), name=f"y_{band}_{t}")
                 out = Signal(columns * config.accumulator_bits, name=f"out_{band}_{t}")
@@ -139,7 +139,7 @@ class OutputStationaryArray(Block):
             collected.append(collect(m, feet, t))
         out = Cat(*collected)
         m.d.comb += self.out.eq(
-            column_skew(m, "skew_out", config, out, lambda group: groups - 1 - group)
+            column_skew(m, "skew_out", config.geometry, out, lambda group: groups - 1 - group)
         )
 
     def _recoded(self, m: Module, x: Value) -> Value:
@@ -205,7 +205,7 @@ class StationaryArray(Block):
         The tile must be active one cycle before the first operand that meets it, so operands
         are one register further behind than the flag.
         """
-        return row_skew(m, self.config, self.x, 2, self.run)
+        return row_skew(m, self.config.geometry, self.x, 2, self.run)
 
     def standing(self, m: Module) -> Value:
         """Return the operands that enter the columns."""
@@ -220,26 +220,26 @@ class StationaryArray(Block):
         with m.If(self.run):
             m.d.sync += [swap.eq(Cat(self.swap, swap)), edge.eq(standing)]
             # A row loads when its register of the column bus, one a band, has its data.
-            for band, (top, rows) in enumerate(tile_rows(config)):
+            for band, (top, rows) in enumerate(tile_rows(config.geometry)):
                 rows_load: Value = self.load[top : top + rows]
                 for stage in range(band):
                     register = Signal(rows, name=f"load_{band}_{stage}")
                     m.d.sync += register.eq(rows_load)
                     rows_load = register
                 m.d.sync += load[top : top + rows].eq(rows_load)
-        y = column_skew(m, "skew_y", config, edge, lambda group: group, self.run)
+        y = column_skew(m, "skew_y", config.geometry, edge, lambda group: group, self.run)
         signals: dict[str, Value] = {"x": x, "swap": swap, "load": load}
 
         def pe_of_row(row: int) -> PE:
             return self.pe_of_terms(psum_terms(row, array.rows))
 
         psums = []
-        for t, (left, columns) in enumerate(tile_columns(config)):
+        for t, (left, columns) in enumerate(tile_columns(config.geometry)):
             if t:
-                signals = next_tile(m, config, signals, t, self.run)
+                signals = next_tile(m, config.geometry, signals, t, self.run)
             column = columns_of(y, left, columns, cols)
             psum: Value = Const(0, columns * config.psum_width(1))
-            for band, (top, rows) in enumerate(tile_rows(config)):
+            for band, (top, rows) in enumerate(tile_rows(config.geometry)):
                 if band:
                     register = Signal(len(column), name=f"y_{band}_{t}", reset_less=True)
                     with m.If(self.run):
@@ -254,14 +254,19 @@ class StationaryArray(Block):
                     run=self.run,
                     **rows_of(signals, top, rows, array.rows),
                     y=column,
-                    psum=widened(psum, tile.width("psum"), columns, config),
+                    psum=widened(psum, tile.width("psum"), columns, signed=config.product.signed),
                     psum_out=below,
                 )
                 psum = below
             psums.append(psum)
         m.d.comb += self.out.eq(
             column_skew(
-                m, "skew_out", config, Cat(*psums), lambda group: groups - 1 - group, self.run
+                m,
+                "skew_out",
+                config.geometry,
+                Cat(*psums),
+                lambda group: groups - 1 - group,
+                self.run,
             )
         )
 

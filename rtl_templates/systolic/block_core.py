@@ -55,7 +55,7 @@ class BlockOutputStationaryArray(OutputStationaryArray):
     def edges(self, m: Module) -> dict[str, Value]:
         """Return the operands that enter the rows, decoded, and the flags beside them."""
         config, rows = self.config, self.config.array.rows
-        lanes = row_skew(m, config, self.x, 0, self.run)
+        lanes = row_skew(m, config.geometry, self.x, 0, self.run)
         waves = {name: self.wave(m, name) for name in ("on", "first", "ends", "clear", "drain")}
         edge = BlockEdge(config, config.row_lanes, "x", registered=True)
         decoded = Signal(rows * edge.width("o"), name="x_decoded")

@@ -144,7 +144,7 @@ class BlockStationaryArray(StationaryArray):
         """Return the operands of the rows: decoded behind the skew, before the last register."""
         config, product = self.config, self.config.block_product
         assert product is not None
-        codes = row_skew(m, config, self.x, 1, self.run)
+        codes = row_skew(m, config.geometry, self.x, 1, self.run)
         width = len(codes) // config.array.rows
         rows = [
             decoded(m, product, config.row_lanes.factor, f"x_{row}",

@@ -12,20 +12,20 @@ from amaranth.lib.wiring import In, Out
 from rtl_templates.hdl.hierarchy import Block, place
 from rtl_templates.stream.stream import DelayLines
 
-from .tile import TILE_ROWS, groups_per_tile, tile_rows
+from .tile import TILE_ROWS, tile_rows
 
 if TYPE_CHECKING:
-    from hwgen.families.systolic.params import SystolicConfig
+    from hwgen.families.systolic.params import ArrayGeometry
 
 
 def next_tile(
-    m: Module, config: SystolicConfig, signals: dict[str, Value], index: int, run: Value | None
+    m: Module, geometry: ArrayGeometry, signals: dict[str, Value], index: int, run: Value | None
 ) -> dict[str, Value]:
     """Return the row signals behind a whole tile: one register a column group."""
-    groups = groups_per_tile(config)
+    groups, enabled = geometry.groups_per_tile, run is not None
     result: dict[str, Value] = {}
     for name, value in signals.items():
-        block = DelayLines(f"pass_{name}", [(len(value), groups)], enabled=run is not None)
+        block = DelayLines(f"pass_{name}", [(len(value), groups)], enabled=enabled)
         result[name] = _delayed(m, f"pass_{name}_{index}", block, value, run)
     return result
 
@@ -69,15 +69,15 @@ def _delayed(m: Module, name: str, delays: DelayLines, value: Value, run: Value 
     return out
 
 
-def row_skew(m: Module, config: SystolicConfig, value: Value, first: int, run: Value) -> Value:
+def row_skew(m: Module, geometry: ArrayGeometry, value: Value, first: int, run: Value) -> Value:
     """Delay lane r of `value` by ``first + r`` cycles of `run`.
 
     A band of rows is one triangle of registers behind a number of equal delay blocks, so that the
     modules stay few and small however many rows there are.
     """
-    width = len(value) // config.array.rows
+    width = len(value) // geometry.rows
     bands = []
-    for band, (top, rows) in enumerate(tile_rows(config)):
+    for band, (top, rows) in enumerate(tile_rows(geometry)):
         lanes: Value = value[top * width : (top + rows) * width]
         block = DelayLines(f"delay_x{rows}", [(rows * width, TILE_ROWS)], enabled=True)
         for stage in range(band):
@@ -92,19 +92,18 @@ def row_skew(m: Module, config: SystolicConfig, value: Value, first: int, run: V
 def column_skew(
     m: Module,
     name: str,
-    config: SystolicConfig,
+    geometry: ArrayGeometry,
     value: Value,
     delay: Callable[[int], int],
     run: Value | None = None,
 ) -> Value:
     """Delay the columns of `value` by ``delay(group)`` cycles."""
-    array = config.array
-    if config.column_groups == 1:
+    cols, broadcast, groups = geometry.cols, geometry.broadcast, geometry.groups
+    if groups == 1:
         return value
-    width = len(value) // array.cols
+    width = len(value) // cols
     lanes = [
-        (width * min(array.broadcast, array.cols - group * array.broadcast), delay(group))
-        for group in range(config.column_groups)
+        (width * min(broadcast, cols - group * broadcast), delay(group)) for group in range(groups)
     ]
     delays = DelayLines(name, lanes, enabled=run is not None)
     return _delayed(m, name, delays, value, run)

@@ -97,7 +97,7 @@ class MultiplierPE(OutputStationaryPE):
         product = pipelined_product(m, self.x, y, config.pipeline.pe)
         total = Signal(shape_of(config.result), reset_less=True)
         addend = Mux(self.clear, 0, total)
-        m.d.sync += total.eq(accumulate(m, addend, product, config))
+        m.d.sync += total.eq(accumulate(m, addend, product, config.clamp))
         return total
 
 

@@ -14,7 +14,7 @@ from rtl_templates.hdl.hierarchy import Block, place
 from rtl_templates.stream.drain import ColumnDrain
 
 if TYPE_CHECKING:
-    from hwgen.families.systolic.params import SystolicConfig
+    from hwgen.families.systolic.params import ArrayGeometry, SystolicConfig
 
 PE = Any
 """A processing element: a `Block` with what `OutputStationaryPE` has as attributes."""
@@ -144,7 +144,12 @@ class Tile(Block):
                         index, row.width(name)
                     )
                 elif name in self.pe.chains:
-                    ports[name] = widened(chained[name], row.width(name), self.columns, self.config)
+                    ports[name] = widened(
+                        chained[name],
+                        row.width(name),
+                        self.columns,
+                        signed=self.config.product.signed,
+                    )
                 elif name in self.pe.chains.values():
                     ports[name] = Signal(row.width(name), name=f"{name}_{index}")
                 elif name == "total":
@@ -179,34 +184,28 @@ class Tile(Block):
         m.d.comb += self.out.eq(Cat(*outs))
 
 
-def widened(value: Value, width: int, columns: int, config: SystolicConfig) -> Value:
+def widened(value: Value, width: int, columns: int, *, signed: bool) -> Value:
     """Extend the lanes of `value`, partial sums, to `width` bits in all."""
     if len(value) == width:
         return value
     lanes = []
     for column in range(columns):
         lane = value.word_select(column, len(value) // columns)
-        sign = lane[-1] if config.product.signed else Const(0, 1)
+        sign = lane[-1] if signed else Const(0, 1)
         signs = sign.replicate(width // columns - len(lane))
         lanes.append(Cat(lane, signs))
     return Cat(*lanes)
 
 
-def groups_per_tile(config: SystolicConfig) -> int:
-    """Return the column groups of a whole tile."""
-    return int(config.geometry.groups_per_tile)
-
-
-def tile_columns(config: SystolicConfig) -> list[tuple[int, int]]:
+def tile_columns(geometry: ArrayGeometry) -> list[tuple[int, int]]:
     """Return the (first, count) of each column of tiles; each starts with a column group."""
-    cols = config.array.cols
-    size = config.array.broadcast * groups_per_tile(config)
+    cols, size = geometry.cols, geometry.broadcast * geometry.groups_per_tile
     return [(first, min(size, cols - first)) for first in range(0, cols, size)]
 
 
-def tile_rows(config: SystolicConfig) -> list[tuple[int, int]]:
+def tile_rows(geometry: ArrayGeometry) -> list[tuple[int, int]]:
     """Return the (first, count) of each band of tiles."""
-    rows = config.array.rows
+    rows = geometry.rows
     return [(first, min(TILE_ROWS, rows - first)) for first in range(0, rows, TILE_ROWS)]
 
 

@@ -276,8 +276,8 @@ class Column(Block):
         if config.planes > 1:
             total = Signal(shape_of(config.addend), name="corrected")
             m.d.comb += total.eq(add(psum.value, self.correction, psum.carry))
-            return accumulate(m, previous, total, config)
-        return accumulate(m, previous, psum.value, config, psum.carry)
+            return accumulate(m, previous, total, config.clamp)
+        return accumulate(m, previous, psum.value, config.clamp, psum.carry)
 
     def _shape(self, tables: int) -> Shape:
         """Return the shape of a sum of reads, signed."""

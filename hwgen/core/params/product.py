@@ -181,6 +181,11 @@ class ProductConfig(FamilyConfig):
             self.overflow == "saturate" and self.result.width < self.partial_sum(self.max_k).width
         )
 
+    @property
+    def clamp(self) -> Any:
+        """Format to which accumulators are clamped, None if they wrap or cannot overflow."""
+        return self.result if self.saturates else None
+
     # -- post-processing and ports ---------------------------------------------------------
 
     @cached_property

@@ -284,6 +284,22 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
     # -- buses -----------------------------------------------------------------------------
 
     @property
+    def length_width(self) -> int:
+        """Bits of the length of a row of a block in bytes."""
+        longest = max(
+            *(2 * each.act_depth * each.act_rows.word_bytes for each in self.formats),
+            *(2 * each.wgt_depth * each.wgt_rows.word_bytes for each in self.formats),
+            self.out_depth * self.n_lanes * 8,
+            self.column_groups * self.post_lanes * RECORD_BYTES,
+        )
+        return longest.bit_length()
+
+    @property
+    def format_bits(self) -> int:
+        """Bits of the number of a format, 0 if there is one format."""
+        return (len(self.formats) - 1).bit_length()
+
+    @property
     def longest_burst_bytes(self) -> int:
         """Bytes of the longest burst; bursts end where an address is a multiple of it."""
         return self.longest_burst * self.memory_bytes
@@ -344,12 +360,29 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
     @cached_property
     def act_rows(self) -> OperandRows:
         """Layout of rows of A in memory and in the words of their buffer."""
-        return rows_of(self, "a")
+        if self.in_blocks:
+            return self._rows_of_blocks(0)
+        return self._rows(self.activation.lane_width // 8, self.k_lanes, self.activation.width)
 
     @cached_property
     def wgt_rows(self) -> OperandRows:
         """The same of rows of W, of its image, or of its columns."""
-        return rows_of(self, "w")
+        if self.in_blocks:
+            return self._rows_of_blocks(1)
+        return self._rows(self.weight_bytes, self.weight_beat, self.weight_width)
+
+    def _rows(self, size: int, beat: int, width: int) -> OperandRows:
+        """Return the rows of an operand whose elements have `size` bytes, and `width` bits."""
+        beats = fill(self.memory_bytes, beat * size)
+        return OperandRows(size, width, 1, beats * beat, beats, beat * width)
+
+    def _rows_of_blocks(self, side: int) -> OperandRows:
+        """Return the rows of A (0) or of columns of W (1), of cores that multiply blocks."""
+        cores = self.compute.formats
+        each = [((core.activation, core.weight)[side], core.lanes[side]) for core in cores]
+        if len(cores) == 1:
+            return rows_of_lanes(*each[0], self.memory_bytes)
+        return rows_of_formats(each, self.memory_bytes)[self.format_number]
 
     @property
     def a_tile_bytes(self) -> int:
@@ -461,28 +494,3 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
         if nest.weight_columns:
             return column_tiles * -(-k_tiles * nest.weight_rows // self.wgt_beats)
         return k_tiles * nest.weight_rows * -(-column_tiles * nest.weight_beats // self.wgt_beats)
-
-
-def rows_of(config: GemmStreamConfig, operand: Literal["a", "w"]) -> OperandRows:
-    """Return the layout of an operand's rows in memory and in the words of their buffer."""
-    if config.in_blocks:
-        return _rows_of_blocks(config, "aw".index(operand))
-    if operand == "a":
-        size, beat, width = (
-            config.activation.lane_width // 8,
-            config.k_lanes,
-            config.activation.width,
-        )
-    else:
-        size, beat, width = config.weight_bytes, config.weight_beat, config.weight_width
-    beats = fill(config.memory_bytes, beat * size)
-    return OperandRows(size, width, 1, beats * beat, beats, beat * width)
-
-
-def _rows_of_blocks(config: GemmStreamConfig, side: int) -> OperandRows:
-    """Return the rows of A (0) or of columns of W (1), of cores that multiply blocks."""
-    cores = config.compute.formats
-    each = [((core.activation, core.weight)[side], core.lanes[side]) for core in cores]
-    if len(cores) == 1:
-        return rows_of_lanes(*each[0], config.memory_bytes)
-    return rows_of_formats(each, config.memory_bytes)[config.format_number]

@@ -88,7 +88,7 @@ class Accumulators(Block):
             old = old.as_signed()
         if self.psum.signed:
             psum = psum.as_signed()
-        return accumulate(m, old, psum, config)[: self.widths()[1]]
+        return accumulate(m, old, psum, config.clamp)[: self.widths()[1]]
 
     def build(self, m: Module) -> None:
         psum_width, width = self.widths()

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed, unsigned
 
 if TYPE_CHECKING:
-    from hwgen.core.params.product import ProductConfig
     from hwgen.formats import IntegerFormat
 
 
@@ -53,12 +52,12 @@ def accumulate(
     m: Module,
     total: Value,
     addend: Value,
-    config: ProductConfig,
+    clamp: IntegerFormat | None,
     carry: Value | None = None,
 ) -> Value:
-    """Return ``total + addend + carry`` in the accumulator's format, wrapped or saturated."""
+    """Return ``total + addend + carry``, clamped to a format if there is one, else exact."""
     result = add(total, addend, carry)
-    return saturated(m, result, config.result) if config.saturates else result
+    return result if clamp is None else saturated(m, result, clamp)
 
 
 Addend = tuple[Value, Value | None]
