@@ -14,8 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from flows.synthesis import boundary, cell_scripts, liberty, timing
+from flows.synthesis import cell_scripts, liberty, timing
 from flows.synthesis import standard_cells as synthesis
+from flows.synthesis.sizing import buffer_trees, cell_sizing, cell_timing, netlist_timing, sizing
 from flows.synthesis.standard_cells import Mapped, map_core
 from flows.tools.cache import Document, text_digest
 from flows.tools.toolchain import probe, version_text
@@ -60,7 +61,17 @@ def _flow() -> str:
     """Return a name for the tools and for the part of this package that drives them."""
     sources = [
         Path(str(module.__file__)).read_text(encoding="utf-8")
-        for module in (synthesis, cell_scripts, boundary, timing, liberty)
+        for module in (
+            synthesis,
+            cell_scripts,
+            timing,
+            liberty,
+            sizing,
+            buffer_trees,
+            cell_sizing,
+            cell_timing,
+            netlist_timing,
+        )
     ]
     return text_digest("\n".join([*sources, str(versions())]))
 

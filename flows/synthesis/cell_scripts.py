@@ -59,19 +59,19 @@ def scripts(
     boxes: bool,
 ) -> dict[str, str]:
     """Return the scripts of Yosys and ABC by the names of their files."""
-    of_modules, rest = yosys_scripts(top, tech, keep, clock_ps, full_adders=full_adders)
+    mapping, joining = yosys_scripts(top, tech, keep, clock_ps, full_adders=full_adders)
     if boxes:
         library = "read_liberty -lib cells.lib\n"
-        of_modules, rest = (
+        mapping, joining = (
             script.replace(library, f"{library}read_verilog -lib macros.v\n", 1)
-            for script in (of_modules, rest)
+            for script in (mapping, joining)
         )
     return {
         "map.constr": f"set_driving_cell {tech.driver}\nset_load {tech.load_ff}\n",
         "kept.abc": abc_script(recipe.preserved, clock_ps),
         "rest.abc": abc_script(recipe.rest, clock_ps),
-        "kept.ys": of_modules,
-        "rest.ys": rest,
+        "map.ys": mapping,
+        "join.ys": joining,
     }
 
 
@@ -86,8 +86,8 @@ def yosys_scripts(
 ) -> tuple[str, str]:
     """Return the two scripts of Yosys; their files are those that `map_core` writes.
 
-    The first maps the kept modules and leaves the whole design in ``kept.json``.  The second takes
-    ``buffered.json``, maps the rest, and leaves ``parts.json``, the cells of each module,
+    The first maps the kept modules, then the rest, and leaves the whole design in ``mapped.json``.
+    The second takes ``sized.json`` and leaves ``parts.json``, the cells of each module,
     ``flat.json``, the cells of the whole, and ``netlist.v``, the whole with ports of single bits.
     """
     patterns = " ".join(f"{prefix}*" for prefix in keep)
@@ -118,14 +118,15 @@ def yosys_scripts(
         opt,
         f"{abc} -script kept.abc A:keep_hierarchy",
         "opt_clean -purge",
-        "write_json kept.json",
+        f"{abc} -script rest.abc {top}",
+        "opt_clean -purge",
+        "write_json mapped.json",
     ]
     constants = f"-hicell {tech.high.cell} {tech.high.pin} -locell {tech.low.cell} {tech.low.pin}"
     second = [
         "read_liberty -lib cells.lib",
-        "read_json buffered.json",
+        "read_json sized.json",
         f"hierarchy -top {top}",
-        f"{abc} -script rest.abc {top}",
         "opt_clean -purge",
         # Standard output ends with ABC where Yosys is a WASM program, hence files.
         "tee -q -o parts.json stat -json",

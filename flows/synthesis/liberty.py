@@ -280,6 +280,12 @@ def cell_texts(library: Library) -> Iterator[tuple[str, str]]:
             yield group.argument, library.text[group.inside : group.end - 1]
 
 
+def library_inside(library: Library) -> str:
+    """Return the inside of the library's own group."""
+    start = _LIBRARY.search(library.text)
+    return library.text[start.end() : library.text.rindex("}")] if start else ""
+
+
 def load_unit(text: str, name: str) -> float:
     """Return the unit of capacitances in fF."""
     match = _LOAD_UNIT.search(text)

@@ -28,8 +28,8 @@ from hwgen.technologies.model import Memories
 Hierarchy = Literal["keep", "flatten"]
 
 _CELL_FILES = (
-    "design.v", "kept.ys", "rest.ys", "kept.abc", "rest.abc", "map.constr", "explicit.v",
-    "adders.v", "macros.v", "macros.lib", "time.tcl", "kept.log", "rest.log", "time.log",
+    "design.v", "map.ys", "join.ys", "kept.abc", "rest.abc", "map.constr", "explicit.v",
+    "adders.v", "macros.v", "macros.lib", "time.tcl", "map.log", "join.log", "time.log",
     "netlist.v",
 )  # fmt: skip
 _FPGA_FILES = ("design.v", "products.v", "map.ys", "map.log", "netlist.v", "netlist.json")

@@ -22,9 +22,8 @@ What the script rests on, measured on 16x16 int8 arrays:
   others.
 * Area is that of the netlist after everything is flattened; a cell for each constant drives all
   of its uses, else flip-flops with an unused reset would cost a constant each.
-* Between kept modules and the rest, `flows.synthesis.boundary` inserts buffers by load; without
-them a
-  signal to 256 elements takes nanoseconds.
+* Buffers of ABC are taken away again, and `flows.synthesis.sizing` makes trees of them and chooses
+  the sizes of cells: it sees the whole design, and what a module drives in others.
 """
 
 from __future__ import annotations
@@ -38,10 +37,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flows.synthesis import boundary, liberty, macros, timing
+from flows.synthesis import liberty, macros, timing
 from flows.synthesis.cell_scripts import RECIPES, adder_map, explicit_adders, scripts
 from flows.synthesis.liberty import Library
 from flows.synthesis.macros import Chosen
+from flows.synthesis.sizing.netlist_timing import Constraints
+from flows.synthesis.sizing.sizing import size_cells
 from flows.synthesis.timing import Timing
 from flows.tools import process
 from flows.tools.toolchain import require
@@ -55,9 +56,6 @@ TIMEOUT = 1800.0
 INPUT_DELAY = 0.2
 """Part of the clock period that is gone when inputs arrive and before outputs must be there, if
 nothing else is known of what is outside."""
-
-LIGHT = 4.0
-"""Loads between modules that are driven without a buffer, in units of an output's load."""
 
 
 @dataclass(frozen=True)
@@ -222,9 +220,10 @@ def map_core(
             files["adders.v"] = adder_map(tech.full_adder)
         for name, text in files.items():
             (work / name).write_text(text, encoding="utf-8")
-        process.run(yosys, ["-q", "-T", "kept.ys"], work, "kept.log", timeout)
-        _buffer(work, top, clock, tech, library, [macro.name for macro in boxes])
-        process.run(yosys, ["-q", "-T", "rest.ys"], work, "rest.log", timeout)
+        process.run(yosys, ["-q", "-T", "map.ys"], work, "map.log", timeout)
+        constraints = Constraints(clock, clock_ps / 1000, input_delay)
+        _size(work, top, tech, library, constraints, boxes, memories)
+        process.run(yosys, ["-q", "-T", "join.ys"], work, "join.log", timeout)
         parts = _parts(_statistics(work / "parts.json"), top, library)
         histogram = _statistics(work / "flat.json")[top]
         area, sequential = _areas(histogram, library)
@@ -251,24 +250,24 @@ def _of_macros(
     }
 
 
-def _buffer(
+def _size(
     work: Path,
     top: str,
-    clock: str,
     tech: StandardCells,
     library: Library,
-    boxes: Sequence[str],
+    constraints: Constraints,
+    boxes: Sequence[Macro],
+    memories: Memories | None,
 ) -> None:
-    """Put buffers between the modules mapped on their own and the rest of the design."""
-    netlist = json.loads((work / "kept.json").read_text(encoding="utf-8"))
-    blocks = {name: library.cells[name] for name in boxes}
-    boundary.buffered(netlist, top, clock, library, tech.buffer, LIGHT * tech.load_ff, blocks)
+    """Buffer nets and choose the sizes of cells: ``sized.json`` from ``mapped.json``."""
+    netlist = json.loads((work / "mapped.json").read_text(encoding="utf-8"))
+    size_cells(netlist, top, library, tech, constraints, boxes, memories)
     netlist["modules"] = {
         name: module
         for name, module in netlist["modules"].items()
         if name not in library.cells  # read with the library
     }
-    (work / "buffered.json").write_text(json.dumps(netlist), encoding="utf-8")
+    (work / "sized.json").write_text(json.dumps(netlist), encoding="utf-8")
 
 
 def _statistics(path: Path) -> dict[str, dict[str, int]]:

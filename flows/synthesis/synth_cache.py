@@ -20,7 +20,6 @@ from typing import Any
 from cost_model.memories import macros as composition
 from flows.build.design import Design
 from flows.synthesis import (
-    boundary,
     cell_scripts,
     fpga,
     levels,
@@ -35,6 +34,7 @@ from flows.synthesis import standard_cells as synthesis
 from flows.synthesis.macros import prices_of
 from flows.synthesis.mapping import Job, Method, map_design
 from flows.synthesis.result import SynthesisResult, Trial
+from flows.synthesis.sizing import buffer_trees, cell_sizing, cell_timing, netlist_timing, sizing
 from flows.tools.cache import Archive, digest, text_digest
 from flows.tools.guard import scratch
 from flows.tools.toolchain import find, version_text
@@ -215,7 +215,7 @@ def tool_versions(names: Sequence[str]) -> dict[str, str]:
 def sources_digest() -> str:
     """Return a name for the part of this package that shapes a result."""
     modules = (
-        boundary, cell_scripts, composition, fpga, levels, liberty, macro_files, macros, mapping,
-        outline, synthesis, timing,
+        buffer_trees, cell_scripts, cell_sizing, cell_timing, composition, fpga, levels, liberty,
+        macro_files, macros, mapping, netlist_timing, outline, sizing, synthesis, timing,
     )  # fmt: skip
     return digest([Path(str(module.__file__)).read_text(encoding="utf-8") for module in modules])

@@ -6,21 +6,18 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from flows.bench import area, common
 from flows.synthesis import liberty
 from flows.synthesis import standard_cells as synthesis
-from flows.synthesis.boundary import buffered
-from flows.synthesis.liberty import Cell, Library
+from flows.synthesis.liberty import Cell
 from flows.tools import process
 from flows.tools.toolchain import Installation, probe
 from hwgen.errors import CheckFailed, InputError, ToolMissing
 from hwgen.families.systolic.params import SystolicConfig
 from hwgen.technologies import cell_library
-from hwgen.technologies.model import Buffer
 from sim_tests.support.designs import design_of
 
 COMBINATIONAL = """\
@@ -115,44 +112,6 @@ def test_a_tool_that_hangs_is_killed(tmp_path: Path) -> None:
         process.run(sleeper, ["echo started; sleep 60 & wait"], tmp_path, "log", 0.3)
     with pytest.raises(CheckFailed, match=r"failed.*:\nERROR: that"):
         process.run(sleeper, ["echo this; echo ERROR: that; exit 1"], tmp_path, "log", 10)
-
-
-def test_heavy_signals_between_modules_are_buffered() -> None:
-    library = Library("", {"INV": Cell(1, False, {"A": 10.0}), "BUF": Cell(1, False, {"A": 1.0})})
-    leaf = {
-        "ports": {
-            name: {"direction": "input", "bits": [bit]} for name, bit in (("a", 2), ("clk", 3))
-        },
-        "netnames": {},
-        "cells": {
-            name: {"type": "INV", "connections": {"A": [bit]}} for name, bit in (("i", 2), ("j", 3))
-        },
-    }
-    cells: dict[str, Any] = {
-        f"leaf_{i}": {"type": "leaf", "connections": {"a": [2], "clk": [3]}} for i in range(5)
-    }
-    cells["light"] = {"type": "leaf", "connections": {"a": [4], "clk": [3]}}
-    cells["tied"] = {"type": "leaf", "connections": {"a": ["0"], "clk": [3]}}
-    ports = {name: {"direction": "input", "bits": [bit]} for name, bit in (("x", 2), ("clk", 3))}
-    netlist = {"modules": {"leaf": leaf, "top": {"ports": ports, "netnames": {}, "cells": cells}}}
-
-    count = buffered(
-        netlist,
-        "top",
-        "clk",
-        library,
-        Buffer(cell="BUF", input="A", output="Y", load_ff=20.0),
-        15.0,
-    )
-
-    assert count == 3  # five loads of 10, two to a buffer of 20
-    buffers = [cell["connections"] for cell in cells.values() if cell["type"] == "BUF"]
-    assert [pins["A"] for pins in buffers] == [[2]] * 3
-    driven = [cells[f"leaf_{i}"]["connections"]["a"] for i in range(5)]
-    assert driven == [[5], [5], [6], [6], [7]]
-    assert [pins["Y"] for pins in buffers] == [[5], [6], [7]]
-    assert cells["light"]["connections"]["a"] == [4]
-    assert all(cell["connections"].get("clk", [3]) == [3] for cell in cells.values())
 
 
 def test_the_goal_of_the_benchmark() -> None:
