@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flows.synthesis.sizing.cell_timing import Floats
 from flows.synthesis.sizing.netlist_timing import Ints, Times, TimingGraph
 
-ROUNDS = 30
+ROUNDS = 24
 """Analyses that `enlarge` makes at most."""
 
 WINDOW = 0.03
@@ -30,8 +31,10 @@ REPAIRS = 4
 TOLERANCE = 1e-3
 """Part of the period by which a round of `reduce` may make the worst path longer."""
 
-FAILURES = 6
-"""Changes in a row that do not help after which `enlarge` gives up."""
+FEW = 2
+"""Changes that do not help are not tried again if they are so few."""
+
+Flags = NDArray[np.bool_]
 
 SLACK = 0.005
 """Slack, in units of the period, that `reduce` leaves."""
@@ -61,37 +64,43 @@ class Sizer:
             [*members, *[members[-1]] * (longest - len(members))] for members in self._members
         ])  # fmt: skip
         self._sizes = np.array(list(map(len, self._members)))
-        used = np.zeros(len(graph.masters), dtype=np.int64)
-        np.add.at(used, np.unique(graph.edges[:, [2, 1]], axis=0)[:, 0], 1)
-        self.instances = np.maximum(used, 1)
+        nets = np.concatenate([graph.checks[:, 0], graph.outputs])
+        self._ends = np.unique(np.concatenate([2 * nets, 2 * nets + 1]))
 
     def enlarge(self) -> Times:
         """Make cells on the worst paths larger; return the times then."""
         graph = self.graph
         times = graph.time()
-        share, failures = 1.0, 0
+        share, useless = 1.0, np.zeros(len(graph.masters), dtype=bool)
         for _ in range(ROUNDS):
             if times.worst >= 0 or not math.isfinite(times.worst):
                 break
-            masters, types, gains = self._improvements(times)
+            masters, types, gains = self._improvements(times, useless)
             if not len(masters):
                 break
             most = max(1, int(share * len(masters)))
-            chosen = np.argsort(-gains)[:most]
+            chosen = np.argsort(-gains, kind="stable")[:most]
             before = graph.types.copy()
             graph.types[masters[chosen]] = types[chosen]
             after = graph.time()
-            if after.worst > times.worst:
-                times, failures = after, 0
-                share = min(1.0, share * 1.5)
+            bound = times.worst + WINDOW * graph.constraints.period
+            better = self._lateness(after, bound) < self._lateness(times, bound)
+            if better and after.worst >= times.worst:
+                times, share = after, min(1.0, share * 2)
+                useless[:] = False
                 continue
             graph.types = before
-            share, failures = share / 3, failures + 1
-            if failures > FAILURES or most == 1:
-                break
+            if most <= FEW:
+                useless[masters[chosen]] = True
+            share /= 3
         return times
 
-    def _improvements(self, times: Times) -> tuple[Ints, Ints, Floats]:
+    def _lateness(self, times: Times, bound: float) -> float:
+        """Return by how much paths that are about the worst end later than the others."""
+        late = np.maximum(bound - times.slack[self._ends], 0.0)
+        return float((late * late).sum())
+
+    def _improvements(self, times: Times, useless: Flags) -> tuple[Ints, Ints, Floats]:
         """Return masters on the worst paths, sizes that are faster, and by how much."""
         graph, tables = self.graph, self.graph.tables
         window = times.worst + WINDOW * graph.constraints.period
@@ -116,7 +125,7 @@ class Sizer:
             proposal[masters] = larger
             better = (worst < cost) & np.isfinite(worst) & (proposal != graph.types)
             cost[better], best[better] = worst[better], proposal[better]
-        changed = np.flatnonzero(cost < -1e-4 * graph.constraints.period)
+        changed = np.flatnonzero((cost < -1e-5 * graph.constraints.period) & ~useless)
         return changed, best[changed], -cost[changed]
 
     def reduce(self, times: Times) -> Times:

@@ -313,8 +313,8 @@ class TimingGraph:
 
     def edge_tables(self) -> Ints:
         """Return the table of every edge with the sizes as they are."""
-        first: Ints = self.tables.first_edge[self.types[self.edges[:, 2]]]
-        return first + self.edges[:, 3]
+        numbers: Ints = self.tables.first_edge[self.types[self.edges[:, 2]]] + self.edges[:, 3]
+        return numbers
 
     def time(self, limits: Floats | None = None, extra: Floats | None = None) -> Times:
         """Time the netlist.
