@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hwgen.technologies.model import FullAdder, StandardCells
 
 _PREPARE = ("strash", "ifraig", "scorr", "dc2")
-_SIZE = ("topo", "buffer -c -N 16", "topo", "upsize -D {D}", "dnsize -D {D}", "stime -p")
+_SIZE = ("topo", "upsize -D {D}", "dnsize -D {D}", "stime -p")
 _MAPPERS: Mapping[str, tuple[str, ...]] = {
     "nf": ("&get -n", "&dch -f", "&nf -D {D}", "&put"),
     "amap": ("dch -f", "amap -m"),

@@ -128,9 +128,17 @@ class Sizer:
         changed = np.flatnonzero((cost < -1e-5 * graph.constraints.period) & ~useless)
         return changed, best[changed], -cost[changed]
 
-    def reduce(self, times: Times) -> Times:
-        """Make cells smaller where there is time left; return the times then."""
-        graph, goal = self.graph, times.worst
+    def reduce(self, times: Times, worst: float = math.inf) -> Times:
+        """Make cells smaller where there is time left; return the times then.
+
+        Parameters
+        ----------
+        times : Times
+            As they are.
+        worst : float
+            The worst slack that is enough; less if it is less already.
+        """
+        graph, goal = self.graph, min(times.worst, worst)
         for share in REDUCTIONS:
             before, earlier = graph.types.copy(), times
             self._smaller(times, goal, share)

@@ -91,8 +91,8 @@ def size_cells(
     removed = sum(collapse(module, cells) for module in modules.values())
     inserted = TreeBuilder(modules, top, tables, tech, constraints).build()
     sizer = Sizer(TimingGraph(modules, top, tables, tech, constraints))
-    sizer.reduce(sizer.graph.time())  # lighter loads first
-    times = sizer.reduce(sizer.enlarge())
+    before = sizer.reduce(sizer.graph.time())
+    times = sizer.reduce(sizer.enlarge(), max(before.worst, 0.0))
     sizer.write()
     return Sized(removed, inserted, constraints.period - times.worst)
 
