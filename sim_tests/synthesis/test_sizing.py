@@ -224,7 +224,7 @@ def of_size(capacity: float) -> BufferSize:
                                                  (500, 4)])  # fmt: skip
 def test_trees_are_as_deep_as_the_logarithm(count: int, capacity: int) -> None:
     sinks = [Sink([index], 0, 1.0, 50.0) for index in range(count)]
-    tree = best_tree(sinks, [of_size(capacity)], lambda load: 0.0, capacity, 0.0, -1000.0)
+    tree = best_tree(sinks, [of_size(capacity)], lambda load: 0.0, capacity, 0.0, -1000.0, 0.1)
     assert tree.load <= capacity
     reached = list(depths(tree.roots))
     assert sorted(sink.bits[0] for sink, _ in reached) == list(range(count))
@@ -240,7 +240,7 @@ def test_trees_are_as_deep_as_the_logarithm(count: int, capacity: int) -> None:
 
 def test_critical_sinks_stay_near_the_driver() -> None:
     sinks = [Sink([index], 0, 1.0, 10.0 if index < 3 else 90.0) for index in range(200)]
-    tree = best_tree(sinks, [of_size(10.0)], lambda load: load, 10.0, 0.0, 0.0)
+    tree = best_tree(sinks, [of_size(10.0)], lambda load: load, 10.0, 0.0, 0.0, 0.1)
     level = {sink.bits[0]: depth for sink, depth in depths(tree.roots)}
     assert [level[index] for index in range(3)] == [0, 0, 0]
     assert tree.required - tree.load >= 0  # in time
@@ -249,7 +249,7 @@ def test_critical_sinks_stay_near_the_driver() -> None:
 def test_sinks_that_wait_for_ever_make_no_chain() -> None:
     rng = np.random.default_rng(1)
     sinks = [Sink([index], 0, 1.0, float(rng.uniform(0, 1e6))) for index in range(400)]
-    tree = best_tree(balanced(sinks, 2.0), [of_size(10.0)], lambda load: 0.0, 10.0, 0.0, -1e9)
+    tree = best_tree(balanced(sinks, 2.0), [of_size(10.0)], lambda load: 0.0, 10.0, 0.0, -1e9, 0.1)
     assert max(depth for _, depth in depths(tree.roots)) <= 4
     buffers = [tree.area for tree in grow(sinks, of_size(10.0))]
     assert len(buffers) >= 40

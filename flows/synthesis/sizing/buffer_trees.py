@@ -159,6 +159,7 @@ def best_tree(
     limit: float,
     arrival: float,
     slack: float,
+    step: float,
 ) -> Tree:
     """Return the tree for a net: the smallest that is fast enough, or the fastest.
 
@@ -175,13 +176,15 @@ def best_tree(
         When the signal would be at the driver's output without any load.
     slack : float
         What is fast enough.
+    step : float
+        Time that is worth another buffer.
     """
     best: tuple[tuple[float, float, float], BufferSize, int] | None = None
     for size in sizes:
         for count, tree in enumerate(grow(sinks, size)):
             excess = max(0.0, tree.load - limit)
             missing = max(0.0, slack - (tree.required - arrival - delay(tree.load)))
-            rank = (excess, missing, tree.area)
+            rank = (excess, math.ceil(missing / step), tree.area)
             if best is None or rank < best[0]:
                 best = rank, size, count
             if not excess and not missing:
@@ -525,7 +528,8 @@ class TreeBuilder:
         if master < 0:
             assumed = curve.delay(min(load, float(self._limits[net]))) if curve else 0.0
             assumed += float(self._extra[net])
-        if len(sinks) < 2 or (load + inside <= limit and slack > self._enough):
+        light = load + inside <= limit
+        if len(sinks) < 2 or (light and slack > min(self._enough, 0.0)):
             return plain
         if not math.isfinite(slack) or not math.isfinite(required):
             slack, arrival = math.inf, -math.inf
@@ -536,7 +540,9 @@ class TreeBuilder:
             return curve.delay(driven + inside) if curve else 0.0
 
         sinks = balanced(sinks, self.sizes[0].delay(self.sizes[0].capacity))
-        return best_tree(sinks, self.sizes, delay, limit - inside, arrival, self._enough)
+        return best_tree(
+            sinks, self.sizes, delay, limit - inside, arrival, self._enough, STEP * self._period
+        )
 
     def _insert(self, module: Netlist, bit: int, nodes: Iterable[Sink | Node], free: int) -> int:
         """Put the buffers of a tree behind a bit and return the next bit that is free."""
@@ -563,6 +569,9 @@ _OUTSIDE = -1
 LIGHT = 4.0
 """What an output of a module drives at most in the eyes of the module, in units of the load that
 the technology states; the module around it puts the rest behind buffers."""
+
+STEP = 0.005
+"""Part of the period by which a tree must be faster to be preferred to a smaller one."""
 
 MARGIN = 0.02
 """Part of the period by which paths shall be faster than the worst one."""
