@@ -17,7 +17,7 @@ from hwgen.cli import main
 from hwgen.errors import InputError
 from hwgen.models.files.gguf_blocks import TYPES, i2_s
 from hwgen.models.files.store import DESCRIPTION, WEIGHTS, Model
-from hwgen.models.graph.decoder import neighbours
+from hwgen.models.graph.decoder_shape import neighbours
 from hwgen.models.graph.passes import kv_bits, passes_of, speeds
 from hwgen.models.graph.work import kv_elements, work_of
 from hwgen.models.import_model import import_model
@@ -171,12 +171,12 @@ def test_everything_that_is_not_supported_is_listed_at_once(tmp_path: Path) -> N
     path = tmp_path / "small.gguf"
     write_gguf(path, Small())
     data = path.read_bytes()
-    for name, code in (("blk.0.ffn_up.weight", 10), ("blk.1.attn_k.weight", 99)):
+    for name, code in (("blk.0.ffn_up.weight", 16), ("blk.1.attn_k.weight", 99)):
         data = patched(data, name, lambda out, at, c=code: struct.pack_into("<I", out, at, c))
     data = data.replace(b"blk.1.ffn_norm.weight", b"blk.1.ffn_nerd.weight")
     text = refused(tmp_path, data)
-    assert "blk.0.ffn_up.weight: its type Q2_K is not read" in text
-    assert "blk.1.attn_k.weight: its type number 99 is not read" in text
+    assert "blk.0.ffn_up.weight: the type IQ2_XXS is not read" in text
+    assert "blk.1.attn_k.weight: the type number 99 is not read" in text
     assert "blk.1.ffn_nerd.weight: no operation takes this tensor" in text
     assert "the tensor of layers.1.feed_norm is missing" in text
 

@@ -106,8 +106,11 @@ def test_attention_of_mistral_looks_back_so_far(tmp_path: Path) -> None:
             if node.operation == "attention"
         }
         assert result == {window}
-    write(tmp_path / "hf", tensors, {**CONFIG, "sliding_window": 5, "use_sliding_window": True})
-    assert "sliding_window is supported of mistral" in refused(tmp_path / "hf", tmp_path / "0")
+    config = {"sliding_window": 5, "use_sliding_window": True, "max_window_layers": 1}
+    write(tmp_path / "hf", tensors, {**CONFIG, **config})
+    model = imported(tmp_path / "hf", tmp_path / "upper")
+    attentions = [node for node in model.description.nodes if node.operation == "attention"]
+    assert [node.attributes.get("window", 0) for node in attentions] == [0, 5]
 
 
 def test_packed_ternary_weights_are_four_rows_a_byte(tmp_path: Path) -> None:
@@ -154,7 +157,8 @@ def test_what_is_not_supported_or_cannot_be_is_named(tmp_path: Path) -> None:
     for change, text in (
         ({"model_type": "gpt9"}, "model_type: 'gpt9' is not supported"),
         ({"hidden_size": -1}, "hidden_size: must be 1..262144"),
-        ({"rope_scaling": {"type": "yarn"}}, "scaled rotations are not supported"),
+        ({"rope_scaling": {"type": "yarn"}}, "factor: must be a positive number, not None"),
+        ({"rope_scaling": {"type": "mrope"}}, "rope_type 'mrope': supported are default"),
         ({"num_key_value_heads": 3}, "do not share 3 heads of keys evenly"),
     ):
         write(source, tensors, {**CONFIG, **change})
@@ -164,7 +168,7 @@ def test_what_is_not_supported_or_cannot_be_is_named(tmp_path: Path) -> None:
     write(source, {**tensors, "model.norm.weight": bad}, CONFIG)
     assert "tensor 'model.norm.weight': element (7,) is nan" in refused(source, out)
     write(source, {**tensors, "model.norm.weight": np.zeros(64, np.int64)}, CONFIG)
-    assert "its type I64 is not read" in refused(source, out)
+    assert "the type I64 is not read" in refused(source, out)
     write(source, tensors, CONFIG)
     file = source / "model.safetensors"
     data = file.read_bytes()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,13 +12,30 @@ import numpy as np
 from hwgen.errors import InputError
 from hwgen.models.files.gguf_blocks import I2_S, I2_S_TAIL, TYPES, Groups, i2_s
 from hwgen.models.files.gguf_file import GgufFile, StoredTensor
+from hwgen.models.files.import_common import folded, is_folded
 from hwgen.models.files.store import Writer
-from hwgen.models.graph.decoder import DecoderShape, has_rope_rows, neighbours
+from hwgen.models.graph.decoder_shape import DecoderShape, row_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _PIECE = 1 << 23  # elements that are unpacked at once
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How tensors are read.
+
+    Parameters
+    ----------
+    i2s_layout : str
+        See `I2_S_LAYOUTS`; empty: none is known.
+    logit_scale : float
+        Factor of logits, which the last normalisation applies.
+    """
+
+    i2s_layout: str = ""
+    logit_scale: float = 1.0
 
 
 def bytes_of(stored: StoredTensor) -> int:
@@ -35,7 +53,7 @@ def write_tensor(
     stored: StoredTensor,
     shape: DecoderShape,
     scale: StoredTensor | None,
-    i2s_layout: str | None,
+    settings: Settings,
 ) -> None:
     """Write a tensor, its rows in the order that operations want.
 
@@ -50,8 +68,7 @@ def write_tensor(
     shape : DecoderShape
     scale : StoredTensor, optional
         Of a number that the whole tensor is multiplied by.
-    i2s_layout : str, optional
-        See `I2_S_LAYOUTS`.
+    settings : Settings
 
     Raises
     ------
@@ -60,12 +77,12 @@ def write_tensor(
     """
     rows = stored.shape[0] if len(stored.shape) > 1 else 1
     order = np.arange(rows)
-    permute = shape.pairs == "halves" and has_rope_rows(name)
-    if permute and len(stored.shape) > 1:
-        order = np.array(neighbours(rows, shape.elements))
+    rotated = row_order(name, shape, stored.shape[0])
+    if rotated is not None and len(stored.shape) > 1:
+        order = np.array(rotated)
     factor = None if scale is None else _scale(file, scale)
     if stored.code == I2_S:
-        groups = _ternary(file, stored, i2s_layout or "")
+        groups = _ternary(file, stored, settings.i2s_layout)
         scales = groups.scales if factor is None else groups.scales * factor
         writer.groups(name, [Groups(groups.values[order], scales)], stored.shape, "I2_S", 2)
         return
@@ -79,14 +96,17 @@ def write_tensor(
             chosen = order[start : start + step]
             piece: Any = kind.rows(data[chosen])
             _check_finite(file, stored, piece, chosen, length // rows)
-            if permute and len(stored.shape) == 1:
-                piece = piece[:, neighbours(stored.shape[0], shape.elements)]
+            if rotated is not None and len(stored.shape) == 1:
+                piece = piece[:, rotated]
             if factor is not None:
                 piece = _times(piece, factor)
+            if kind.unpack is None:
+                piece = folded(name, piece, 0.0, settings.logit_scale)
             yield piece
 
     if kind.unpack is None:
-        writer.numbers(name, pieces(), stored.shape, kind.name)
+        origin = "F32" if is_folded(name, 0.0, settings.logit_scale) else kind.name
+        writer.numbers(name, pieces(), stored.shape, origin)
     else:
         writer.groups(name, pieces(), stored.shape, kind.name, kind.bits)
 

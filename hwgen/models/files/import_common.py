@@ -1,14 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that importers of decoders share: description, readable names, refusal."""
+"""Functions that importers of decoders share: description, folded factors, refusal."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from hwgen.errors import InputError
-from hwgen.models.graph.decoder import DecoderShape, arrays_of, nodes_of
+from hwgen.models.graph.decoder import arrays_of, nodes_of
+from hwgen.models.graph.decoder_shape import DecoderShape
 from hwgen.models.graph.description import Description, Source, Tensor
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hwgen.models.files.store import Writer
 
 _LISTED = 12  # problems that are written out
 
@@ -23,6 +32,43 @@ def refused(path: Path, problems: Sequence[str]) -> InputError:
     more = len(problems) - _LISTED
     lines = [*problems[:_LISTED], *([f"and {more} more"] if more > 0 else [])]
     return InputError(f"{path} cannot be imported:\n  " + "\n  ".join(lines))
+
+
+def is_folded(name: str, offset: float, logit_scale: float) -> bool:
+    """Return whether `folded` changes a tensor."""
+    last = name.startswith("output_norm")
+    return (last and logit_scale != 1.0) or (offset != 0.0 and name.endswith("norm"))
+
+
+def folded(name: str, piece: NDArray[Any], offset: float, logit_scale: float) -> NDArray[Any]:
+    """Return numbers of a tensor with constants of the architecture in them.
+
+    Parameters
+    ----------
+    name : str
+        Of the tensor.
+    piece : ndarray
+        Some of its rows.
+    offset : float
+        What the factors of normalisations are more than the file has them.
+    logit_scale : float
+        Factor of logits: the last normalisation applies it.
+    """
+    if not is_folded(name, offset, logit_scale):
+        return piece
+    result = piece.astype(np.float32)
+    if name.endswith("norm"):
+        result = result + np.float32(offset)
+    if name.startswith("output_norm"):
+        result = result * np.float32(logit_scale)
+    return result
+
+
+def write_factors(writer: Writer, shape: DecoderShape) -> None:
+    """Write the factors of rotations that follow from a file's sizes."""
+    if shape.factors:
+        array = np.array(shape.factors, np.float32)
+        writer.numbers("rope_factors", [array], array.shape, "F32")
 
 
 def described(
@@ -45,7 +91,7 @@ def described(
         name=name or "model",
         source=source,
         inputs=("tokens",),
-        outputs=("logits:0",),
+        outputs=(nodes[-1].output,),
         arrays=arrays_of(shape, nodes),
         tensors=dict(tensors),
         nodes=nodes,

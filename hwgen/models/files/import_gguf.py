@@ -1,74 +1,60 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Import of GGUF files: decoders of the Llama and BitNet kinds, with their tokenizers."""
+"""Import of GGUF files: decoders with their tokenizers."""
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from hwgen.errors import InputError, did_you_mean
+from hwgen.models.files.gguf_architectures import (
+    ARCHITECTURES,
+    FACTORS,
+    SHORT_FACTORS,
+    logit_scale_of,
+    shape_of,
+)
 from hwgen.models.files.gguf_blocks import I2_S, I2_S_LAYOUTS, OTHERS, TYPES
 from hwgen.models.files.gguf_file import GgufFile, StoredTensor
-from hwgen.models.files.gguf_weights import bytes_of, write_tensor
-from hwgen.models.files.import_common import described, readable, refused
+from hwgen.models.files.gguf_weights import Settings, bytes_of, write_tensor
+from hwgen.models.files.import_common import described, readable, refused, write_factors
 from hwgen.models.files.store import TOKENIZER, WEIGHTS, Writer, write_description
-from hwgen.models.graph.decoder import DecoderShape, weights_of
+from hwgen.models.graph.decoder_shape import FUSED, DecoderShape, products_of, weights_of
 from hwgen.models.graph.description import Description, Source
 
 _NAMES = {
     "token_embd.weight": "embedding",
     "output_norm.weight": "output_norm",
     "output.weight": "output",
-    "rope_freqs.weight": "rope_factors",
+    "output_norm.bias": "output_norm.bias",
+    FACTORS: "rope_factors",
+    SHORT_FACTORS: "rope_factors",
 }
 _PARTS = {
-    "attn_norm.weight": "attention_norm",
+    "attn_norm": "attention_norm",
     "attn_q": "query",
     "attn_k": "key",
     "attn_v": "value",
-    "attn_sub_norm.weight": "attention_sub_norm",
+    "attn_qkv": "query_key_value",
+    "attn_q_norm": "query_norm",
+    "attn_k_norm": "key_norm",
+    "attn_sub_norm": "attention_sub_norm",
     "attn_output": "attention_output",
-    "ffn_norm.weight": "feed_norm",
+    "post_attention_norm": "attention_post_norm",
+    "ffn_norm": "feed_norm",
     "ffn_gate": "gate",
     "ffn_up": "up",
-    "ffn_sub_norm.weight": "feed_sub_norm",
+    "ffn_sub_norm": "feed_sub_norm",
     "ffn_down": "down",
+    "post_ffw_norm": "feed_post_norm",
 }
 
 
-@dataclass(frozen=True)
-class Architecture:
-    """Properties of an architecture of decoders.
-
-    Parameters
-    ----------
-    pairs : str
-        See `DecoderShape`.
-    gate : str
-    sub_norms : bool
-    tied : bool
-        Whether the product of the logits always takes the embedding.
-    """
-
-    pairs: Literal["neighbours", "halves"] = "neighbours"
-    gate: str = "silu"
-    sub_norms: bool = False
-    tied: bool = False
-
-
-ARCHITECTURES = {
-    "llama": Architecture(),
-    "qwen2": Architecture(pairs="halves"),
-    "bitnet": Architecture(pairs="halves", sub_norms=True, tied=True),
-    "bitnet-25": Architecture(pairs="halves", gate="relu2", sub_norms=True, tied=True),
-    "bitnet-b1.58": Architecture(pairs="halves", gate="relu2", sub_norms=True),
-}
-"""Decoders by ``general.architecture``."""
-
-_IGNORED = ("rope.freqs",)
+_IGNORED = ("rope.freqs", "rope_factors_long.weight")
 
 
 def import_gguf(path: Path, directory: Path, i2s_layout: str | None = None) -> Description:
@@ -101,17 +87,19 @@ def import_gguf(path: Path, directory: Path, i2s_layout: str | None = None) -> D
             f"{did_you_mean(name, ARCHITECTURES)}; supported are {', '.join(ARCHITECTURES)}. A"
             " network of another kind may be exported to ONNX"
         )
-    shape = _shape(file, name, architecture)
+    shape = shape_of(file, name)
     result, scales = _assigned(file, shape, i2s_layout)
     if architecture.tied:
         result.pop("output", None)
     file.claim(
         (stored.name, bytes_of(stored)) for stored in file.tensors.values() if bytes_of(stored)
     )
+    settings = Settings(i2s_layout or "", logit_scale_of(file, name))
     with (directory / WEIGHTS).open("wb") as out:
         writer = Writer(out)
         for tensor, stored in result.items():
-            write_tensor(file, writer, tensor, stored, shape, scales.get(tensor), i2s_layout)
+            write_tensor(file, writer, tensor, stored, shape, scales.get(tensor), settings)
+        write_factors(writer, shape)
     source = Source(
         format="gguf", file=readable(path.name), architecture=name,
         licence=readable(file.text("general.license", "")),
@@ -125,59 +113,7 @@ def import_gguf(path: Path, directory: Path, i2s_layout: str | None = None) -> D
     return description
 
 
-# -- what the metadata say ----------------------------------------------------------------------
-
-
-def _shape(file: GgufFile, name: str, architecture: Architecture) -> DecoderShape:
-    """Return the decoder's sizes."""
-    heads = file.integer(f"{name}.attention.head_count", most=1 << 12)
-    width = file.integer(f"{name}.embedding_length", most=1 << 18)
-    kv_heads = file.integer(f"{name}.attention.head_count_kv", heads, most=1 << 12)
-    elements = file.integer(f"{name}.attention.key_length", max(1, width // heads), most=1 << 14)
-    values = file.integer(f"{name}.attention.value_length", elements, most=1 << 14)
-    turned_elements = file.integer(f"{name}.rope.dimension_count", elements, most=1 << 14)
-    scaling = file.text(f"{name}.rope.scaling.type", "none")
-    scale = 1.0
-    if scaling == "linear":
-        scale = 1.0 / file.real(f"{name}.rope.scaling.factor")
-    table = file.tensors.get("token_embd.weight")
-    rows = table.shape[0] if table is not None else 1
-    shape = DecoderShape(
-        layers=file.integer(f"{name}.block_count", most=1 << 12),
-        width=width,
-        hidden=file.integer(f"{name}.feed_forward_length", most=1 << 20),
-        heads=heads,
-        kv_heads=kv_heads,
-        elements=elements,
-        vocabulary=file.integer(f"{name}.vocab_size", rows),
-        context=file.integer(f"{name}.context_length", most=1 << 30),
-        epsilon=file.real(f"{name}.attention.layer_norm_rms_epsilon"),
-        base=file.real(f"{name}.rope.freq_base", 10000.0),
-        scale=scale,
-        gate=architecture.gate,
-        pairs=architecture.pairs,
-        sub_norms=architecture.sub_norms,
-        window=file.integer(f"{name}.attention.sliding_window", 1 << 30, most=1 << 30) % (1 << 30),
-    )
-    problems = shape.problems()
-    if values != elements:
-        problems.append(f"values have {values} elements a head, keys {elements}")
-    if turned_elements != elements:
-        problems.append(f"only {turned_elements} of {elements} elements of a head are turned")
-    if scaling not in ("none", "linear"):
-        problems.append(f"rope.scaling.type {scaling!r:.40}: supported are none and linear")
-    if file.metadata.get(f"{name}.expert_count"):
-        problems.append(
-            "experts: the layer that a token takes is chosen at run time; use a dense model"
-        )
-    problems += [
-        f"{key} is not supported"
-        for key in (f"{name}.attn_logit_softcapping", f"{name}.final_logit_softcapping")
-        if key in file.metadata
-    ]
-    if problems:
-        raise refused(file.path, problems)
-    return shape
+# -- tensors ------------------------------------------------------------------------------------
 
 
 def _canonical(name: str) -> tuple[str, bool]:
@@ -187,8 +123,6 @@ def _canonical(name: str) -> tuple[str, bool]:
     block, layer, rest = [*name.split(".", 2), "", ""][:3]
     if block != "blk" or not re.fullmatch("0|[1-9][0-9]{0,5}", layer):
         return "", False
-    if rest in _PARTS:
-        return f"layers.{layer}.{_PARTS[rest]}", False
     part, _, kind = rest.rpartition(".")
     if part in _PARTS and kind in ("weight", "bias", "scale"):
         result = f"layers.{layer}.{_PARTS[part]}"
@@ -209,24 +143,25 @@ def _assigned(
     expected = weights_of(shape)
     result: dict[str, StoredTensor] = {}
     scales: dict[str, StoredTensor] = {}
-    problems = []
+    problems = _unread_types(file, i2s_layout)
     for stored in file.tensors.values():
-        name, is_scale = _canonical(stored.name)
         if stored.name in _IGNORED:
             continue
-        if name not in expected:
-            problems.append(
-                f"{stored.name[:80]}: no operation takes this tensor; supported are the products,"
-                " norms and biases of the Llama and BitNet kinds"
-            )
-            continue
-        (scales if is_scale else result)[name] = stored
         problem = _type_problem(stored, i2s_layout)
-        wanted = (1,) if is_scale else expected[name][0]
         if problem:
             problems.append(problem)
-        elif stored.shape != wanted:
-            problems.append(f"{stored.name}: must be of shape {wanted}, not {stored.shape}")
+        name, is_scale = _canonical(stored.name)
+        for part, tensor in _split(file, name, stored, shape, is_scale=is_scale):
+            if part not in expected:
+                problems.append(
+                    f"{stored.name[:80]}: no operation takes this tensor; supported are the"
+                    " products, norms and biases of the architecture"
+                )
+                continue
+            (scales if is_scale else result)[part] = tensor
+            wanted = (1,) if is_scale else expected[part][0]
+            if tensor.shape != wanted:
+                problems.append(f"{stored.name}: must be of shape {wanted}, not {tensor.shape}")
     problems += [
         f"the tensor of {name} is missing"
         for name, (_, needed) in expected.items()
@@ -237,25 +172,64 @@ def _assigned(
     return {name: result[name] for name in expected if name in result}, scales
 
 
-def _type_problem(stored: StoredTensor, i2s_layout: str | None) -> str:
-    """Return why a tensor's type is not read, or an empty string."""
-    if stored.code == I2_S:
-        if i2s_layout is None:
-            return (
-                f"{stored.name}: I2_S names several layouts, and the file does not say which; if"
-                f" you know it, give --i2s-layout {'|'.join(I2_S_LAYOUTS)}, else convert to TQ2_0"
+def _split(
+    file: GgufFile, name: str, stored: StoredTensor, shape: DecoderShape, *, is_scale: bool
+) -> Iterator[tuple[str, StoredTensor]]:
+    """Yield the products that a matrix consists of, or the tensor itself."""
+    bias = ".bias" if name.endswith(".bias") else ""
+    layer, _, part = name.removesuffix(".bias").rpartition(".")
+    if part == "up" and stored.name.replace("ffn_up", "ffn_gate") not in file.tensors:
+        part = "gate_up"  # of Phi-3, by the name of one of them
+    rows = [products_of(shape)[each][0] for each in FUSED.get(part, ())]
+    fits = stored.shape[0] == sum(rows) and stored.code in TYPES
+    if not rows or not (fits or is_scale):
+        yield name, stored
+        return
+    first = 0
+    for each, count in zip(FUSED[part], rows, strict=True):
+        own = f"{layer}.{each}{bias}"
+        if is_scale:
+            yield own, stored
+            continue
+        offset = stored.offset + bytes_of(stored) // stored.shape[0] * first
+        yield own, replace(stored, shape=(count, *stored.shape[1:]), offset=offset)
+        first += count
+
+
+def _unread_types(file: GgufFile, i2s_layout: str | None) -> list[str]:
+    """Return a message for each type of tensors that is not read."""
+    names: dict[int, list[str]] = {}
+    for stored in file.tensors.values():
+        if stored.name not in _IGNORED:
+            names.setdefault(stored.code, []).append(stored.name[:80])
+    supported = ", ".join(sorted(kind.name for kind in TYPES.values()))
+    result = []
+    for code, (first, *others) in sorted(names.items()):
+        if code in TYPES:
+            continue
+        which = f"{first} and {len(others)} more" if others else first
+        if code != I2_S:
+            result.append(
+                f"{which}: the type {OTHERS.get(code, f'number {code}')} is not read; supported are"
+                f" {supported}: requantise, for example to Q8_0"
             )
-        if stored.elements % I2_S_LAYOUTS[i2s_layout]:
+        elif i2s_layout is None:
+            result.append(
+                f"{which}: I2_S names several layouts, and the file does not say which; if you know"
+                f" it, give --i2s-layout {'|'.join(I2_S_LAYOUTS)}, else convert to TQ2_0"
+            )
+    return result
+
+
+def _type_problem(stored: StoredTensor, i2s_layout: str | None) -> str:
+    """Return what is wrong with a tensor of a type that is read, or an empty string."""
+    if stored.code == I2_S:
+        if i2s_layout is not None and stored.elements % I2_S_LAYOUTS[i2s_layout]:
             return f"{stored.name}: I2_S needs multiples of {I2_S_LAYOUTS[i2s_layout]} elements"
         return ""
     kind = TYPES.get(stored.code)
     if kind is None:
-        name = OTHERS.get(stored.code, f"number {stored.code}")
-        return (
-            f"{stored.name}: its type {name} is not read; supported are"
-            f" {', '.join(sorted(t.name for t in TYPES.values()))}: requantise it, for example"
-            " to Q8_0"
-        )
+        return ""
     if stored.shape[-1] % kind.elements:
         return (
             f"{stored.name}: rows of {stored.shape[-1]} elements are no whole blocks of"

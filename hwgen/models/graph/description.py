@@ -212,6 +212,15 @@ class Description(_Frozen):
         """Whether it is a decoder: it takes tokens, and its attention keeps a cache."""
         return any(n.operation == "attention" and n.attributes.get("causal") for n in self.nodes)
 
+    @property
+    def logits(self) -> frozenset[str]:
+        """Arrays of a decoder of which only the last token's row is needed."""
+        result = set(self.outputs) if self.decodes else set()
+        for node in self.nodes[:-3:-1]:
+            if node.operation == "soft_cap" and node.output in result:
+                result.add(node.inputs["x"])
+        return frozenset(result)
+
     def _check_blocks(self, node: Node) -> None:
         """Raise `ValueError` where rows that are turned in blocks are no whole blocks."""
         size = node.attributes.get("hadamard", 0)
@@ -253,6 +262,11 @@ def real(node: Node, key: str, default: float = 0.0) -> float:
     value = node.attributes.get(key, default)
     assert isinstance(value, (int, float))
     return value
+
+
+def score_scale(node: Node) -> float:
+    """Return the factor of the scores of an attention."""
+    return real(node, "scale") or 1.0 / math.sqrt(real(node, "elements"))
 
 
 def sizes_of(node: Node) -> tuple[int, int, int]:

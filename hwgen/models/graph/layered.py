@@ -127,5 +127,8 @@ def local_name(node: Node) -> str:
 
 def rope_table(node: Node) -> str:
     """Return the name of the table of cosines and sines of an operation."""
-    parts = [str(node.attributes.get(key, "")) for key in ("elements", "base", "scale")]
+    parts = [
+        str(node.attributes.get(key, ""))
+        for key in ("elements", "base", "scale", "amplitude", "rotated")
+    ]
     return ".".join(["turns", *filter(None, parts), *filter(None, [node.inputs.get("factors")])])

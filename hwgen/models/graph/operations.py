@@ -198,31 +198,35 @@ _HEADS = {"heads": int, "kv_heads": int, "elements": int}
 _EPSILON = {"epsilon": float}
 
 OPERATIONS: dict[str, Form] = {
-    "embed": Form("rows of a table by number", ("x", "table")),
+    "embed": Form(
+        "rows of a table by number, times scale", ("x", "table"), defaults={"scale": 1.0}
+    ),
     "gemm": Form(
         "x times weights, plus bias; parts of x's columns and of the weights' rows, if in groups",
         ("x", "weights"), ("bias",), defaults={"groups": 1},
     ),
     "rms_norm": Form(
-        "x / sqrt(mean of squares + epsilon), times gamma", ("x", "gamma"),
-        attributes=_EPSILON, per_element=4,
+        "x / sqrt(mean of squares + epsilon), times gamma, of rows or of each of `heads` parts",
+        ("x", "gamma"), attributes=_EPSILON, defaults={"heads": 1}, per_element=4,
     ),
     "layer_norm": Form(
         "(x - mean) / sqrt(variance + epsilon), times gamma, plus beta", ("x", "gamma", "beta"),
         attributes=_EPSILON, per_element=7,
     ),
     "rope": Form(
-        "pairs of neighbours of each head, turned by position * base^(-2 i / elements) * scale"
-        " / factors[i]", optional=("factors",),
-        attributes={"heads": int, "elements": int, "base": float}, defaults={"scale": 1.0},
+        "pairs of neighbours of each head, rotated by position * base^(-2 i / rotated) * scale"
+        " / factors[i], times amplitude; elements behind the first `rotated` stay (0: all rotate)",
+        optional=("factors",), attributes={"heads": int, "elements": int, "base": float},
+        defaults={"scale": 1.0, "amplitude": 1.0, "rotated": 0},
         per_element=3,
     ),
     "attention": Form(
-        "softmax(query key^T / sqrt(elements)) value, heads in groups that share keys; queries and"
-        " keys first as `quantise` has it with hadamard",
+        "softmax(query key^T * scale) value, heads in groups that share keys; scale 0 is 1 /"
+        " sqrt(elements), scores become cap * tanh(scores / cap); queries and keys first as"
+        " `quantise` has it with hadamard",
         ("query", "key", "value"), attributes={**_HEADS, "causal": bool},
         defaults={"window": 0, "bits": 0, "query_unit": 0.0, "key_unit": 0.0, "value_unit": 0.0,
-                  "hadamard": 0},
+                  "hadamard": 0, "scale": 0.0, "cap": 0.0},
     ),
     "quantise": Form(
         "x in integers, each row divided by its largest magnitude over the largest integer; with"
@@ -230,7 +234,8 @@ OPERATIONS: dict[str, Form] = {
         attributes={"bits": int}, defaults={"hadamard": 0}, per_element=2,
     ),
     "gated": Form("gate(x) times y", ("x", "y"), attributes={"gate": str}, per_element=3),
-    "add": Form("x plus y", ("x", "y"), per_element=1),
+    "add": Form("x times scale, plus y", ("x", "y"), defaults={"scale": 1.0}, per_element=1),
+    "soft_cap": Form("cap * tanh(x / cap)", attributes={"cap": float}, per_element=3),
     **TENSOR_OPERATIONS,
 }  # fmt: skip
 """Operations by name."""

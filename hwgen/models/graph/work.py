@@ -61,7 +61,7 @@ def _layer(description: Description, node: Node, tokens: int) -> Layer | None:
     )
     if node.operation in ("gemm", "integer_gemm"):
         n, k = description.tensors[node.inputs["weights"]].shape
-        if node.output in description.outputs and description.decodes:
+        if node.output in description.logits:
             rows = 1
         groups = int(_number(node, "groups")) if "groups" in node.attributes else 1
         return Layer(name, groups, Gemm(rows, k, n // groups))

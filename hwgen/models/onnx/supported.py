@@ -9,9 +9,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
+from hwgen.models.files.checkpoint_config import FAMILIES
 from hwgen.models.files.gguf_blocks import I2_S_LAYOUTS, OTHERS, TYPES
 from hwgen.models.files.import_gguf import ARCHITECTURES
-from hwgen.models.files.import_safetensors import DTYPES, MODEL_TYPES
+from hwgen.models.files.safetensors_file import DTYPES
 from hwgen.models.graph.operations import OPERATIONS as DESCRIBED
 from hwgen.models.onnx.file import ARRAYS
 from hwgen.models.onnx.file import TYPES as ONNX_TYPES
@@ -73,7 +74,7 @@ def _files() -> Iterator[str]:
     yield ""
     yield f"`I2_S` is read with `--i2s-layout`, in the layouts {layouts}. Not read are"
     yield ", ".join(f"`{name}`" for name in OTHERS.values() if name != "I2_S") + "."
-    kinds, types = (", ".join(f"`{n}`" for n in names) for names in (MODEL_TYPES, DTYPES))
+    kinds, types = (", ".join(f"`{n}`" for n in names) for names in (FAMILIES, DTYPES))
     yield from ("", "## safetensors", "")
     yield f"Decoders whose `model_type` is {kinds}, with tensors of {types}; the last"
     yield "of these holds four rows of ternary weights in each byte."

@@ -25,7 +25,13 @@ from hwgen.models.graph.hadamard import check_blocks, query_products
 from hwgen.models.quantise.calibration import Inputs, calibrated
 from hwgen.models.quantise.recipe import Recipe
 from hwgen.models.quantise.rotation import Changed, rotated
-from hwgen.models.quantise.smoothing import Site, balanced_factors, chosen_factors, sites_of
+from hwgen.models.quantise.smoothing import (
+    NORMS,
+    Site,
+    balanced_factors,
+    chosen_factors,
+    sites_of,
+)
 from hwgen.models.run.exact_products import one_thread
 from hwgen.models.run.float_engine import rounded
 
@@ -220,9 +226,11 @@ class _Work:
             if chosen is None:
                 return
             factors = chosen
-        if maker.operation == "rms_norm":
-            gamma = maker.inputs["gamma"]
-            self._changed[gamma] = self._weights(gamma) / factors
+        if maker.operation in NORMS:
+            for operand in ("gamma", "beta"):
+                if operand in maker.inputs:
+                    name = maker.inputs[operand]
+                    self._changed[name] = self._weights(name) / factors
         else:
             name = maker.inputs["weights"]
             self._changed[name] = self._weights(name) / factors[:, None]

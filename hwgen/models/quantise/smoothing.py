@@ -37,6 +37,9 @@ WEIGHT = 3.0
 """What an error of weights counts against one of activations: texts that were not calibrated with
 find other channels large, so that moderate factors do better there."""
 
+NORMS = ("rms_norm", "layer_norm")
+"""Operations whose parameters can be divided, channel by channel."""
+
 _MOST_FACTOR = math.log(1e4)
 
 _STEPS, _RATE, _MOMENTS = 100, 0.3, (0.9, 0.999)
@@ -103,7 +106,7 @@ def _with_maker(
     site: Site, maker: Node, makers: Mapping[str, Node], users: Mapping[str, Sequence[Node]]
 ) -> Site:
     """Return a site with what can be divided before it."""
-    if maker.operation == "rms_norm" and len(users[maker.inputs["gamma"]]) == 1:
+    if maker.operation in NORMS and len(users[maker.inputs["gamma"]]) == 1:
         return Site(site.products, site.array, maker)
     operand = {"gated": "y", "attention": "value"}.get(maker.operation)
     if operand is None:

@@ -49,19 +49,24 @@ class Engine(ABC):
         return x[-1:]
 
     def embed(self, node: Node, x: NDArray[Any]) -> Reals:
-        """Return rows of a table."""
-        return np.asarray(self.weights(node.inputs["table"])[x])
+        """Return rows of a table, times its scale."""
+        rows = self.weights(node.inputs["table"])[x]
+        return np.asarray(rows * np.float32(real(node, "scale", 1.0)))
 
     def rope_angles(self, node: Node, positions: NDArray[Any]) -> Reals:
         """Return cosines and sines in turn, of each position, shape (rows, elements)."""
         elements = int(real(node, "elements"))
-        pair = np.arange(elements // 2)
-        step = real(node, "base") ** (-2.0 * pair / elements)
+        rotated = int(real(node, "rotated")) or elements
+        pair = np.arange(rotated // 2)
+        step = real(node, "base") ** (-2.0 * pair / rotated)
         if "factors" in node.inputs:
             step = step / self.weights(node.inputs["factors"])
-        angles = positions[:, None] * step * float(real(node, "scale", 1.0))
-        result = np.empty((len(positions), elements), np.float32)
-        result[:, ::2], result[:, 1::2] = np.cos(angles), np.sin(angles)
+        angles = positions[:, None] * step * real(node, "scale", 1.0)
+        amplitude = real(node, "amplitude", 1.0)
+        result = np.zeros((len(positions), elements), np.float32)
+        result[:, ::2] = 1
+        result[:, :rotated:2] = amplitude * np.cos(angles)
+        result[:, 1:rotated:2] = amplitude * np.sin(angles)
         return result
 
     def enter(self, node: Node) -> None:  # noqa: B027 - most engines need not know
@@ -73,7 +78,11 @@ class Engine(ABC):
 
     @abstractmethod
     def rms_norm(self, node: Node, x: Reals) -> Reals:
-        """Return rows divided by the root of their mean square, times gamma."""
+        """Return rows, or heads, divided by the root of their mean square, times gamma."""
+
+    @abstractmethod
+    def layer_norm(self, node: Node, x: Reals) -> Reals:
+        """Return rows of mean 0 and variance 1, times gamma, plus beta."""
 
     @abstractmethod
     def rope(self, node: Node, x: Reals, positions: NDArray[Any]) -> Reals:
@@ -89,7 +98,11 @@ class Engine(ABC):
 
     @abstractmethod
     def add(self, node: Node, x: Reals, y: Reals) -> Reals:
-        """Return x plus y."""
+        """Return x times scale, plus y."""
+
+    @abstractmethod
+    def soft_cap(self, node: Node, x: Reals) -> Reals:
+        """Return cap * tanh(x / cap)."""
 
 
 class Cache:
@@ -198,12 +211,12 @@ class Run:
     def _pass(self, tokens: NDArray[Any], every: bool) -> Reals:
         positions = np.arange(self.position, self.position + len(tokens))
         values: dict[str, Any] = {self.description.inputs[0]: tokens}
-        output = self.description.outputs[0]
+        output, logits = self.description.outputs[0], self.description.logits
         for index, node in enumerate(self.description.nodes):
             operands = {
                 operand: values[name] for operand, name in node.inputs.items() if name in values
             }
-            if node.output == output and not every:
+            if node.output in logits and not every:
                 operands = {operand: self.engine.last(array) for operand, array in operands.items()}
             values[node.output] = self._operate(node, operands, positions)
             for name in self._last_use[index]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hwgen.arithmetic.hadamard import hadamard_transform
-from hwgen.models.graph.description import Node, real, sizes_of
+from hwgen.models.graph.description import Node, real, score_scale, sizes_of
 from hwgen.models.run.engine import Cache, Engine
 
 if TYPE_CHECKING:
@@ -29,9 +29,19 @@ class FloatEngine(Engine):
         return result
 
     def rms_norm(self, node: Node, x: Reals) -> Reals:
-        """Return rows divided by the root of their mean square, times gamma."""
-        mean = np.mean(x * x, axis=1, keepdims=True) + np.float32(real(node, "epsilon"))
-        return np.asarray(x / np.sqrt(mean) * self.weights(node.inputs["gamma"]), np.float32)
+        """Return rows, or heads, divided by the root of their mean square, times gamma."""
+        heads = x.reshape(len(x), int(real(node, "heads", 1)), -1)
+        mean = np.mean(heads * heads, axis=2, keepdims=True) + np.float32(real(node, "epsilon"))
+        result = heads / np.sqrt(mean) * self.weights(node.inputs["gamma"])
+        return np.asarray(result.reshape(x.shape), np.float32)
+
+    def layer_norm(self, node: Node, x: Reals) -> Reals:
+        """Return rows of mean 0 and variance 1, times gamma, plus beta."""
+        gamma, beta = (self.weights(node.inputs[name]) for name in ("gamma", "beta"))
+        centred = x - np.mean(x, axis=1, keepdims=True)
+        variance = np.mean(centred * centred, axis=1, keepdims=True)
+        result = centred / np.sqrt(variance + np.float32(real(node, "epsilon"))) * gamma + beta
+        return np.asarray(result, np.float32)
 
     def rope(self, node: Node, x: Reals, positions: NDArray[Any]) -> Reals:
         """Return rows with pairs of neighbours turned."""
@@ -59,7 +69,9 @@ class FloatEngine(Engine):
         values = cache.rows("value").transpose(1, 0, 2)
         queries = query.reshape(rows, kv_heads, group, elements).transpose(1, 2, 0, 3)
         scores = queries.reshape(kv_heads, group * rows, elements) @ keys
-        scores = scores.reshape(kv_heads, group, rows, -1) * np.float32(1 / math.sqrt(elements))
+        scores = scores.reshape(kv_heads, group, rows, -1) * np.float32(score_scale(node))
+        if cap := np.float32(real(node, "cap")):
+            scores = cap * np.tanh(scores / cap)
         scores = np.where(seen(node, rows, before), scores, np.float32(-np.inf))
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
         weights /= weights.sum(axis=-1, keepdims=True)
@@ -76,8 +88,13 @@ class FloatEngine(Engine):
         return gate(str(node.attributes["gate"]), x) * y
 
     def add(self, node: Node, x: Reals, y: Reals) -> Reals:
-        """Return x plus y."""
-        return x + y
+        """Return x times scale, plus y."""
+        return x * np.float32(real(node, "scale", 1.0)) + y
+
+    def soft_cap(self, node: Node, x: Reals) -> Reals:
+        """Return cap * tanh(x / cap)."""
+        cap = np.float32(real(node, "cap"))
+        return np.asarray(cap * np.tanh(x / cap))
 
 
 def seen(node: Node, rows: int, before: int) -> NDArray[np.bool_]:

@@ -21,8 +21,9 @@ from hwgen.core import registry
 from hwgen.errors import InputError
 from hwgen.families.attention.operands import query_scales
 from hwgen.models.files.store import Model
-from hwgen.models.graph.description import Node, real, sizes_of
+from hwgen.models.graph.description import Node, real, score_scale, sizes_of
 from hwgen.models.graph.hadamard import ROTATED_OPERANDS
+from hwgen.models.run import host_arithmetic
 from hwgen.models.run.engine import Cache, Engine
 from hwgen.models.run.exact_products import ExactWeights
 from hwgen.models.run.group_weights import records
@@ -101,9 +102,15 @@ class GoldenEngine(Engine):
                     raise InputError(
                         f"{node.name}: keys and values are not in int8; run `hwgen model quantise`"
                     )
+                if real(node, "cap"):
+                    raise InputError(
+                        f"{node.name}: attention units have no soft cap of scores"
+                        f" ({real(node, 'cap'):g}); compile the model for an engine that multiplies"
+                        " matrices in memory, whose host computes attention"
+                    )
                 unit = self.units.attention(sizes_of(node)[2])
                 self.units.find("dequantise", x=unit.format_of("output"), result=REAL)
-            elif node.operation in ("rms_norm", "rope", "gated", "add"):
+            elif node.operation in ("rms_norm", "layer_norm", "rope", "gated", "add"):
                 unit = self.units.find(node.operation, x=REAL, result=REAL)
                 gate = getattr(core_of(unit.config), "array", None)
                 if (
@@ -157,20 +164,20 @@ class GoldenEngine(Engine):
         layers : collection of int, optional
             Those that count, all and what is outside of layers by default.
         """
-        outputs = self.model.description.outputs
+        logits = self.model.description.logits
         count = 0
         for node in self.model.description.nodes:
             if layers is not None and node.layer not in layers:
                 continue
             if node.operation == "gemm":
                 by_rows = self._back_unit(node.inputs["weights"]).operation.name
-                one = by_rows == "dequantise_rows" or node.output in outputs
+                one = by_rows == "dequantise_rows" or node.output in logits
                 back = 1 if one else rows
                 count += 1 + back + ("bias" in node.inputs)
             elif node.operation == "attention":
                 count += 5  # queries, keys, values as integers, attention, its results as numbers
                 count += 3 * (self._scale is not None)
-            elif node.operation != "embed":
+            elif node.operation not in ("embed", "soft_cap"):
                 count += 1
         return count
 
@@ -259,9 +266,18 @@ class GoldenEngine(Engine):
         return np.asarray(unit(operands, **scalars)["result"], np.float32)
 
     def rms_norm(self, node: Node, x: Reals) -> Reals:
-        """Return rows divided by the root of their mean square, times gamma."""
+        """Return rows, or heads, divided by the root of their mean square, times gamma."""
         gamma = self._parameter(node.inputs["gamma"], "rms_norm", "gamma")
-        return self._rows("rms_norm", {"x": x, "gamma": gamma}, epsilon=real(node, "epsilon"))
+        operands = {"x": x.reshape(-1, len(gamma)), "gamma": gamma}
+        return self._rows("rms_norm", operands, epsilon=real(node, "epsilon")).reshape(x.shape)
+
+    def layer_norm(self, node: Node, x: Reals) -> Reals:
+        """Return rows of mean 0 and variance 1, times gamma, plus beta."""
+        parameters = {
+            name: self._parameter(node.inputs[name], "layer_norm", name)
+            for name in ("gamma", "beta")
+        }
+        return self._rows("layer_norm", {"x": x, **parameters}, epsilon=real(node, "epsilon"))
 
     def _parameter(self, name: str, operation: str, operand: str) -> Reals:
         """Return weights in the format in which a unit takes them."""
@@ -286,8 +302,12 @@ class GoldenEngine(Engine):
         return self._rows("gated", {"x": x, "y": y}, scale=1.0)
 
     def add(self, node: Node, x: Reals, y: Reals) -> Reals:
-        """Return x plus y."""
-        return self._rows("add", {"x": x, "y": y}, scale=1.0)
+        """Return x times scale, plus y."""
+        return self._rows("add", {"x": x, "y": y}, scale=real(node, "scale", 1.0))
+
+    def soft_cap(self, node: Node, x: Reals) -> Reals:
+        """Return cap * tanh(x / cap), by the host."""
+        return host_arithmetic.soft_cap(x, real(node, "cap"))
 
     # -- attention -------------------------------------------------------------------------
 
@@ -338,7 +358,7 @@ class GoldenEngine(Engine):
         for name in ("key", "value"):
             wide = scales[name].astype(np.float64) / real(node, f"{name}_unit")
             result[name] = np.minimum(np.rint(wide * _SCALE_MOST), _SCALE_MOST)
-        one = real(node, "key_unit") / _SCALE_MOST / math.sqrt(sizes_of(node)[2])
+        one = real(node, "key_unit") / _SCALE_MOST * score_scale(node)
         one *= math.log2(math.e) * 2.0**core.softmax.fraction_bits
         by_token = scales["query"].astype(np.float64)
         result["query"] = query_scales(np.maximum(by_token, 1e-30) * one)

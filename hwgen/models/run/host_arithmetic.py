@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hwgen.arithmetic.hadamard import hadamard_transform
-from hwgen.models.run.host_functions import GATES, exponential, inverse_root, rounded
+from hwgen.models.run.host_functions import GATES, exponential, inverse_root, rounded, tanh
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,6 +40,21 @@ def rms_norm(x: Reals, gamma: Reals, epsilon: float) -> Reals:
     mean = total(wide * wide) / float(x.shape[1])
     factor = inverse_root(mean + epsilon)[:, None]
     return np.asarray(wide * factor * gamma.astype(np.float64), np.float32)
+
+
+def head_norm(x: Reals, gamma: Reals, epsilon: float) -> Reals:
+    """Return heads of rows divided by the root of their mean square, times gamma."""
+    return rms_norm(x.reshape(-1, len(gamma)), gamma, epsilon).reshape(x.shape)
+
+
+def layer_norm(x: Reals, gamma: Reals, beta: Reals, epsilon: float) -> Reals:
+    """Return rows of mean 0 and variance 1, times gamma, plus beta."""
+    wide = x.astype(np.float64)
+    centred = wide - (total(wide) / float(x.shape[1]))[:, None]
+    factor = inverse_root(total(centred * centred) / float(x.shape[1]) + epsilon)[:, None]
+    return np.asarray(
+        centred * factor * gamma.astype(np.float64) + beta.astype(np.float64), np.float32
+    )
 
 
 def quantise(x: Reals, block: int = 0) -> tuple[NDArray[np.int8], Reals]:
@@ -109,9 +124,16 @@ def gated(name: str, x: Reals, y: Reals) -> Reals:
     return np.asarray(GATES[name](wide) * other, np.float32)
 
 
-def add(x: Reals, y: Reals) -> Reals:
-    """Return sums in single precision."""
-    return np.asarray(x + y, np.float32)
+def add(x: Reals, y: Reals, scale: float = 1.0) -> Reals:
+    """Return x times scale, plus y."""
+    if scale == 1.0:
+        return np.asarray(x + y, np.float32)
+    return np.asarray(x.astype(np.float64) * scale + y.astype(np.float64), np.float32)
+
+
+def soft_cap(x: Reals, cap: float) -> Reals:
+    """Return cap * tanh(x / cap)."""
+    return np.asarray(tanh(x.astype(np.float64) / cap) * cap, np.float32)
 
 
 def attend(

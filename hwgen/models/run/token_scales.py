@@ -17,7 +17,7 @@ import numpy as np
 
 from hwgen.errors import InputError
 from hwgen.families.attention.formats import SCALE
-from hwgen.models.graph.description import Node, real, sizes_of
+from hwgen.models.graph.description import Node, real, score_scale
 
 if TYPE_CHECKING:
     from hwgen.families.attention.params import AttentionConfig
@@ -77,7 +77,7 @@ class TokenScales:
 
     def _one(self, node: Node) -> float:
         """Return the units of a scaled score that one of a score stands for, at a scale of 1."""
-        one = real(node, "key_unit") / MOST / math.sqrt(sizes_of(node)[2]) * math.log2(math.e)
+        one = real(node, "key_unit") / MOST * score_scale(node) * math.log2(math.e)
         return float(one * 2.0**self.core.softmax.fraction_bits)
 
     @property

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decoders of each family, as transformers writes them, against its logits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flows.build.load import parse_config
+from flows.simulation.models.model_run import Record, RtlEngine
+from hwgen.core.params.base import FamilyConfig
+from hwgen.errors import InputError
+from hwgen.models.files.store import Model
+from hwgen.models.run.engine import Run
+from hwgen.models.run.golden_engine import GoldenEngine
+from hwgen.models.run.units import Units
+from sim_tests.models.checkpoints import (
+    NAMES,
+    TOLERANCE,
+    copied,
+    divergence,
+    error_of,
+    imported,
+    log_softmax,
+    mutants,
+    quantised,
+    reference,
+)
+
+VECTOR = "{name: %s, family: vector, input: %s, output: %s, parameters: fp32, array: {%s}}"
+ARRAY = "operations: [%s], lanes: 4, longest_row: 1024"
+PRODUCTS = (
+    "{name: products, family: systolic, accumulator: int32, max_k: 1024,"
+    " array: {rows: 4, cols: 4, dataflow: weight_stationary}}"
+)
+ATTENTION = (
+    "{name: attention, family: attention, head: 16, max_keys: 64, output: int16,"
+    " array: {rows: 4, lanes: 4}}"
+)
+
+GOAL = 4e-4
+"""Largest divergence of golden runs from transformers, in nats, with default options."""
+
+ABOVE_GOAL = {"olmo2": 5e-4}
+"""Divergences that default options do not keep below the goal: without norms before its parts, the
+stream of OLMo 2 can be neither rotated nor smoothed."""
+
+CAPPED = "gemma2"
+"""The checkpoint whose scores have a soft cap, which attention units have not."""
+
+
+def hardware(name: str) -> list[FamilyConfig]:
+    """Return the units that a checkpoint runs on."""
+    norm = "layer_norm" if name.startswith("stablelm") else "rms_norm"
+    gate = "gelu_tanh" if name.startswith("gemma") else "silu"
+    rows = ARRAY % f"{norm}, rope, gated, add" + f", gate: {gate}"
+    texts = (
+        VECTOR % ("rows", "fp32", "fp32", rows),
+        VECTOR % ("quantise", "fp32", "int8", ARRAY % "quantise"),
+        PRODUCTS,
+        VECTOR % ("dequantise", "int32", "fp32", ARRAY % "dequantise_rows"),
+        ATTENTION,
+        VECTOR % ("results", "int16", "fp32", ARRAY % "dequantise"),
+    )
+    return [parse_config(text) for text in texts]
+
+
+@pytest.fixture(scope="module")
+def float_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Model]:
+    """Return a function that imports a checkpoint, once."""
+    folder, models = tmp_path_factory.mktemp("models"), dict[str, Model]()
+
+    def model_of(name: str) -> Model:
+        if name not in models:
+            models[name] = imported(copied(name, folder / name), folder / f"{name}-model")
+        return models[name]
+
+    return model_of
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_logits_are_those_of_transformers(name: str, float_model: Callable[[str], Model]) -> None:
+    assert error_of(float_model(name), name) < TOLERANCE
+    assert np.exp(log_softmax(reference(name)[1])).max(1).mean() > 0.3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_configurations_of_version_4_say_the_same(
+    name: str, float_model: Callable[[str], Model], tmp_path: Path
+) -> None:
+    model = imported(copied(name, tmp_path / name, old=True), tmp_path / "model")
+    assert model.description.nodes == float_model(name).description.nodes
+    assert model.digest() == float_model(name).digest()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_part_of_an_architecture_counts(
+    name: str, float_model: Callable[[str], Model]
+) -> None:
+    """Leaving out any norm, bias, rotation, window, cap or scale changes the logits."""
+    errors = {what: error_of(model, name) for what, model in mutants(float_model(name))}
+    assert len(errors) >= 9
+    assert {what: error for what, error in errors.items() if not error > 2 * TOLERANCE} == {}
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != CAPPED])
+def test_golden_runs_are_near_transformers(
+    name: str, float_model: Callable[[str], Model], tmp_path: Path
+) -> None:
+    model = quantised(float_model(name), tmp_path / "quantised")
+    run = Run(GoldenEngine(model, Units(hardware(name))))
+    logits = run.feed(reference(name)[0], every=True)
+    assert divergence(logits, name) < ABOVE_GOAL.get(name, GOAL)
+
+
+def test_units_have_no_soft_cap_of_scores(
+    float_model: Callable[[str], Model], tmp_path: Path
+) -> None:
+    model = quantised(float_model(CAPPED), tmp_path / "quantised")
+    with pytest.raises(InputError, match=r"layers\.0\.attention: attention units have no soft cap"):
+        GoldenEngine(model, Units(hardware(CAPPED)))
+
+
+@pytest.mark.long  # six designs are compiled
+@pytest.mark.parametrize("name", [name for name in NAMES if name != CAPPED])
+def test_a_layer_runs_on_rtl(
+    name: str, float_model: Callable[[str], Model], tmp_path: Path
+) -> None:
+    """Two tokens, then one more: every bit of every operation of the last layer."""
+    model = quantised(float_model(name), tmp_path / "quantised")
+    configs, tokens = hardware(name), reference(name)[0]
+    record = Record(layers={model.description.layers - 1})
+    run, golden = Run(RtlEngine(model, configs, record)), Run(GoldenEngine(model, Units(configs)))
+    for part in (tokens[:2], tokens[2:3]):
+        bits = [each.feed(part).view(np.uint32) for each in (run, golden)]
+        np.testing.assert_array_equal(*bits)
+    assert record.simulated > 0
+    assert set(record.cycles) == {config.name for config in configs}
+
+
+def refused(source: Path, directory: Path) -> str:
+    with pytest.raises(InputError) as caught:
+        imported(source, directory)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "words"),
+    [
+        ("llama", {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0}},
+         "rope_type 'dynamic': supported are default, linear, llama3, yarn, longrope"),
+        ("llama_3", {"rope_parameters": {"rope_type": "llama3"}}, "factor: must be a positive"),
+        ("llama", {"hidden_act": "tanh"}, "hidden_act 'tanh': supported are silu"),
+        ("gemma2", {"hidden_activation": 3}, "hidden_activation 3: supported are"),
+        ("gemma3", {"layer_types": ["chunked_attention"] * 3}, "layer_types: 'chunked_attention'"),
+        ("gemma3", {"layer_types": ["full_attention"]}, "must be a list of 3 names"),
+        ("phi4", {"rope_parameters": {"rope_type": "longrope", "short_factor": [1.0]}},
+         "short_factor: must be a list of 8 positive numbers"),
+        ("stablelm", {"qk_layernorm": True}, "qk_layernorm"),
+        ("smollm3", {"no_rope_layers": [1]}, "no_rope_layers: must be a list of 2 flags"),
+        ("llama", {"tie_word_embeddings": False, "vocab_size": 65}, "must be of shape (65, 32)"),
+        ("phi3", {"num_key_value_heads": 4}, "must have 32 + 32 + 32 rows, not (64, 32)"),
+        ("qwen2", {"tie_word_embeddings": False}, "the tensor of output is missing"),
+        ("llama", {"model_type": "mamba"}, "model_type: 'mamba' is not supported"),
+    ],
+)  # fmt: skip
+def test_configurations_that_cannot_be_are_named(
+    name: str, changes: dict[str, object], words: str, tmp_path: Path
+) -> None:
+    source = copied(name, tmp_path / name)
+    config = json.loads((source / "config.json").read_text(encoding="utf-8"))
+    (source / "config.json").write_text(json.dumps({**config, **changes}), encoding="utf-8")
+    assert words in refused(source, tmp_path / "model")
+
+
+def test_shards_that_are_missing_or_differ_from_their_index_are_named(tmp_path: Path) -> None:
+    source = copied("qwen2", tmp_path / "checkpoint")
+    index, (first, second) = source / "model.safetensors.index.json", sorted(
+        source.glob("*.safetensors")
+    )  # fmt: skip
+    document = json.loads(index.read_text(encoding="utf-8"))
+    data = second.read_bytes()
+    second.write_bytes(data[:-40])
+    text = refused(source, tmp_path / "truncated")
+    assert f"{second} is no readable safetensors file" in text
+    second.unlink()
+    words = f"{second.name} missing: the checkpoint is not complete"
+    assert words in refused(source, tmp_path / "missing")
+    index.unlink()
+    assert words in refused(source, tmp_path / "without index")
+    second.write_bytes(data)
+    assert imported(source, tmp_path / "all").description.layers == 2
+    for number, (place, words) in enumerate(
+        (
+            ("../other.safetensors", "must be the name of a file beside the index"),
+            (7, "must be the name of a file beside the index"),
+            (first.name, f"is not in {first.name}"),
+        )
+    ):
+        places = {**document["weight_map"]}
+        name = next(key for key, value in places.items() if value == second.name)
+        index.write_text(json.dumps({"weight_map": {**places, name: place}}), encoding="utf-8")
+        assert words in refused(source, tmp_path / str(number))
+    index.write_text("[]", encoding="utf-8")
+    assert "must be an object" in refused(source, tmp_path / "list")
+    index.write_text('{"weight_map": []}', encoding="utf-8")
+    assert "weight_map: must be an object" in refused(source, tmp_path / "empty")
