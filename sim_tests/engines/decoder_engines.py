@@ -25,6 +25,7 @@ def small_engine(
     *,
     ternary: bool = False,
     gate: str = "silu",
+    norm: str = "rms_norm",
     without: str = "",
     hadamard: int = 0,
     **changes: Any,
@@ -47,7 +48,7 @@ def small_engine(
         "products": {
             "family": "gemm_stream", "compute": core, "post": {"outputs": ["raw"]}, "buffers": kib,
         },
-        "rows": rows(["rms_norm", "rope", "gated", "add", "argmax"], "fp32", "fp32", gate=gate),
+        "rows": rows([norm, "rope", "gated", "add", "argmax"], "fp32", "fp32", gate=gate),
         "integers": integers,
         "sums": rows(["dequantise_rows"], "int32", "fp32"),
         "scales": rows(["dequantise"], "fp32", "int16"),

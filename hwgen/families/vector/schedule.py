@@ -44,8 +44,7 @@ class VectorMemory:
     @property
     def packed(self) -> bool:
         """Whether beats of port ``p`` lie in memory, since they hold two numbers for each lane."""
-        config = self.plan.config
-        return config.has_p and config.p_lanes > config.array.lanes
+        return shares_beats(self.plan.config)
 
     @property
     def jobs(self) -> Sequence[CoreJob]:
@@ -110,6 +109,44 @@ class VectorMemory:
 def beats_of_row(config: VectorConfig, length: int) -> int:
     """Return the beats of a row of `x`."""
     return -(-length // config.array.lanes)
+
+
+def shares_beats(config: VectorConfig) -> bool:
+    """Return whether beats of port ``p`` have two numbers for each lane."""
+    return config.has_p and config.p_lanes > config.array.lanes
+
+
+def parameter_bytes(config: VectorConfig, length: int) -> int:
+    """Return the bytes in memory of a row of parameters."""
+    if shares_beats(config):
+        return beats_of_row(config, length) * config.p_lanes * config.parameters.width // 8
+    return length * config.parameters.width // 8
+
+
+def pack_parameters(
+    config: VectorConfig, first: NDArray[Any], second: NDArray[Any] | None = None
+) -> NDArray[Any]:
+    """Return rows of parameters as they lie in memory.
+
+    Parameters
+    ----------
+    config : VectorConfig
+    first : ndarray, shape (..., length)
+        Numbers of the first half of each beat, in the format of parameters: gamma and others.
+    second : ndarray, optional
+        Numbers of the second half, such as beta.
+    """
+    bits = config.parameters.encode(first)
+    if not shares_beats(config):
+        return bits
+    length, lanes = bits.shape[-1], config.array.lanes
+    steps = beats_of_row(config, length)
+    result = np.zeros((2, *bits.shape[:-1], steps * lanes), bits.dtype)
+    result[0, ..., :length] = bits
+    if second is not None:
+        result[1, ..., :length] = config.parameters.encode(second)
+    halves = result.reshape(2, *bits.shape[:-1], steps, lanes)
+    return np.ascontiguousarray(np.moveaxis(halves, 0, -2))
 
 
 def constants(

@@ -171,13 +171,19 @@ class Compilation(ABC):
             **self.facts(),
         }
 
-    def decoder_facts(self, context: int, most: int) -> dict[str, Any]:
+    def decoder_facts(self, layers: int, context: int, most: int) -> dict[str, Any]:
         """Return the part of `DOCUMENT` that is of decoders."""
         end = None
         if (self.model.path / TOKENIZER).exists():
             end = tokenizer_of(self.model.tokenizer()).end
         vocabulary = self.model.description.vocabulary
-        return {"context": context, "vocabulary": vocabulary, "end": end, "tokens_at_once": most}
+        return {
+            "layers": layers,
+            "context": context,
+            "vocabulary": vocabulary,
+            "end": end,
+            "tokens_at_once": most,
+        }
 
     def write(self, directory: Path) -> None:
         """Write the files of a compiled network."""

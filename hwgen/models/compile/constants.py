@@ -9,7 +9,8 @@ import numpy as np
 
 from hwgen.errors import InputError
 from hwgen.families.gemm_stream.schedule import plan_of
-from hwgen.models.graph.description import Node, sizes_of
+from hwgen.families.vector.schedule import pack_parameters
+from hwgen.models.graph.description import Node, real, sizes_of
 from hwgen.models.graph.layered import Layered, rope_table
 from hwgen.models.run.golden_engine import GoldenEngine
 from hwgen.models.run.token_scales import TokenScales
@@ -51,8 +52,13 @@ class Constants:
     def of(self, node: Node) -> dict[str, NDArray[Any]]:
         """Return the arrays of an operation's own, by the rest of their names."""
         model = self.engine.model
-        if node.operation == "rms_norm":
-            return {"gamma": self._parameters("rms_norm", model.numbers(node.inputs["gamma"]))}
+        if node.operation in ("rms_norm", "layer_norm"):
+            gamma, *beta = (
+                model.numbers(node.inputs[name])
+                for name in ("gamma", "beta")
+                if name in node.inputs
+            )
+            return {"gamma": self._parameters(node.operation, gamma, *beta)}
         if node.operation == "gemm":
             result = {"weights": self._packed(node)}
             groups = model.groups(node.inputs["weights"])
@@ -74,7 +80,9 @@ class Constants:
 
     def shared(self, context: int) -> dict[str, NDArray[Any]]:
         """Return the arrays of all layers together, by name."""
-        table = self.engine.model.numbers(self.decoder.embed.inputs["table"])
+        embed = self.decoder.embed
+        table = self.engine.model.numbers(embed.inputs["table"])
+        table = table * np.float32(real(embed, "scale", 1.0))
         result: dict[str, NDArray[Any]] = {
             "embedding": table,
             "nothing": np.full(table.shape[1], NOTHING, np.uint32),
@@ -95,13 +103,13 @@ class Constants:
         packed: NDArray[Any] = plan_of(unit, 1, *matrix.shape).pack_weights(matrix)
         return packed
 
-    def _parameters(self, purpose: str, values: NDArray[Any]) -> NDArray[Any]:
-        """Return numbers in the format in which a unit takes them."""
-        fmt = self.config.units[self.units[purpose]].compute.parameters
+    def _parameters(self, purpose: str, *values: NDArray[Any]) -> NDArray[Any]:
+        """Return numbers, and others that share their beats, as a unit takes them."""
+        compute: Any = self.config.units[self.units[purpose]].compute
+        fmt = compute.parameters
         if purpose in ("scales", "results") and fmt.name != "fp32":
             raise InputError(
                 f"units.{self.units[purpose]}.compute.parameters: must be fp32, not {fmt}:"
                 " scales of tokens go through it"
             )
-        bits: NDArray[Any] = fmt.encode(values)
-        return bits
+        return pack_parameters(compute, *values)

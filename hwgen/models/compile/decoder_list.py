@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hwgen.errors import InputError
+from hwgen.families.vector.schedule import parameter_bytes
 from hwgen.models.compile.constants import Constants
 from hwgen.models.compile.list_builder import ListBuilder, Number, Rows
 from hwgen.models.compile.placement import IMAGE, WORK, Placement
@@ -82,12 +83,19 @@ class Job:
     looped: bool
 
 
-def units_of(builder: ListBuilder, blocks: Collection[int] = ()) -> dict[str, str]:
+_ON_ROWS = ("rms_norm", "layer_norm", "rope", "gated", "add")
+
+
+def units_of(
+    builder: ListBuilder, operations: Collection[str], blocks: Collection[int] = ()
+) -> dict[str, str]:
     """Return the units of an engine by their purpose in a decoder.
 
     Parameters
     ----------
     builder : ListBuilder
+    operations : collection of str
+        Operations of the decoder.
     blocks : collection of int
         Elements of the Hadamard blocks that are rotated before they are quantised.
 
@@ -97,7 +105,11 @@ def units_of(builder: ListBuilder, blocks: Collection[int] = ()) -> dict[str, st
         If there is none for something.
     """
     of = builder.unit
-    result = {name: of(name, x=REAL, result=REAL) for name in ("rms_norm", "rope", "gated", "add")}
+    result = {
+        name: of(name, x=REAL, result=REAL)
+        for name in _ON_ROWS
+        if name in operations or name == "add"  # which also looks up tokens
+    }
     result |= {
         f"{HADAMARD}_{block}": of(HADAMARD, multiple=block, x=REAL, result="int8")
         for block in blocks
@@ -152,7 +164,8 @@ class DecoderList:
         self._tokens, self._looped = most, True
         self._arrays: dict[str, str] = {decoder.embed.output: X}
         self._operations = {
-            "rms_norm": self._rms_norm, "quantise": self._quantise, "gemm": self._gemm,
+            "rms_norm": self._norm, "layer_norm": self._norm, "soft_cap": self._soft_cap,
+            "quantise": self._quantise, "gemm": self._gemm,
             "rope": self._rope, "gated": self._elementwise, "add": self._elementwise,
             "attention": self._attention,
         }  # fmt: skip
@@ -347,11 +360,23 @@ class DecoderList:
         )  # fmt: skip
         self._note("embed", before)
 
-    def _rms_norm(self, node: Node) -> None:
-        x = node.inputs["x"]
-        rows = {"x": self._rows(x), "gamma": self._constant(node, "gamma", self._tokens),
-                "result": self._rows(node.output)}  # fmt: skip
-        self._submit("rms_norm", "rms_norm", x, rows, epsilon=real(node, "epsilon"))
+    def _norm(self, node: Node) -> None:
+        heads = int(real(node, "heads", 1))
+        rows = heads * self._tokens
+        arrays = {
+            "x": self._rows(node.inputs["x"], rows=rows),
+            "gamma": self._constant(node, "gamma", rows),
+            "result": self._rows(node.output, rows=rows),
+        }
+        length = self.decoder.length(node.output) // heads
+        unit, scalars = self.units[node.operation], {"epsilon": real(node, "epsilon")}
+        self.list.rows(node.operation, length, arrays, unit=unit, scalars=scalars)
+
+    def _soft_cap(self, node: Node) -> None:
+        """Leave logits as they are: a soft cap does not change which one is the largest."""
+        if node.layer is not None:
+            raise InputError(f"{node.name}: soft caps are compiled of logits only")
+        self._arrays[node.output] = self._arrays[node.inputs["x"]]
 
     def _quantise(self, node: Node) -> None:
         x, name = node.inputs["x"], self._arrays.get(node.output, node.output)
@@ -388,8 +413,8 @@ class DecoderList:
 
     def _rope_bytes(self, node: Node) -> int:
         """Return the bytes of a row of cosines and sines."""
-        parameters = self.config.units[self.units["rope"]].compute.parameters
-        return int(real(node, "elements")) * int(parameters.width) // 8
+        compute: Any = self.config.units[self.units["rope"]].compute
+        return parameter_bytes(compute, int(real(node, "elements")))
 
     def _rope(self, node: Node) -> None:
         t, heads, elements = self._tokens, int(real(node, "heads")), int(real(node, "elements"))
@@ -407,7 +432,8 @@ class DecoderList:
     def _elementwise(self, node: Node) -> None:
         rows = {"x": self._rows(node.inputs["x"]), "y": self._rows(node.inputs["y"]),
                 "result": self._rows(node.output)}  # fmt: skip
-        self._submit(node.operation, node.operation, node.output, rows, scale=1.0)
+        scale = real(node, "scale", 1.0)
+        self._submit(node.operation, node.operation, node.output, rows, scale=scale)
 
     # -- attention -------------------------------------------------------------------------
 

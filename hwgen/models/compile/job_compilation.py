@@ -278,7 +278,7 @@ class JobCompilation(JobsCompilation):
         facts["program"] |= {"of_a_layer": self.steps.jobs, "behind": self.steps.jobs_after}
         return {
             **facts,
-            **self.decoder_facts(self.context, self.most),
+            **self.decoder_facts(len(self.decoder.layers), self.context, self.most),
             "width": self.decoder.length(self.decoder.embed.output),
             "steps": {
                 "layer": [asdict(step) for step in self.steps.layer],

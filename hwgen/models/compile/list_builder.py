@@ -286,7 +286,7 @@ class ListBuilder:
         scalars : mapping of float, optional
         """
         from hwgen.families.vector.operations import CODES
-        from hwgen.families.vector.schedule import command, constants
+        from hwgen.families.vector.schedule import command, constants, parameter_bytes
 
         config: Any = self.config.units[unit]
         offered: Operation = next(o for o in config.operations if o.name == operation)
@@ -299,10 +299,13 @@ class ListBuilder:
         first, *others = offered.results
         ports = {tensor.name: tensor.port for tensor in offered.operands}
         ports |= {first.name: first.port, **{tensor.name: TAIL for tensor in others}}
-        for tensor in (*offered.operands, *offered.results):
+        operands = [tensor for tensor in offered.operands if tensor.name != "beta"]
+        for tensor in (*operands, *offered.results):  # beta shares the beats of gamma
             per_row = tensor.shape == ("rows",)
             size = (1 if per_row else length) * tensor.format.width // 8
             port = ports[tensor.name]
+            if port == "p":
+                size = parameter_bytes(config.compute, length)
             places[port] = arrays[tensor.name].place(size)
             if arrays[tensor.name].register:
                 each = arrays[tensor.name]
@@ -310,7 +313,7 @@ class ListBuilder:
         job = StreamJob(config, {"cmd": beat}, places)
         self.submit(
             unit, job.writes(), numbers,
-            reads=[arrays[tensor.name].array for tensor in offered.operands],
+            reads=[arrays[tensor.name].array for tensor in operands],
             results=[arrays[tensor.name].array for tensor in offered.results],
         )  # fmt: skip
 

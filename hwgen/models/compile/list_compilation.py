@@ -63,7 +63,9 @@ class ListCompilation(Compilation):
     def _lower(self, config: ListEngine) -> bytes:
         """Return the list, and place all arrays."""
         builder = ListBuilder(config)
-        units = units_of(builder, blocks_of(self.model.description))
+        description = self.model.description
+        operations = {node.operation for node in description.nodes}
+        units = units_of(builder, operations, blocks_of(description))
         core = config.units[units["attention"]].compute
         self.scales = TokenScales(self.model.description.nodes, core)
         self.constants = Constants(config, self.engine, self.decoder, self.scales, units)
@@ -102,7 +104,7 @@ class ListCompilation(Compilation):
     def facts(self) -> dict[str, Any]:
         """Return the part of `DOCUMENT` that is of lists."""
         return {
-            **self.decoder_facts(self.context, self.most),
+            **self.decoder_facts(len(self.decoder.layers), self.context, self.most),
             "list": {
                 "address": self.memory.at("list"),
                 "descriptors": len(self.program) // BYTES,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hwgen.errors import InputError
@@ -24,6 +24,7 @@ class Layered:
         The lookup that comes first.
     layers : tuple of tuple of Node
         Operations of each layer, all alike but for weights and the scales of keys and values.
+        Where layers of the network alternate, each is a group of them.
     after : tuple of Node
         Operations behind the last layer, of which the last one gives the logits.
     """
@@ -69,29 +70,47 @@ def layered(description: Description) -> Layered:
             groups[node.layer].append(node)
     if not after or after[-1].output not in description.outputs:
         raise InputError(f"{description.name}: what gives the logits must come last")
-    result = Layered(description, embed, tuple(map(tuple, groups)), tuple(after))
-    _check(result)
-    return result
+    return _grouped(Layered(description, embed, tuple(map(tuple, groups)), tuple(after)))
 
 
-def _check(decoder: Layered) -> None:
-    """Refuse layers that are not alike, or take more than the one before gives."""
-    x, first = decoder.embed.output, None
+def _grouped(decoder: Layered) -> Layered:
+    """Return a decoder whose layers are alike: groups of layers, as few as possible in each.
+
+    Raises
+    ------
+    InputError
+        If a layer takes more than the one before gives.
+    """
+    x, forms = decoder.embed.output, []
     for number, nodes in enumerate(decoder.layers):
         if not nodes:
             raise InputError(f"layer {number} has no operations")
-        form = _form(decoder, nodes, x)
-        if first is None:
-            first = form
-        elif form != first:
-            place = next((i for i, (a, b) in enumerate(zip(form, first, strict=False)) if a != b),
-                         min(len(form), len(first)))  # fmt: skip
-            name = nodes[min(place, len(nodes) - 1)].name
-            raise InputError(
-                f"{name}: layer {number} is not like the first one; one list does all layers"
-            )
+        forms.append(_form(decoder, nodes, x))
         x = nodes[-1].output
     _form(decoder, decoder.after, x)
+    count = len(forms)
+    size = next(
+        size
+        for size in range(1, count + 1)
+        if count % size == 0 and all(form == forms[i % size] for i, form in enumerate(forms))
+    )
+    if size == 1:
+        return decoder
+    layers = tuple(
+        tuple(
+            _in_group(node, group // size, index)
+            for index, nodes in enumerate(decoder.layers[group : group + size])
+            for node in nodes
+        )
+        for group in range(0, count, size)
+    )
+    return replace(decoder, layers=layers)
+
+
+def _in_group(node: Node, group: int, index: int) -> Node:
+    """Return an operation of layer `index` of a group of layers."""
+    rest = node.name.removeprefix(f"layers.{node.layer}.")
+    return node.model_copy(update={"name": f"layers.{group}.{index}.{rest}", "layer": group})
 
 
 def _form(decoder: Layered, nodes: tuple[Node, ...], x: str) -> list[Any]:
