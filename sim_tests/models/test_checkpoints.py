@@ -5,19 +5,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from flows.build.load import parse_config
+from flows.simulation.models.job_run import RtlJobs
 from flows.simulation.models.model_run import Record, RtlEngine
 from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import InputError
+from hwgen.models.compile.job_program import JobProgram
 from hwgen.models.files.store import Model
 from hwgen.models.run.engine import Run
 from hwgen.models.run.golden_engine import GoldenEngine
 from hwgen.models.run.units import Units
+from sim_tests.engines.decoder_engines import small_engine
 from sim_tests.models.checkpoints import (
     NAMES,
     TOLERANCE,
@@ -30,6 +34,8 @@ from sim_tests.models.checkpoints import (
     quantised,
     reference,
 )
+from sim_tests.models.test_model_compile import assert_same, compiled
+from sim_tests.models.test_model_jobs import CModel, compilation, engine, program, written
 
 VECTOR = "{name: %s, family: vector, input: %s, output: %s, parameters: fp32, array: {%s}}"
 ARRAY = "operations: [%s], lanes: 4, longest_row: 1024"
@@ -53,11 +59,19 @@ CAPPED = "gemma2"
 """The checkpoint whose scores have a soft cap, which attention units have not."""
 
 
+def norm_of(name: str) -> str:
+    """Return the operation of a checkpoint's normalisations."""
+    return "layer_norm" if name.startswith("stablelm") else "rms_norm"
+
+
+def gate_of(name: str) -> str:
+    """Return the gate of a checkpoint."""
+    return "gelu_tanh" if name.startswith("gemma") else "silu"
+
+
 def hardware(name: str) -> list[FamilyConfig]:
     """Return the units that a checkpoint runs on."""
-    norm = "layer_norm" if name.startswith("stablelm") else "rms_norm"
-    gate = "gelu_tanh" if name.startswith("gemma") else "silu"
-    rows = ARRAY % f"{norm}, rope, gated, add" + f", gate: {gate}"
+    rows = ARRAY % f"{norm_of(name)}, rope, gated, add" + f", gate: {gate_of(name)}"
     texts = (
         VECTOR % ("rows", "fp32", "fp32", rows),
         VECTOR % ("quantise", "fp32", "int8", ARRAY % "quantise"),
@@ -125,7 +139,50 @@ def test_units_have_no_soft_cap_of_scores(
         GoldenEngine(model, Units(hardware(CAPPED)))
 
 
-@pytest.mark.long  # six designs are compiled
+@pytest.mark.rotate(6)
+@pytest.mark.parametrize("name", NAMES)
+def test_jobs_and_their_host_in_c_compute_the_same(
+    name: str, float_model: Callable[[str], Model], tmp_path: Path
+) -> None:
+    model, tokens = quantised(float_model(name), tmp_path / "quantised"), reference(name)[0]
+    result = compilation(model, engine(), context=32, tokens=3)
+    compiled_jobs = written(result, tmp_path / "jobs")
+    golden = program(compiled_jobs)
+    logits = np.array([golden.feed([token]) for token in tokens])
+    assert divergence(logits, name) < ABOVE_GOAL.get(name, GOAL)
+    in_c, at = CModel(result, compiled_jobs), 0
+    for count in (7, 1, 3):
+        bits = in_c.logits(at, tokens[at : at + count]).view(np.uint32)
+        at += count
+        np.testing.assert_array_equal(bits, logits[at - 1].view(np.uint32))
+
+
+@pytest.mark.rotate(6)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != CAPPED])
+def test_a_list_computes_what_golden_runs_do(
+    name: str, float_model: Callable[[str], Model], tmp_path: Path
+) -> None:
+    model = quantised(float_model(name), tmp_path / "quantised")
+    config = small_engine(gate=gate_of(name), norm=norm_of(name))
+    result = compiled(model, config, tmp_path / "list", tokens=3, context=16)
+    assert_same(model, result, config, 3, reference(name)[0][:8])
+
+
+@pytest.mark.long  # an engine is compiled
+def test_products_of_a_capped_layer_run_on_rtl(
+    float_model: Callable[[str], Model], tmp_path: Path
+) -> None:
+    model = quantised(float_model(CAPPED), tmp_path / "quantised")
+    result = compilation(model, engine(), context=16, tokens=3)
+    files, record = written(result, tmp_path / "jobs"), Record(layers={0})
+    with closing(RtlJobs(files, record)) as rtl:
+        logits = JobProgram(files, rtl).feed(reference(CAPPED)[0][:3])
+    np.testing.assert_array_equal(logits, program(files).feed(reference(CAPPED)[0][:3]))
+    assert record.simulated == 14
+
+
+@pytest.mark.rotate(17)
+@pytest.mark.slow  # six designs are compiled
 @pytest.mark.parametrize("name", [name for name in NAMES if name != CAPPED])
 def test_a_layer_runs_on_rtl(
     name: str, float_model: Callable[[str], Model], tmp_path: Path

@@ -65,11 +65,17 @@ def number_bits(program: ListProgram, name: str, count: int) -> np.ndarray:
     return np.frombuffer(program.memory.read(array.address, 4 * count), "<u4")
 
 
-def assert_same(model: Model, result: CompiledList, config: TransformerConfig, count: int) -> None:
+def assert_same(
+    model: Model,
+    result: CompiledList,
+    config: TransformerConfig,
+    count: int,
+    prompt: list[int] = PROMPT,
+) -> None:
     """Compare the logits of each step with those of a golden run on the same units."""
-    run, tokens, program = Run(GoldenEngine(model, Units([config]))), PROMPT, ListProgram(result)
-    logits = run.feed(PROMPT)
-    for token in generate(program, PROMPT, count):
+    run, tokens, program = Run(GoldenEngine(model, Units([config]))), prompt, ListProgram(result)
+    logits = run.feed(prompt)
+    for token in generate(program, prompt, count):
         wanted = logits[-1].view(np.uint32)
         bits = number_bits(program, "logits.result", len(wanted))
         np.testing.assert_array_equal(bits, wanted)
@@ -77,8 +83,8 @@ def assert_same(model: Model, result: CompiledList, config: TransformerConfig, c
         tokens = [*tokens, token]
         logits = run.feed([token])
     whole = ListProgram(result)
-    whole.start(PROMPT)
-    assert whole.run(0, len(PROMPT), count) == tokens[len(PROMPT) :]
+    whole.start(prompt)
+    assert whole.run(0, len(prompt), count) == tokens[len(prompt) :]
     last = result.arrays["list"]
     assert whole.memory.read(last.address, last.bytes) == result.data
 

@@ -17,7 +17,7 @@ from hwgen.families.gemm_stream.core import GemmStreamCore
 from hwgen.models.compile.host_steps import CACHE, Step, X
 from hwgen.models.compile.job_compilation import entry_number, sums_of
 from hwgen.models.run import host_arithmetic as host
-from hwgen.models.run.host_functions import GATES, ROUND
+from hwgen.models.run.host_functions import GATES, ROUND, tanh
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream.schedule import JobEngine
@@ -63,14 +63,26 @@ class _Emission:
             "LAYER": self._body(steps.layer, after=False),
             "AFTER": self._body(steps.after, after=True),
         }
-        used = {step.operation for step in (*steps.layer, *steps.after)}
-        places = {"QUERIES": self._work("queries"), "SCORES": self._work("scores")}
+        every = (*steps.layer, *steps.after)
+        used = {step.operation for step in every}
+        sums = [step.scale != 1.0 for step in every if step.operation == "add"]
+        if any(sums):
+            used.add("add_scaled")
+        if all(sums):
+            used.discard("add")
+        capped = any(step.operation == "attention" and step.cap for step in steps.layer)
+        places: dict[str, object] = {
+            "QUERIES": self._work("queries"),
+            "SCORES": self._work("scores"),
+            "CAPPED": capped,
+        }
         texts = blocks(self.config.name, "host_rows.c", places)
         helpers = "".join(
             text for name, text in texts.items() if name in used and name != "attention"
         )
         attention = texts["attention"] if "attention" in used else ""
-        called = f"exponential_of {helpers} {' '.join(bodies.values())}"
+        always = f"exponential_of {name_in_c(tanh) if capped else ''}"
+        called = f"{always} {helpers} {' '.join(bodies.values())}"
         numbers = blocks(self.config.name, "host_numbers.c", {})
         last = steps.after[-1].output
         return {
@@ -162,8 +174,16 @@ class _Emission:
 
     def _rms_norm(self, step: Step) -> list[str]:
         x, output = self._rows(step.inputs["x"]), self._rows(step.output)
-        gamma = self._constant(step.inputs["gamma"])
-        return _call("rms_norm", "rows", _length(step), x, gamma, repr(step.epsilon), output)
+        gamma, heads = self._constant(step.inputs["gamma"]), step.sizes["heads"]
+        rows = "rows" if heads == 1 else f"rows * {_size(heads)}"
+        length = _size(step.sizes["length"] // heads)
+        return _call("rms_norm", rows, length, x, gamma, repr(step.epsilon), output)
+
+    def _layer_norm(self, step: Step) -> list[str]:
+        x, output = self._rows(step.inputs["x"]), self._rows(step.output)
+        gamma, beta = (self._constant(step.inputs[key]) for key in ("gamma", "beta"))
+        length, epsilon = _length(step), repr(step.epsilon)
+        return _call("layer_norm", "rows", length, x, gamma, beta, epsilon, output)
 
     def _quantise(self, step: Step) -> list[str]:
         address = f"UINT64_C({self.compilation.memory.at(f'{step.name}.rows'):#x})"
@@ -186,7 +206,14 @@ class _Emission:
 
     def _add(self, step: Step) -> list[str]:
         x, y = (self._rows(step.inputs[name]) for name in "xy")
-        return _call("add", "rows", _length(step), x, y, self._rows(step.output))
+        output, length = self._rows(step.output), _length(step)
+        if step.scale != 1.0:
+            return _call("add_scaled", "rows", length, x, repr(step.scale), y, output)
+        return _call("add", "rows", length, x, y, output)
+
+    def _soft_cap(self, step: Step) -> list[str]:
+        x, output = self._rows(step.inputs["x"]), self._rows(step.output)
+        return _call("soft_cap", "rows", _length(step), x, repr(step.cap), output)
 
     def _attention(self, step: Step) -> list[str]:
         sizes, table = step.sizes, f"attention_{len(self.tables)}"
@@ -194,7 +221,7 @@ class _Emission:
         rows = (*(step.inputs[name] for name in ("query", "key", "value")), step.output)
         kept = [self._work(step.inputs[part]) for part in CACHE]
         stride = self.compilation.work.arrays[step.inputs["keys"]].stride
-        fields = [heads, repr(host.inverse_length(sizes["elements"])), *map(self._work, rows)]
+        fields = [heads, repr(step.scale), repr(step.cap), *map(self._work, rows)]
         text = wrapped_list([*fields, *kept, _size(stride)], INDENT).strip()
         self.tables.append(f"static const attention {table} = {{{text}}};\n")
         return [f"    attention_of(host, &{table}, layer, position, rows);"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from hwgen.errors import InputError
 from hwgen.families.gemm_stream.schedule import plan_of
-from hwgen.families.vector.schedule import pack_parameters
+from hwgen.models.compile.list_builder import parameter_rows
 from hwgen.models.graph.description import Node, real, sizes_of
 from hwgen.models.graph.layered import Layered, rope_table
 from hwgen.models.run.golden_engine import GoldenEngine
@@ -112,4 +112,4 @@ class Constants:
                 f"units.{self.units[purpose]}.compute.parameters: must be fp32, not {fmt}:"
                 " scales of tokens go through it"
             )
-        return pack_parameters(compute, *values)
+        return parameter_rows(compute, *values)

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hwgen.errors import InputError
-from hwgen.families.vector.schedule import parameter_bytes
 from hwgen.models.compile.constants import Constants
-from hwgen.models.compile.list_builder import ListBuilder, Number, Rows
+from hwgen.models.compile.list_builder import ListBuilder, Number, Rows, parameter_row_bytes
 from hwgen.models.compile.placement import IMAGE, WORK, Placement
 from hwgen.models.graph.description import Node, real, sizes_of
 from hwgen.models.graph.hadamard import HADAMARD, ROTATED_OPERANDS
@@ -414,7 +413,7 @@ class DecoderList:
     def _rope_bytes(self, node: Node) -> int:
         """Return the bytes of a row of cosines and sines."""
         compute: Any = self.config.units[self.units["rope"]].compute
-        return parameter_bytes(compute, int(real(node, "elements")))
+        return parameter_row_bytes(compute, int(real(node, "elements")))
 
     def _rope(self, node: Node) -> None:
         t, heads, elements = self._tokens, int(real(node, "heads")), int(real(node, "elements"))

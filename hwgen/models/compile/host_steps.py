@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hwgen.errors import InputError
-from hwgen.models.graph.description import Node, real, sizes_of
+from hwgen.models.graph.description import Node, real, score_scale, sizes_of
 from hwgen.models.graph.layered import Layered, local_name, rope_table
 from hwgen.models.run.host_functions import GATES
 
@@ -37,11 +37,15 @@ class Step:
         Of a product ``k``, ``n``, ``groups`` along k, ``job``, its first one of those of a layer,
         and ``shift``, what is subtracted from weights; else ``length`` of a row, and of attention
         ``heads``, ``kv_heads``, ``elements`` and ``window``; ``hadamard``, elements of blocks
-        that are turned before they are quantised, 0 if none are.
+        that are turned before they are quantised, 0 if none are; ``heads`` of a norm of heads.
     epsilon : float
         Of a norm.
     gate : str
         Of a gated product.
+    scale : float
+        Factor of the scores of an attention, or of ``x`` of a sum.
+    cap : float
+        Soft cap of scores or logits; 0: none.
     """
 
     operation: str
@@ -51,6 +55,8 @@ class Step:
     sizes: dict[str, int] = field(default_factory=dict)
     epsilon: float = 0.0
     gate: str = ""
+    scale: float = 1.0
+    cap: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,8 @@ class StepMaker:
         self._arrays: dict[str, str] = {}
         self._job = 0
         self._makers: dict[str, Callable[[Node, str, str, int], Step]] = {
-            "rms_norm": self._rms_norm, "quantise": self._quantise, "gemm": self._gemm,
+            "rms_norm": self._norm, "layer_norm": self._norm, "soft_cap": self._soft_cap,
+            "quantise": self._quantise, "gemm": self._gemm,
             "rope": self._rope, "attention": self._attention, "gated": self._gated,
             "add": self._add,
         }  # fmt: skip
@@ -135,9 +142,11 @@ class StepMaker:
     def _inputs(self, node: Node, *names: str) -> dict[str, str]:
         return {name: self._arrays[node.inputs[name]] for name in names}
 
-    def _rms_norm(self, node: Node, name: str, output: str, length: int) -> Step:
-        inputs = {**self._inputs(node, "x"), "gamma": f"{name}.gamma"}
-        return Step("rms_norm", name, inputs, output, {"length": length}, real(node, "epsilon"))
+    def _norm(self, node: Node, name: str, output: str, length: int) -> Step:
+        inputs = self._inputs(node, "x")
+        inputs |= {key: f"{name}.{key}" for key in ("gamma", "beta") if key in node.inputs}
+        sizes = {"length": length, "heads": int(real(node, "heads", 1))}
+        return Step(node.operation, name, inputs, output, sizes, real(node, "epsilon"))
 
     def _quantise(self, node: Node, name: str, output: str, length: int) -> Step:
         self.work[f"{output}.scales"] = 4
@@ -171,7 +180,10 @@ class StepMaker:
                  "hadamard": int(real(node, "hadamard"))}  # fmt: skip
         inputs = self._inputs(node, "query", "key", "value")
         inputs |= {part: f"{name}.{part}" for part in CACHE}
-        return Step("attention", name, inputs, output, sizes)
+        return Step(
+            "attention", name, inputs, output, sizes,
+            scale=score_scale(node), cap=real(node, "cap"),
+        )  # fmt: skip
 
     def _gated(self, node: Node, name: str, output: str, length: int) -> Step:
         gate = str(node.attributes["gate"])
@@ -183,7 +195,12 @@ class StepMaker:
         return Step("gated", name, inputs, output, {"length": length}, gate=gate)
 
     def _add(self, node: Node, name: str, output: str, length: int) -> Step:
-        return Step("add", name, self._inputs(node, "x", "y"), output, {"length": length})
+        inputs, scale = self._inputs(node, "x", "y"), real(node, "scale", 1.0)
+        return Step("add", name, inputs, output, {"length": length}, scale=scale)
+
+    def _soft_cap(self, node: Node, name: str, output: str, length: int) -> Step:
+        sizes, cap = {"length": length}, real(node, "cap")
+        return Step("soft_cap", name, self._inputs(node, "x"), output, sizes, cap=cap)
 
 
 CACHE = ("keys", "values", "key_scales", "value_scales")

@@ -23,7 +23,7 @@ from hwgen.models.compile.compiled_files import JOBS, SUM_BYTES
 from hwgen.models.compile.host_steps import Step, StepMaker, cache_bytes
 from hwgen.models.compile.placement import IMAGE, WORK, Placement
 from hwgen.models.files.store import Model
-from hwgen.models.graph.description import Node
+from hwgen.models.graph.description import Node, real
 from hwgen.models.graph.layered import layered, local_name, rope_table
 from hwgen.models.run.float_engine import FloatEngine
 from hwgen.models.run.host_arithmetic import CODE_MOST
@@ -153,8 +153,10 @@ class JobCompilation(JobsCompilation):
     def _shared(self) -> dict[str, NDArray[Any]]:
         """Return constants of the host of all layers together."""
         engine = FloatEngine(self.model)
+        embed = self.decoder.embed
+        table = self.model.numbers(embed.inputs["table"])
         result: dict[str, NDArray[Any]] = {
-            "embedding": self.model.numbers(self.decoder.embed.inputs["table"])
+            "embedding": table * np.float32(real(embed, "scale", 1.0))
         }
         for node in self.decoder.layers[0]:
             if node.operation == "rope":
@@ -167,8 +169,10 @@ class JobCompilation(JobsCompilation):
         result: dict[str, NDArray[Any]] = {}
         for node in self._nodes(layer):
             name = local_name(node)
-            if node.operation == "rms_norm":
-                result[f"{name}.gamma"] = self.model.numbers(node.inputs["gamma"])
+            if node.operation in ("rms_norm", "layer_norm"):
+                for key in ("gamma", "beta"):
+                    if key in node.inputs:
+                        result[f"{name}.{key}"] = self.model.numbers(node.inputs[key])
             elif node.operation == "gemm":
                 groups = self._groups(node)
                 result[f"{name}.scales"] = np.ascontiguousarray(groups.scales.T)

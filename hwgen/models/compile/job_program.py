@@ -76,7 +76,9 @@ class JobProgram:
         self.position = 0
         self._program = compiled.program()
         self._constants = np.memmap(compiled.path / HOST_FILE, np.uint8, mode="r")
-        self._caches: list[dict[str, NDArray[Any]]] = [{} for _ in range(compiled.layers)]
+        self._caches: list[dict[str, dict[str, NDArray[Any]]]] = [
+            {} for _ in range(compiled.layers)
+        ]
 
     def feed(self, tokens: Sequence[int]) -> Reals:
         """Take tokens behind those before, and return the logits of the last one."""
@@ -123,16 +125,24 @@ class JobProgram:
         arrays[step.output] = self._on_rows(step, inputs, layer)
 
     def _on_rows(self, step: Step, inputs: dict[str, Reals], layer: int) -> Reals:
-        if step.operation == "rms_norm":
-            gamma = self._constant(step.inputs["gamma"], layer)
-            return host.rms_norm(inputs["x"], gamma, step.epsilon)
+        if step.operation in ("rms_norm", "layer_norm"):
+            gamma, *beta = (
+                self._constant(step.inputs[key], layer)
+                for key in ("gamma", "beta")
+                if key in step.inputs
+            )
+            if beta:
+                return host.layer_norm(inputs["x"], gamma, *beta, step.epsilon)
+            return host.head_norm(inputs["x"], gamma, step.epsilon)
         if step.operation == "rope":
             table = self._constant(step.inputs["turns"], 0).reshape(-1, step.sizes["elements"])
             return host.rope(inputs["x"], table[self.position : self.position + len(inputs["x"])])
         if step.operation == "gated":
             return host.gated(step.gate, inputs["x"], inputs["y"])
         if step.operation == "add":
-            return host.add(inputs["x"], inputs["y"])
+            return host.add(inputs["x"], inputs["y"], step.scale)
+        if step.operation == "soft_cap":
+            return host.soft_cap(inputs["x"], step.cap)
         return self._attention(step, inputs, layer)
 
     def _product(self, step: Step, arrays: dict[str, Any], layer: int, *, after: bool) -> Reals:
@@ -160,7 +170,8 @@ class JobProgram:
     def _attention(self, step: Step, inputs: dict[str, Reals], layer: int) -> Reals:
         """Return attention of rows behind what is in the cache, which takes their keys, values."""
         heads, kv_heads, elements = (step.sizes[k] for k in ("heads", "kv_heads", "elements"))
-        rows, start, cache = len(inputs["query"]), self.position, self._caches[layer]
+        rows, start = len(inputs["query"]), self.position
+        cache = self._caches[layer].setdefault(step.name, {})
         block = step.sizes.get("hadamard", 0)
         for name in ("key", "value"):
             heads_of = inputs[name].reshape(rows, kv_heads, elements)
@@ -179,6 +190,7 @@ class JobProgram:
             result = host.attend(
                 query[row].reshape(kv_heads, -1, elements), scales[row].reshape(kv_heads, -1),
                 seen["keys"], seen["key_scales"], seen["values"], seen["value_scales"],
+                step.scale, step.cap,
             )  # fmt: skip
             output[row] = result.reshape(-1)
         return output

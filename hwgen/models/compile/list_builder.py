@@ -17,8 +17,11 @@ from hwgen.core.operation import GEMM, Operation
 from hwgen.errors import InputError
 from hwgen.families.gemm_stream.schedule import Job, plan_of
 from hwgen.families.stream_engine.jobs import TAIL, RowRegion, StreamJob
+from hwgen.families.vector.schedule import command, constants, pack_parameters, parameter_bytes
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from hwgen.families.transformer.params import TransformerConfig
 
     ListEngine = TransformerConfig
@@ -286,7 +289,6 @@ class ListBuilder:
         scalars : mapping of float, optional
         """
         from hwgen.families.vector.operations import CODES
-        from hwgen.families.vector.schedule import command, constants, parameter_bytes
 
         config: Any = self.config.units[unit]
         offered: Operation = next(o for o in config.operations if o.name == operation)
@@ -305,7 +307,7 @@ class ListBuilder:
             size = (1 if per_row else length) * tensor.format.width // 8
             port = ports[tensor.name]
             if port == "p":
-                size = parameter_bytes(config.compute, length)
+                size = parameter_row_bytes(config.compute, length)
             places[port] = arrays[tensor.name].place(size)
             if arrays[tensor.name].register:
                 each = arrays[tensor.name]
@@ -403,3 +405,13 @@ class ListBuilder:
             reads=[rows.array for name, rows in arrays.items() if name != "output"],
             results=[arrays["output"].array],
         )  # fmt: skip
+
+
+def parameter_row_bytes(compute: Any, length: int) -> int:
+    """Return the bytes in memory of a row of parameters of a vector unit."""
+    return parameter_bytes(compute, length)
+
+
+def parameter_rows(compute: Any, *rows: NDArray[Any]) -> NDArray[Any]:
+    """Return rows of parameters as a vector unit reads them; a second array shares the beats."""
+    return pack_parameters(compute, *rows)

@@ -10,7 +10,6 @@ same order, so that its results are equal in every bit wherever ``double`` is th
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -143,6 +142,8 @@ def attend(
     key_scales: Reals,
     values: NDArray[np.int8],
     value_scales: Reals,
+    scale: float,
+    cap: float = 0.0,
 ) -> Reals:
     """Return attention of one position.
 
@@ -154,6 +155,10 @@ def attend(
     keys, values : ndarray of int8, shape (kv_heads, positions, elements)
         Those that are looked at.
     key_scales, value_scales : ndarray of float32, shape (kv_heads, positions)
+    scale : float
+        Factor of scores.
+    cap : float
+        Soft cap of scores; 0: none.
 
     Returns
     -------
@@ -161,8 +166,10 @@ def attend(
     """
     # Integers: exact in double precision, in any order.
     products = query.astype(np.float64) @ keys.astype(np.float64).transpose(0, 2, 1)
-    each = query_scales.astype(np.float64) * inverse_length(query.shape[-1])
+    each = query_scales.astype(np.float64) * scale
     scores = products * (each[..., None] * key_scales.astype(np.float64)[:, None])
+    if cap:
+        scores = tanh(scores / cap) * cap
     weights = exponential(scores - scores.max(axis=-1, keepdims=True))
     scaled = weights * value_scales.astype(np.float64)[:, None]
     wide = values.astype(np.float64)
@@ -173,11 +180,6 @@ def attend(
             sums = np.cumsum(parts, axis=0)[-1]
             result[head, member] = sums / total(weights[head, member])
     return result
-
-
-def inverse_length(elements: int) -> float:
-    """Return the factor of scores of attention."""
-    return 1.0 / math.sqrt(elements)
 
 
 class Draws:

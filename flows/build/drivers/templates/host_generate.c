@@ -25,7 +25,7 @@ typedef struct {
 
 typedef struct {
     uint32_t heads, kv_heads, elements, window, hadamard;
-    double scale;
+    double scale, cap;
     size_t query, key, value, output;
     size_t keys, values, key_scales, value_scales, step;
 } attention;

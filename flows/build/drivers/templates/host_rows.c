@@ -17,6 +17,28 @@ static void rms_norm(uint32_t rows, size_t length, const float *x, const float *
 }
 
 /*% endblock %*/
+/*% block layer_norm %*/
+static void layer_norm(uint32_t rows, size_t length, const float *x, const float *gamma,
+                       const float *beta, double epsilon, float *output)
+{
+    size_t row, i;
+
+    for (row = 0; row < rows; row++, x += length, output += length) {
+        double sum = 0.0, squares = 0.0, mean, factor;
+
+        for (i = 0; i < length; i++)
+            sum = sum + (double)x[i];
+        mean = sum / (double)length;
+        for (i = 0; i < length; i++)
+            squares = squares + ((double)x[i] - mean) * ((double)x[i] - mean);
+        factor = inverse_root_of(squares / (double)length + epsilon);
+        for (i = 0; i < length; i++)
+            output[i] = (float)(((double)x[i] - mean) * factor * (double)gamma[i]
+                                + (double)beta[i]);
+    }
+}
+
+/*% endblock %*/
 /*% block rope %*/
 static void rope(uint32_t rows, size_t length, size_t elements, const float *x, const float *turns,
                  float *output)
@@ -53,6 +75,27 @@ static void add(uint32_t rows, size_t length, const float *x, const float *y, fl
 
     for (i = 0; i < all; i++)
         output[i] = x[i] + y[i];
+}
+
+/*% endblock %*/
+/*% block add_scaled %*/
+static void add_scaled(uint32_t rows, size_t length, const float *x, double scale, const float *y,
+                       float *output)
+{
+    size_t i, all = rows * length;
+
+    for (i = 0; i < all; i++)
+        output[i] = (float)((double)x[i] * scale + (double)y[i]);
+}
+
+/*% endblock %*/
+/*% block soft_cap %*/
+static void soft_cap(uint32_t rows, size_t length, const float *x, double cap, float *output)
+{
+    size_t i, all = rows * length;
+
+    for (i = 0; i < all; i++)
+        output[i] = (float)(tanh_of((double)x[i] / cap) * cap);
 }
 
 /*% endblock %*/
@@ -93,6 +136,10 @@ static void attend(const @name@_host *host, const attention *one, size_t place, 
         for (i = 0; i < one->elements; i++)
             product_of += codes[i] * key[i];
         scores[at] = (double)product_of * (scale * (double)key_scales[at]);
+/*% if CAPPED %*/
+        if (one->cap != 0.0)
+            scores[at] = tanh_of(scores[at] / one->cap) * one->cap;
+/*% endif %*/
         most = at == begin ? scores[at] : larger(scores[at], most);
     }
     for (at = begin; at < end; at++) {
