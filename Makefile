@@ -181,7 +181,7 @@ docs-check: env ## check that the generated documentation is current
 	  || { echo 'docs/supported-operators.md is not current: run make docs' >&2; exit 1; }
 	$(MAKE) --no-print-directory site
 
-.PHONY: bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-closed-forms bench-questions bench-functions
+.PHONY: bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-questions bench-functions
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-area: env ## measure area and delay by synthesis
@@ -202,7 +202,6 @@ bench-formats: env ## compare number formats at equal throughput by synthesis, a
 	$(RUN) -m flows.bench.formats --error
 bench-questions: env ## answer questions by the shipped sweeps
 bench-cost: env ## compare estimates with synthesis, on designs that calibration has not seen
-bench-closed-forms: env ## compare the closed forms of sweeps with the estimate by structure
 bench-tokens: env ## measure tokens a second of golden models (MODEL=DIR, a quantised one; default that of demo-llm)
 	$(RUN) -m flows.bench.tokens $(or $(MODEL),build/llm/int8) $(call UNITS,decoder) $(ARGS)
 bench-models: env ## what a token of the models of demo-llm and demo-ternary takes, as a table
@@ -212,12 +211,12 @@ bench-quantisation: env $(LLM) ## compare weight formats by the predictions of d
 	$(RUN) -m flows.bench.quantisation $(LLM) $(LLM_TEXTS) $(ARGS)
 bench-engine: env ## measure utilisation and traffic of a memory engine in simulation
 	$(RUN) -m flows.bench.engine $(ARGS)
-bench-build bench-sim bench-area bench-elements bench-columns bench-qor bench-sweep bench-cost bench-closed-forms bench-questions:
+bench-build bench-sim bench-area bench-elements bench-columns bench-qor bench-sweep bench-cost bench-questions:
 	$(RUN) -m flows.bench.$(subst -,_,$(@:bench-%=%)) $(ARGS)
 
 CALIBRATED = $$($(RUN) -c 'from cost_model.estimate.technology import calibrated; print(*calibrated())')
 .PHONY: calibrate
-calibrate: env ## fit the closed forms of standard cells to structures, and FPGAs to synthesis, again
+calibrate: env ## fit the costs of technologies to synthesis, again
 	for t in $(CALIBRATED); do $(RUN) -m hwgen calibrate --target $$t || exit; done
 
 .PHONY: clean

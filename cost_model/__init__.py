@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Closed-form models of area, energy, delay and cycles."""
+"""Models of area, energy, delay and cycles, from netlists."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Costs and speed of the hardware of a configuration, by its netlist or by closed forms."""
+"""Costs and speed of the hardware of a configuration, by its netlist."""
 
 from __future__ import annotations
 
@@ -9,24 +9,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cost_model import families
-from cost_model.closed_forms.closed_forms import (
+from cost_model.configurations.configurations import Configurations
+from cost_model.configurations.metrics import (
     DEVICE,
     RESOURCES,
+    VALID,
     Workloads,
-    evaluate,
-    fmax_mhz,
+    metrics_of,
     shares,
-    without_costs,
 )
-from cost_model.closed_forms.space import Space
 from cost_model.estimate import technology as technologies
 from cost_model.estimate.analysis import Analysis
 from cost_model.memories import macros, memories
 from cost_model.netlist.costs import Part, logic_share
 from cost_model.netlist.costs import breakdown as structural_breakdown
 from cost_model.netlist.fabric import energy as fabric_energy
-from cost_model.netlist.fabric.fabric import fabric, has_rules
+from cost_model.netlist.fabric.fabric import fabric
 from cost_model.roofline.roofline import buffered_core
 from cost_model.timing.graph import Path
 from hwgen.core.params.base import FamilyConfig
@@ -34,7 +32,7 @@ from hwgen.core.protocols import BufferedCore
 from hwgen.core.registry import core_of
 from hwgen.technologies.model import Memories
 
-STRUCTURE, CLOSED_FORMS = "structure", "closed forms"
+STRUCTURE = "structure"
 """What costs are sums over."""
 
 
@@ -45,11 +43,9 @@ class Costed:
     Parameters
     ----------
     metrics : dict
-        As `cost_model.closed_forms.closed_forms.evaluate` names them, None if unknown.
+        As `cost_model.configurations.metrics` names them, None if unknown.
     breakdown : list of dict
         What each part costs and consists of.
-    of : str
-        `STRUCTURE` or `CLOSED_FORMS`.
     margins : mapping
         By quantity, the relative error that nine of ten designs stay within.
     path : Path or None
@@ -64,7 +60,6 @@ class Costed:
 
     metrics: dict[str, Any]
     breakdown: list[dict[str, Any]]
-    of: str
     margins: Mapping[str, float]
     path: Path | None = None
     made: Sequence[memories.Made] = ()
@@ -98,15 +93,13 @@ def costed(
         Whether there is power of FPGAs, see `cost_model.netlist.fabric.energy`.
     """
     if analysis is None or tech is None:
-        return _by_closed_forms(config, fixed, tech, workloads, None, made_of)
+        return Costed(_without_costs(config.family, fixed, workloads), [], {})
     technology, clock = str(fixed["target.technology"]), float(fixed["target.clock_mhz"])
     uses = analysis.memories()
     below = config.memories.registers_below
     chosen = memories.macros_of(uses, technology, tech, below) if made_of == "macros" else {}
     steps = memories.steps_of(uses, chosen, technology, 1000 / clock)
     path = analysis.limiting_path(tech, clock, steps)
-    if not tech.structure:
-        return _by_closed_forms(config, fixed, tech, workloads, path, made_of)
     rules = fabric(technology)
     parts = analysis.parts(chosen, rules)
     made: list[memories.Made] = []
@@ -114,7 +107,7 @@ def costed(
         counts = {part.module: part.components for part in parts}
         made = memories.made_of(uses, chosen, technology, tech.structure["costs"], counts)
     notes: list[str] = []
-    metrics, breakdown = _of_structure(config, parts, path, fixed, tech, workloads, made, notes)
+    metrics, breakdown = _of_structure(config, parts, path, fixed, tech, workloads, made)
     device = fixed[DEVICE]
     library = macros.library(technology)
     result = shares(device, _resources_or_nan(metrics))
@@ -128,7 +121,6 @@ def costed(
     return Costed(
         metrics=metrics,
         breakdown=breakdown,
-        of=STRUCTURE,
         margins=_margins(tech, breakdown, made, min(clock, metrics["fmax_mhz"] or clock), library),
         path=path,
         made=made,
@@ -185,23 +177,11 @@ def _margins_of_logic(
     }
 
 
-def _by_closed_forms(
-    config: FamilyConfig,
-    fixed: Mapping[str, Any],
-    tech: technologies.Technology | None,
-    workloads: Workloads,
-    path: Path | None,
-    made_of: memories.Form,
-) -> Costed:
-    technology = str(fixed["target.technology"])
-    result = evaluate(config.family, fixed, {}, technology, workloads, made_of)
-    return Costed(
-        metrics={name: plain(values[0]) for name, values in result.items() if name != "valid"},
-        breakdown=_breakdown(config.family, fixed, tech) if has_rules(technology) else [],
-        of=CLOSED_FORMS,
-        margins=tech.uncertainty if tech else {},
-        path=path,
-    )
+def _without_costs(
+    family: str, fixed: Mapping[str, Any], workloads: Workloads
+) -> dict[str, float | int | None]:
+    result = metrics_of(Configurations(family, fixed), workloads, {})
+    return {name: plain(value) for name, value in result.items() if name != VALID}
 
 
 def _of_structure(
@@ -212,14 +192,13 @@ def _of_structure(
     tech: technologies.Technology,
     workloads: Workloads,
     made: Sequence[memories.Made],
-    notes: list[str],
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return metrics and breakdown, costs being those of the structure and of memories in it."""
-    result = without_costs(config.family, fixed, workloads)
-    values = {name: float(value[0]) for name, value in result.items() if name != "valid"}
+    result = metrics_of(Configurations(config.family, fixed), workloads, {})
+    values = {name: float(value) for name, value in result.items() if name != VALID}
     of_macros = [each for each in made if each.composition is not None]
     if path is None:
-        values["fmax_mhz"] = _fmax(config.family, fixed, tech, notes)
+        values["fmax_mhz"] = math.nan
     else:
         shortest = memories.shortest_period_ns(e.composition for e in of_macros if e.composition)
         values["fmax_mhz"] = 1000 / max(path.period_ns, shortest)
@@ -280,17 +259,6 @@ def _of_energies(made: Sequence[memories.Made], technology: str) -> list[str]:
     return [reported]
 
 
-def _fmax(
-    family: str, fixed: Mapping[str, Any], tech: technologies.Technology, notes: list[str]
-) -> float:
-    # Whatever closed forms do not cover must not take away the other figures.
-    try:
-        return fmax_mhz(family, fixed, tech)
-    except Exception as error:
-        notes.append(f"Fmax: {error}")
-        return math.nan
-
-
 def _resources_or_nan(metrics: Mapping[str, Any]) -> dict[str, float]:
     """Return the resources of an FPGA, NaN where unknown."""
     result = {name: metrics.get(name) for name in RESOURCES}
@@ -303,18 +271,3 @@ def plain(value: Any) -> float | int | None:
     if not math.isfinite(number):
         return None
     return int(number) if number.is_integer() and abs(number) >= 1 else number
-
-
-def _breakdown(
-    name: str, fixed: Mapping[str, Any], tech: technologies.Technology | None
-) -> list[dict[str, Any]]:
-    view, forms = Space(name, fixed).view({}), families.CLOSED_FORMS.get(name)
-    result = []
-    for part in forms.parts(view.config) if forms else ():
-        counts = part.counts(view)
-        components = {component: plain(n) for component, n in counts.items() if float(n)}
-        costs: dict[str, Any] = {}
-        if tech is not None:
-            costs = {quantity: plain(tech.cost(quantity, counts)) for quantity in tech.costs}
-        result.append({"part": part.name, **costs, "components": components})
-    return result

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cost_model.closed_forms.closed_forms import DEVICE, RESOURCES, Workloads, metric_names
-from cost_model.closed_forms.space import Space
+from cost_model.configurations.configurations import Configurations
+from cost_model.configurations.metrics import DEVICE, RESOURCES, Workloads, metric_names
 from cost_model.estimate import technology as technologies
 from cost_model.estimate.analysis import Analysis
 from cost_model.estimate.certainty import Operands, certainty, timed
-from cost_model.estimate.costed import CLOSED_FORMS, Costed, buffers_of, costed, plain
+from cost_model.estimate.costed import STRUCTURE, Costed, buffers_of, costed, plain
 from cost_model.estimate.missing_metrics import reasons
 from cost_model.memories import memories
 from cost_model.netlist.fabric import energy as fabric_energy
@@ -69,8 +69,7 @@ def estimate(
     jobs : mapping, optional
         Name: an operation that is no product of matrices, with its sizes and scalars.
     analysis : Analysis, optional
-        Of the structure of its hardware.  Without it, and in technologies without costs of
-        structures, costs are those of the closed forms of its family, if it has any.
+        Of the structure of its hardware.  Without it, costs are not known.
     made_of : {"macros", "registers"}
         What memories are made of; see `cost_model.memories.memories`.
     off_chip : OffChip, optional
@@ -85,20 +84,18 @@ def estimate(
         JSON values: ``figures_at_mhz``, the clock that figures per second are at, and
         ``clock_basis``, whether it is the one ``asked for``, ``fmax`` where that is less, or
         ``assumed``, the one that was asked for where no Fmax is known; ``metrics`` as
-        `cost_model.closed_forms.closed_forms.evaluate` names them, None if unknown;
+        `cost_model.configurations.metrics` names them, None if unknown;
         ``unknown``, by metric that is None, why, see `cost_model.estimate.missing_metrics`;
         ``uncertainty``, by metric, the relative error that nine of ten designs that calibration
         has not seen stay within; ``breakdown``, what each part costs and consists of;
         ``certainty``, by metric, whether it is exact, expected, assumed or modelled, see
-        `cost_model.estimate.certainty`; ``extrapolated``, the parameters beyond those that the
-        costs were checked on; ``memory``, of an engine, what its buffers cost and the memory
-        behind its port takes, else None; ``roofline``, what the memory behind the ports does to
-        the workloads, see `cost_model.roofline.report.roofline`, None where ports are taken to be
-        served always; ``device``, what is used of the device that the configuration names, see
+        `cost_model.estimate.certainty`; ``memory``, of an engine, what its buffers cost and the
+        memory behind its port takes, else None; ``roofline``, what the memory behind the ports does
+        to the workloads, see `cost_model.roofline.report.roofline`, None where ports are taken to
+        be served always; ``device``, what is used of the device that the configuration names, see
         `hwgen.technologies.utilization`, else None; ``costs_of``, what area and power are sums
-        over, `cost_model.estimate.costed.STRUCTURE` or `CLOSED_FORMS` there; ``limiting_path``,
-        which limits Fmax, if it is known, see `cost_model.timing.limit.described`; ``notes``, why
-        figures are missing.
+        over, `cost_model.estimate.costed.STRUCTURE`; ``limiting_path``, which limits Fmax, if it is
+        known, see `cost_model.timing.limit.described`; ``notes``, why figures are missing.
     """
     technology = technology or config.target.technology
     clock = float(clock_mhz or config.target.clock_mhz)
@@ -139,16 +136,12 @@ def estimate(
             config, metrics, uncertainty, clock, cycles, limited=limits is not None
         ),
         "breakdown": [_plain(part) for part in costs.breakdown],
-        # Nothing to extrapolate where there is no bill; a structure is that of the hardware itself.
-        "extrapolated": _extrapolated(config.family, fixed, tech)
-        if costs.breakdown and costs.of == CLOSED_FORMS
-        else [],
         "memories": [_plain(each.document()) for each in costs.made],
         "memories_source": costs.macros_source,
         "memory": memory,
         "roofline": limits,
         "device": _utilization(device, metrics),
-        "costs_of": costs.of if costs.breakdown else None,
+        "costs_of": STRUCTURE if costs.breakdown else None,
         "notes": notes,
     }
 
@@ -175,11 +168,11 @@ def _utilization(device: str | None, metrics: Mapping[str, Any]) -> dict[str, An
 
 
 def _uncertainty(tech: technologies.Technology | None, costs: Costed) -> dict[str, float | None]:
-    """Return the margin of each metric, that of Fmax by the structure or by closed forms."""
+    """Return the margin of each metric."""
     result = {metric: costs.margins.get(name) for metric, name in _OF.items()}
     if tech is not None and costs.path is not None:
         return {**result, "fmax_mhz": tech.timing["uncertainty"]}
-    return {**result, "fmax_mhz": tech.uncertainty.get("fmax") if tech else None}
+    return {**result, "fmax_mhz": None}
 
 
 def _jobs(
@@ -221,7 +214,7 @@ def _with_memory(
     if not off_chip.limits:
         return None
     memory = flattened({"target": {"memory": off_chip.model_dump(mode="json")}})
-    view = Space(name, {**fixed, **memory}).view({})
+    view = Configurations(name, {**fixed, **memory})
     clock = min(clock_mhz, metrics["fmax_mhz"] or clock_mhz)
     numbers = {key: math.nan if value is None else value for key, value in metrics.items()}
     with np.errstate(all="ignore"):
@@ -258,7 +251,6 @@ def empty_estimate(
         "uncertainty": dict.fromkeys(_OF),
         "certainty": {},
         "breakdown": [],
-        "extrapolated": [],
         "memories": [],
         "memories_source": None,
         "memory": None,
@@ -319,15 +311,3 @@ def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: plain(value) if isinstance(value, float) else value for key, value in document.items()
     }
-
-
-def _extrapolated(
-    name: str, fixed: Mapping[str, Any], tech: technologies.Technology | None
-) -> list[dict[str, Any]]:
-    result: list[dict[str, Any]] = []
-    for key, (low, high) in sorted(tech.ranges.items()) if tech else ():
-        owner, _, path = key.partition(":")
-        value = fixed.get(path)
-        if owner == name and isinstance(value, int) and not low <= value <= high:
-            result.append({"parameter": path, "value": value, "checked": [low, high]})
-    return result

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cost_model.closed_forms.closed_forms import RESOURCES
+from cost_model.configurations.metrics import RESOURCES
 from cost_model.estimate import technology as technologies
 from cost_model.netlist.fabric.fabric import has_rules
 from hwgen.technologies import technologies as installed
@@ -74,7 +74,7 @@ def _of_fpga(base: str, technology: str) -> str | None:
         return _no_delays(technology)
     shared = base in RESOURCES or base.endswith("_share") or base == "fits"
     if shared and not tech.structure:
-        return "closed forms do not cover it, and structures are not calibrated on this fabric"
+        return "structures are not calibrated on this fabric"
     if base in ENERGY:
         return "energies of a fabric are those of a structure, and of blocks of known widths"
     return None

@@ -35,7 +35,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cost_model.closed_forms.numbers import bits_of
+from hwgen.core.cycles.counting import bits_of
 from hwgen.core.memories import Ram
 from hwgen.technologies import technologies
 from hwgen.technologies.model import Macro, Memories, StandardCells

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cost_model.closed_forms.products import made_bits
 from cost_model.netlist.liveness import Liveness
 from cost_model.netlist.model import ONE, ZERO, Bits, Cell, Memory, Module, is_full_adder
+from cost_model.netlist.products import made_bits
 from cost_model.netlist.sums import Sum, sums, trimmed
 
 FAN_OUT = 16

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cost_model.closed_forms.products import made_bits
 from cost_model.netlist.model import ZERO, Bits, Cell, Module
+from cost_model.netlist.products import made_bits
 
 BOOTH, BOOTH_PRODUCT = 4, 8
 """Multipliers whose factors have so many bits at least, and their product, are made of Booth

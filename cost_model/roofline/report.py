@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from cost_model.closed_forms.space import View
+from cost_model.configurations.configurations import Configurations
 from cost_model.roofline.roofline import KV_CACHE, PORT, Memory, Work, floor_bytes, memory_at, works
 from hwgen.core.params.off_chip import OffChip
 from hwgen.core.protocols import BufferedCore
@@ -24,7 +24,7 @@ _CARRIED = {PORT: PORT, KV_CACHE: "cached keys and values"}
 
 
 def roofline(
-    v: View,
+    v: Configurations,
     networks: Mapping[str, Network],
     metrics: Mapping[str, Any],
     clock_mhz: float,
@@ -34,7 +34,7 @@ def roofline(
 
     Parameters
     ----------
-    v : View
+    v : Configurations
         Of one configuration, with a memory.
     networks : mapping
     metrics : mapping
@@ -64,8 +64,8 @@ def roofline(
     }
 
 
-def _is_engine(v: View) -> bool:
-    return issubclass(family(v.space.family), BufferedCore)
+def _is_engine(v: Configurations) -> bool:
+    return issubclass(family(v.family), BufferedCore)
 
 
 def memory_document(memory: OffChip, *, engine: bool = False) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def memory_document(memory: OffChip, *, engine: bool = False) -> dict[str, Any]:
 
 
 def _workload(
-    v: View,
+    v: Configurations,
     memory: Memory,
     network: Network,
     metrics: Mapping[str, Any],

@@ -24,9 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from cost_model.closed_forms.numbers import Number
-from cost_model.closed_forms.space import View
-from cost_model.families import CLOSED_FORMS
+from cost_model.configurations.configurations import Configurations, Number
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.params.off_chip import OffChip
 from hwgen.core.protocols import BeatCounter, BufferedCore
@@ -43,7 +41,7 @@ KV_CACHE = "kv_cache"
 """What carries keys and values of attentions."""
 
 OF_MEMORY = ("floor_share", "ops_per_byte", "gb_s_needed", "gb_s_used")
-"""Metrics of each workload with a memory: see `cost_model.closed_forms.closed_forms`."""
+"""Metrics of each workload with a memory: see `cost_model.configurations.metrics`."""
 
 OF_TOKENS = ("tokens_per_s", "j_per_token")
 """Metrics of each workload that has tokens, with a memory."""
@@ -92,8 +90,8 @@ class Memory:
         return moved / (self.gb_s * 1e6)
 
 
-def memory_at(v: View) -> Memory:
-    """Return the memory of the configurations of a view."""
+def memory_at(v: Configurations) -> Memory:
+    """Return the memory of the configurations of many."""
     config: OffChip = v.config.target.memory
 
     def value_of(name: str, default: float | None) -> Number:
@@ -114,7 +112,7 @@ def buffered_core(config: FamilyConfig) -> BufferedCore:
 # -- bytes and cycles of a product -----------------------------------------------------------------
 
 
-def traffic(v: View, size: Gemm) -> dict[str, Number]:
+def traffic(v: Configurations, size: Gemm) -> dict[str, Number]:
     """Return the bytes that one product moves over each port.
 
     Returns
@@ -122,30 +120,26 @@ def traffic(v: View, size: Gemm) -> dict[str, Number]:
     dict
         By what a port carries, ``weights``, ``activations`` and ``outputs``, or `PORT`.
     """
-    forms = CLOSED_FORMS.get(v.space.family)
-    if forms is not None:
-        return forms.traffic_at(v, size)
-    varying = tuple(v.varying)
-    if issubclass(family(v.space.family), BufferedCore):
-        return {PORT: v.figure(varying, _moved(size))}
+    if issubclass(family(v.family), BufferedCore):
+        return {PORT: v.figure(_moved(size))}
     names = ("activations", "weights", "outputs")
-    return dict(zip(names, v.figures(varying, 3, _beats(size)), strict=True))
+    return dict(zip(names, v.figures(_beats(size), 3), strict=True))
 
 
-def weight_bytes(v: View, size: Gemm) -> Number:
+def weight_bytes(v: Configurations, size: Gemm) -> Number:
     """Return the bytes of the weights of a product, each once, as the hardware reads them."""
-    if issubclass(family(v.space.family), BufferedCore):
-        return v.figure(tuple(v.varying), _weight_bytes(size))
-    forms = CLOSED_FORMS.get(v.space.family)
-    return size.k * size.n * (forms.weight_bits_at(v) if forms else v.config.weight.width) / 8
+    if issubclass(family(v.family), BufferedCore):
+        return v.figure(_weight_bytes(size))
+    return size.k * size.n * v.figure(_weight_bits) / 8
 
 
-def extra_cycles(v: View, size: Gemm) -> Number:
+def extra_cycles(v: Configurations, size: Gemm) -> Number:
     """Return the cycles that one more of a product adds to a sequence of it."""
-    forms = CLOSED_FORMS.get(v.space.family)
-    if forms is not None:
-        return forms.cycles_at(v, [size, size]) - forms.cycles_at(v, [size])
-    return v.figure(tuple(v.varying), _count_extra_cycles(size))
+    return v.figure(_count_extra_cycles(size))
+
+
+def _weight_bits(config: FamilyConfig) -> float:
+    return config.weight_bits
 
 
 @lru_cache(maxsize=1024)
@@ -155,19 +149,19 @@ def _count_extra_cycles(size: Gemm) -> Callable[[Any], float]:
             return np.nan
         core = core_of(config)
         job = core.gemm(*size)
-        return float(core.cycles([job, job]).number - core.cycles([job]).number)
+        return core.cycles([job, job]).number - core.cycles([job]).number
 
     return count
 
 
 @lru_cache(maxsize=1024)
 def _moved(size: Gemm) -> Callable[[Any], float]:
-    return lambda config: float(buffered_core(config).memory_use([size]).moved_bytes)
+    return lambda config: buffered_core(config).memory_use([size]).moved_bytes
 
 
 @lru_cache(maxsize=1024)
 def _weight_bytes(size: Gemm) -> Callable[[Any], float]:
-    return lambda config: float(buffered_core(config).weight_bytes(size))
+    return lambda config: buffered_core(config).weight_bytes(size)
 
 
 @lru_cache(maxsize=1024)
@@ -183,12 +177,12 @@ def _beats(size: Gemm) -> Callable[[Any], tuple[float, ...]]:
         if not isinstance(plan, BeatCounter) or not {"act", "wgt", "out"} <= ports.keys():
             return (np.nan,) * 3
         inputs = (plan.input_beats(ports[name]) * ports[name].beat_bytes for name in ("act", "wgt"))
-        return (*map(float, inputs), float(plan.output_beats * ports["out"].beat_bytes))
+        return (*inputs, plan.output_beats * ports["out"].beat_bytes)
 
     return moved
 
 
-def kv_bytes(v: View, network: Network, layer: Layer) -> float:
+def kv_bytes(v: Configurations, network: Network, layer: Layer) -> float:
     """Return the bytes of keys and values that a layer reads and writes, once."""
     bits = network.kv_bits or v.config.activation.width
     return float(network.kv_of(layer) * bits / 8)
@@ -226,14 +220,14 @@ class Work:
         return sum(self.moved.values())
 
 
-def works(v: View, network: Network, clock: Number, pace: float = 1.0) -> Iterator[Work]:
+def works(v: Configurations, network: Network, clock: Number, pace: float = 1.0) -> Iterator[Work]:
     """Yield the layers of a network that the core or the memory has work with.
 
     Products of one size are computed once.
 
     Parameters
     ----------
-    v : View
+    v : Configurations
     network : Network
     clock : number
         MHz.
@@ -254,14 +248,14 @@ def works(v: View, network: Network, clock: Number, pace: float = 1.0) -> Iterat
             yield Work(layer, 0.0, memory.ms(cached), {KV_CACHE: cached})
 
 
-def floor_bytes(v: View, network: Network) -> tuple[Number, float]:
+def floor_bytes(v: Configurations, network: Network) -> tuple[Number, float]:
     """Return the bytes of weights and of keys and values that a pass cannot do without.
 
     Those that are not behind the memory are none.
     """
     memory = memory_at(v)
     weights: Number = 0.0
-    if issubclass(family(v.space.family), BufferedCore) or memory.holds("weights"):
+    if issubclass(family(v.family), BufferedCore) or memory.holds("weights"):
         for layer in network.layers:
             if layer.product:
                 weights = weights + layer.repeat * weight_bytes(v, layer.product)
@@ -270,7 +264,7 @@ def floor_bytes(v: View, network: Network) -> tuple[Number, float]:
 
 
 def limited(
-    v: View,
+    v: Configurations,
     networks: Mapping[str, Network],
     metrics: Mapping[str, Number],
     clock: Number,
@@ -280,7 +274,7 @@ def limited(
 
     Parameters
     ----------
-    v : View
+    v : Configurations
         Of configurations with a memory.
     networks : mapping
     metrics : mapping

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from cost_model.sweep.parameters import SubspaceReader
-from cost_model.sweep.plan import Objective, Plan, Sample, Top
+from cost_model.sweep.plan import REFINE, Objective, Plan, Sample, Top
 from cost_model.sweep.reader import Reader
 from cost_model.sweep.space import Space, Subspace
 from hwgen.config.document import Document, read_document
@@ -23,7 +23,7 @@ MAX_POINTS = 10**11
 """Points that are enumerated at most; two cores take some hours for these."""
 
 MAX_REFINED = 100_000
-"""Candidates that are evaluated by structure at most; each takes about a second."""
+"""Candidates that are evaluated by netlist at most; each takes about a second."""
 
 _KEYS = (
     "name",
@@ -99,7 +99,7 @@ class _Sweep:
         configs = reader.integer(("configs",), data.get("configs", 1000), 0, 1_000_000)
         tops = self.tops(objectives)
         sample = self.sample()
-        refine = reader.integer(("refine",), data.get("refine", 0), 0, MAX_REFINED)
+        refine = reader.integer(("refine",), data.get("refine", REFINE), 0, MAX_REFINED)
         if reader.problems:
             return None
         space = Space(tuple(subspaces))

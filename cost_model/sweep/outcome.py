@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cost_model.sweep.pareto import Floats, Indices
-from cost_model.sweep.plan import Plan
-from cost_model.sweep.structural import Structural
+from cost_model.sweep.plan import Evaluate, Plan
 from cost_model.sweep.table import Points
 
 T = TypeVar("T")
@@ -38,25 +37,28 @@ class Refined:
     ----------
     asked : int
         Most candidates.
-    margin : float
-        The error of closed forms that was granted.
+    margins : mapping
+        Metric: the error of fits that was granted.
+    samples : int
+        Netlists that these are fitted to.
     numbers : array
         Of the candidates, ascending.
     points : Points
         The candidates.
-    evaluate : Structural
+    evaluate : Evaluate
         Their figures.
     refused : dict
         Number of a candidate: why it has no figures.
     differences : dict
-        Metric: mean and worst of the relative difference of closed forms.
+        Metric: mean and worst of the relative difference of fits.
     """
 
     asked: int
-    margin: float
+    margins: Mapping[str, float]
+    samples: int
     numbers: Indices
     points: Points
-    evaluate: Structural
+    evaluate: Evaluate
     refused: Mapping[int, str]
     differences: Mapping[str, Mapping[str, float]]
 
@@ -81,7 +83,7 @@ class Outcome:
     points_of : callable
         Returns points by their numbers, ascending.
     refined : Refined, optional
-        The candidates, where front and best are by the structure of their hardware.
+        The candidates, where not all points are evaluated by netlist.
     """
 
     plan: Plan

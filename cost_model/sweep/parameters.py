@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cost_model.closed_forms.closed_forms import DEVICE
+from cost_model.configurations.metrics import DEVICE
 from cost_model.sweep.expressions import Expression, ExpressionError
 from cost_model.sweep.reader import Path, Reader
 from cost_model.sweep.space import (

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cost_model.closed_forms.closed_forms import DEVICE
+from cost_model.configurations.metrics import DEVICE, VALID
 from cost_model.sweep.expressions import Expression
 from cost_model.sweep.space import TECHNOLOGY, Space, Subspace, Values, split
 from hwgen.technologies.utilization import FITS
@@ -19,7 +19,11 @@ from hwgen.workloads import Network
 
 Metrics = dict[str, NDArray[Any]]
 
-VALID = "valid"
+REFINE = 100
+"""Most candidates of a sweep that are evaluated by netlist, unless its file says otherwise."""
+
+_EXACT = ("cycles(", "ops_per_byte(", "family")
+"""What metrics begin with that do not depend on hardware."""
 
 
 class Evaluate(Protocol):
@@ -120,7 +124,7 @@ class Plan:
     version : str
         Of the tool, for what is written.
     refine : int
-        Most candidates to evaluate by structure.
+        Most candidates to evaluate by netlist.
     """
 
     name: str
@@ -133,7 +137,23 @@ class Plan:
     configs: int
     sample: Sample | None
     version: str
-    refine: int = 0
+    refine: int = REFINE
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """Specs, objectives and what the best are the best by."""
+        return (
+            *self.specs,
+            *(objective.expression for objective in self.objectives),
+            *(top.objective.expression for top in self.tops),
+        )
+
+    @property
+    def asks_about_hardware(self) -> bool:
+        """Whether any of them depends on more than cycles and parameters."""
+        parameters = {name for subspace in self.space.subspaces for name in subspace.parameters}
+        names = {name for expression in self.expressions for name in expression.names}
+        return any(not name.startswith(_EXACT) for name in names - parameters)
 
 
 def technologies_of(plan: Plan) -> set[str]:

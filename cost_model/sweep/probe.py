@@ -74,15 +74,15 @@ def probe(file: SweepFile, evaluate: Evaluate) -> Probe:
     if reader.problems:
         raise reader.error()
     networks = {name: asdict(network) for name, network in plan.workloads.items()}
-    identity: list[Any] = [plan.version, file.document.data, networks, answers]
-    if plan.refine:
-        identity += [plan.refine, _structures(plan)]
+    identity: list[Any] = [
+        plan.version, file.document.data, networks, answers, plan.refine, _costs(plan),
+    ]  # fmt: skip
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"))
     return Probe(tuple(names), hashlib.sha256(text.encode()).hexdigest())
 
 
-def _structures(plan: Plan) -> list[Any]:
-    """Return the costs of structures that the sweep may rest on."""
+def _costs(plan: Plan) -> list[Any]:
+    """Return the costs and delays of components that the sweep rests on."""
     result = []
     for name in sorted(filter(technologies.is_calibrated, technologies_of(plan))):
         tech = technologies.technology(name)

@@ -1,75 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The points of a sweep that are nearest to its Pareto set, evaluated by structure.
+"""The points that a sweep returns: each evaluated by its netlist.
 
-Closed forms are wrong by a margin.  A point that they take for worse than another may be better if
-it is worse by no more than that: these candidates are evaluated by structure, the nearest first,
-and specs and objectives are applied to those figures.
+All points are ranked by fits (`cost_model.sweep.fitted`), which are wrong by a measured margin.  A
+point is a candidate if it meets all specs and no other beats it, were its costs better by that
+margin.  Candidates are evaluated by netlist, the nearest to the Pareto set first, and specs and
+objectives are applied to those figures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cost_model.estimate import technology as technologies
 from cost_model.sweep.document import SweepFile
-from cost_model.sweep.engine import chunk_size
-from cost_model.sweep.outcome import Executor, Outcome, Progress, Refined
+from cost_model.sweep.engine import chunk_size, run_sweep
+from cost_model.sweep.fitted import FEW_POINTS, Fitted, fitted
+from cost_model.sweep.journal import Journal
+from cost_model.sweep.netlists import Netlists, Question, questions
+from cost_model.sweep.outcome import Executor, Outcome, Progress, R, Refined, T
 from cost_model.sweep.pareto import Best, Floats, Indices
-from cost_model.sweep.plan import Evaluate, Plan, technologies_of
-from cost_model.sweep.reader import Reader
+from cost_model.sweep.plan import Evaluate, Plan
+from cost_model.sweep.probe import Probe
 from cost_model.sweep.reduce import Reducer, reduce_range
-from cost_model.sweep.structural import (
-    MOST_POINTS,
-    Metrics,
-    Question,
-    Structural,
-    answered,
-    questions,
-    without_closed_forms,
-)
-from cost_model.sweep.table import Points, enumerated_points, parameters_of, table_of
+from cost_model.sweep.samples import Pool, pools
+from cost_model.sweep.table import Points, parameters_of, table_of
 from hwgen.errors import InputError
 
-COMPARED = ("area_mm2", "power_w", "fmax_mhz")
-"""Metrics by which closed forms and structure are compared."""
+COMPARED = ("area_mm2", "power_w", "fmax_mhz", "luts")
+"""Metrics by which fits and netlists are compared."""
 
 _FRONT = 256
 """Points of the Pareto set that are compared with others at once."""
 
 
-def margin_of(plan: Plan) -> float:
-    """Return the relative error that nine of ten closed forms of a sweep's technologies have.
-
-    Raises
-    ------
-    InputError
-        If a technology has no costs of structures.
-    """
-    margin = 0.0
-    for name in sorted(technologies_of(plan)):
-        tech = technologies.technology(name)
-        if not tech.structure:
-            raise InputError(
-                f"refine: the structure of designs has no costs in {name}; they are known of"
-                " standard cells that `hwgen calibrate` has seen"
-            )
-        left_out = tech.provenance.get("left_out", {})
-        margin = max([margin, *(error["covered"] for error in left_out.values())])
-    return margin
-
-
 class _Near:
     """Takes points in the place of a `cost_model.sweep.pareto.Front`, and keeps the nearest."""
 
-    def __init__(self, front: Floats, margin: float, count: int) -> None:
+    def __init__(self, front: Floats, count: int) -> None:
         self.comparable = [_sign(column) for column in front.T]
-        self.front, self.limit = self.worse(front), np.log1p(margin)
+        self.front = self.worse(front)
         self.best = Best(count)
 
     def screen(self, columns: Sequence[Floats]) -> NDArray[np.intp]:
@@ -79,7 +52,7 @@ class _Near:
     def add(self, values: Floats, numbers: Indices) -> None:
         """Take points."""
         need = self.need(values)
-        near = need <= self.limit
+        near = need <= 0
         self.best.add(need[near], numbers[near])
 
     def result(self) -> tuple[Floats, Indices]:
@@ -113,89 +86,132 @@ def _sign(column: Floats) -> int:
     return int(np.all(column > 0)) - int(np.all(column < 0))
 
 
-def _reducer(plan: Plan, evaluate: Evaluate, front: Floats, margin: float, count: int) -> Reducer:
-    near = _Near(front, margin, count)
-    return Reducer(replace(plan, tops=(), keep="pareto"), evaluate, near)
-
-
 def _near_chunk(
-    plan: Plan, evaluate: Evaluate, front: Floats, margin: float, count: int, chunk: int
+    plan: Plan, evaluate: Evaluate, front: Floats, count: int, chunk: int
 ) -> tuple[Floats, Indices]:
-    size = chunk_size(plan)
-    reducer = _reducer(plan, evaluate, front, margin, count)
+    size, near = chunk_size(plan), _Near(front, count)
+    reducer = Reducer(replace(plan, tops=(), keep="pareto"), evaluate, near)
     start = chunk * size
     reduce_range(plan, evaluate, start, min(plan.space.size, start + size), reducer)
-    return reducer.front.result()
+    return near.result()
 
 
 def add_points(reducer: Reducer, points: Points) -> None:
-    """Give points to a reducer."""
+    """Pass points to a reducer."""
     for group in points.groups:
         values = parameters_of(reducer.plan, group)
         reducer.add(group.segment, values, points.numbers[group.where])
 
 
-def candidates(
-    outcome: Outcome, evaluate: Evaluate, executor: Executor, margin: float, count: int
-) -> Indices:
-    """Return the numbers of the `count` points nearest to the Pareto set, ascending.
+def candidates(outcome: Outcome, evaluate: Fitted, executor: Executor, count: int) -> Indices:
+    """Return the numbers of at most `count` candidates, ascending.
 
-    Points that would be in it if they were better by no more than the margin in all objectives;
-    among them the best of each ``top``.
+    First a share of the Pareto set itself, spread over it, and of the best of each ``top``; then
+    the nearest points that would be Pareto-optimal if their costs were better by the margin.
     """
-    plan, front = outcome.plan, outcome.front_values
-    best = Best(count)
+    plan = outcome.plan
+    tops = [number for row in zip(*outcome.tops, strict=False) for number in row]
+    front = outcome.front[np.argsort(outcome.front_values[:, 0], kind="stable")]
+    most = max(1, count // 2)
+    if len(front) > most:
+        front = front[np.unique(np.linspace(0, len(front) - 1, most).round().astype(int))]
+    ends = [outcome.front[int(np.argmin(column))] for column in outcome.front_values.T]
+    ranked: list[int] = [*map(int, ends), *tops[: count // 4], *front.tolist()]
+    hopeful, best = replace(evaluate, optimism=1.0), Best(count)
     if plan.sample is not None:
-        reducer = _reducer(replace(plan, sample=None), evaluate, front, margin, count)
+        near = _Near(outcome.front_values, count)
+        reducer = Reducer(replace(plan, tops=(), keep="pareto", sample=None), hopeful, near)
         add_points(reducer, outcome.points_of(np.arange(outcome.evaluated)))
-        need, numbers = reducer.front.result()
+        need, numbers = near.result()
         best.add(need[:, 0], numbers)
     else:
         chunks = range(-(-plan.space.size // chunk_size(plan)))
-        work = partial(_near_chunk, plan, evaluate, front, margin, count)
+        work = partial(_near_chunk, plan, hopeful, outcome.front_values, count)
         for _, (need, numbers) in executor.run(work, chunks):
             best.add(need[:, 0], numbers)
-    first = [top[:1] for top in outcome.tops]
-    ranked = np.concatenate([*first, best.indices])
-    unique, indices = np.unique(ranked, return_index=True)
-    return np.sort(unique[np.argsort(indices)][:count])
+    ranked += best.indices.tolist()
+    unique = list(dict.fromkeys(ranked))[:count]
+    return np.sort(np.array(unique, np.int64))
 
 
-def ask(
-    structural: Structural,
-    asked: Sequence[Question],
-    workloads: Mapping[str, Any],
+def sweep(
+    file: SweepFile,
+    probed: Probe,
+    netlists: Netlists,
     executor: Executor,
-    progress: Progress,
-) -> None:
-    """Have questions answered by other processes, and remember the answers."""
-    missing = [each for each in dict.fromkeys(asked) if each not in structural.answers]
-    work: Callable[[Question], Metrics] = partial(
-        answered, costs=structural.costs, workloads=workloads
-    )
-    progress(0, len(missing))
-    for done, (each, metrics) in enumerate(executor.run(work, missing), 1):
-        structural.answers[each] = metrics
-        progress(done, len(missing))
+    journal: Journal,
+    progress: Mapping[str, Progress],
+) -> tuple[Outcome, Evaluate]:
+    """Run a sweep; every point that it returns is evaluated by netlist.
+
+    Parameters
+    ----------
+    file : SweepFile
+    probed : Probe
+    netlists : Netlists
+        Takes the answers.
+    executor : Executor
+    journal : Journal
+    progress : mapping
+        Of ``samples``, ``points`` and ``candidates``.
+
+    Returns
+    -------
+    outcome : Outcome
+    evaluate : callable
+        What ranked the points.
+
+    Raises
+    ------
+    ConfigError, InputError
+        If no point is left.
+    """
+    plan = file.plan
+    evaluate = Fitted()
+    if plan.asks_about_hardware:
+        drawn = pools(plan)
+        if plan.sample is None and (asked := few_questions(drawn)) is not None:
+            netlists.ask(asked, plan.workloads, executor, progress["samples"])
+            return run_sweep(file, probed, netlists, _Here(), journal, progress["points"]), netlists
+        evaluate = fitted(plan, drawn, netlists, executor, progress["samples"])
+    outcome = run_sweep(file, probed, evaluate, executor, journal, progress["points"])
+    count = max(plan.refine, len(plan.objectives) + 1)
+    return refine(outcome, evaluate, netlists, executor, count, progress["candidates"]), evaluate
+
+
+class _Here:
+    """Executor in this process, where the answers are."""
+
+    def run(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[T, R]]:
+        """Yield each item with the function's result."""
+        for item in items:
+            yield item, function(item)
+
+
+def few_questions(drawn: Sequence[Pool]) -> list[Question] | None:
+    """Return the questions about all points of a sweep, None if they are too many."""
+    if not all(pool.whole for pool in drawn):
+        return None
+    asked = {pool.question(point) for pool in drawn for point in pool.points}
+    return sorted(asked, key=repr) if len(asked) <= FEW_POINTS else None
 
 
 def refine(
     outcome: Outcome,
-    evaluate: Evaluate,
-    structural: Structural,
+    evaluate: Fitted,
+    netlists: Netlists,
     executor: Executor,
     count: int,
     progress: Progress = lambda done, total: None,
 ) -> Outcome:
-    """Return the outcome of a sweep among the candidates, by the figures of their structures.
+    """Return the outcome of a sweep among its candidates, by their netlists.
 
     Parameters
     ----------
     outcome : Outcome
-        By closed forms.
-    evaluate : Evaluate
-        The closed forms.
-    structural : Structural
+        By fits.
+    evaluate : Fitted
+    netlists : Netlists
     executor : Executor
     count : int
         Most candidates.
@@ -204,32 +220,29 @@ def refine(
     Raises
     ------
     InputError
-        If a technology has no costs of structures, or no candidate meets the specs.
+        If no candidate meets the specs.
     """
-    plan, margin = outcome.plan, margin_of(outcome.plan)
-    numbers = candidates(outcome, evaluate, executor, margin, count)
+    plan = outcome.plan
+    numbers = candidates(outcome, evaluate, executor, count)
     points = outcome.points_of(numbers)
     asked = dict(questions(plan, points))
-    ask(structural, list(asked.values()), plan.workloads, executor, progress)
-    reducer = Reducer(replace(plan, sample=None, keep="pareto"), structural)
+    netlists.ask(list(asked.values()), plan.workloads, executor, progress)
+    reducer = Reducer(replace(plan, sample=None, keep="pareto"), netlists)
     add_points(reducer, points)
-    answers = {number: structural.answers[each] for number, each in asked.items()}
     refused = {
-        number: answer or "a rule of its family does not allow it"
-        for number, answer in sorted(answers.items())
-        if isinstance(answer, str)
+        number: answer
+        for number, each in sorted(asked.items())
+        if isinstance(answer := netlists.answers[each], str)
     }
     values, front = reducer.front.result()
     if not len(front):
         raise InputError(
-            f"none of the {len(numbers)} candidates is left by the estimate by structure:"
-            f" {len(refused)} have no figures, the others miss a spec; relax the specs, or refine"
-            " more"
+            f"none of the {len(numbers)} candidates is left by its netlist: {len(refused)} cannot"
+            " be built, the others miss a spec; relax the specs, or refine more"
         )
     tops = tuple(best.indices for best in reducer.best)
     chosen = np.unique(np.concatenate([front, *tops]))
     rows = outcome.rows if plan.keep == "all" else lambda: iter([outcome.points_of(chosen)])
-    compared = _differences(plan, points, evaluate, structural)
     return replace(
         outcome,
         front=front,
@@ -237,53 +250,21 @@ def refine(
         tops=tops,
         chosen=outcome.points_of(chosen),
         rows=rows,
-        refined=Refined(count, margin, numbers, points, structural, refused, compared),
-    )
-
-
-def by_structure(
-    file: SweepFile, structural: Structural, executor: Executor, progress: Progress
-) -> Structural:
-    """Have a model answer all questions of a sweep about families without closed forms.
-
-    Raises
-    ------
-    ConfigError
-        If there are too many points.
-    """
-    plan, families = file.plan, without_closed_forms(file.plan)
-    points = sum(each.size for each in plan.space.subspaces if each.family in families)
-    if plan.sample is not None:
-        points = min(points, plan.sample.points)
-    if points > MOST_POINTS:
-        reader = Reader(file.document)
-        reader.complain(
-            ("sample",) if plan.sample else (),
-            f"there are no closed forms of {', '.join(families)}, whose hardware is evaluated point"
-            f" by point: {points:,} points are more than {MOST_POINTS:,}; give fewer values, or"
-            " search them: `sample: {points: 500, population: 50}`",
-        )
-        raise reader.error()
-    if plan.sample is None:  # else it is not known yet what will be asked
-        asked, offset = [], 0
-        for subspace in plan.space.subspaces:
-            if subspace.family in families:
-                numbers = np.arange(offset, offset + subspace.size)
-                result = questions(plan, enumerated_points(plan, numbers))
-                asked += [each for _, each in result]
-            offset += subspace.size
-        ask(structural, asked, plan.workloads, executor, progress)
-    return structural
+        refined=Refined(
+            count, evaluate.margins, evaluate.samples, numbers, points, netlists, refused,
+            _differences(plan, points, evaluate, netlists),
+        ),
+    )  # fmt: skip
 
 
 def _differences(
-    plan: Plan, points: Points, evaluate: Evaluate, structural: Structural
+    plan: Plan, points: Points, evaluate: Evaluate, netlists: Netlists
 ) -> dict[str, dict[str, float]]:
-    """Return the differences between closed forms and netlists, by metric."""
-    closed, result = (table_of(plan, how, COMPARED, points) for how in (evaluate, structural))
+    """Return the differences between fits and netlists, by metric."""
+    ranked, result = (table_of(plan, how, COMPARED, points) for how in (evaluate, netlists))
     differences = {}
     for metric in COMPARED:
-        pairs = zip(closed[metric], result[metric], strict=True)
+        pairs = zip(ranked[metric], result[metric], strict=True)
         relative = np.array([a / b - 1 for a, b in pairs if a is not None and b])
         if len(relative):
             differences[metric] = {

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cost_model.closed_forms.closed_forms import DEVICE
+from cost_model.configurations.metrics import DEVICE
 from cost_model.sweep.expressions import Expression
 from hwgen.technologies import technology_of
 
@@ -165,6 +165,12 @@ class Subspace:
     def size(self) -> int:
         """The number of points before any constraint."""
         return math.prod(axis.count for axis in self.axes)
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """The names of all parameters."""
+        own = [axis.name for axis in self.axes] + [item.name for item in self.derived]
+        return frozenset((*own, *self.fixed))
 
     @cached_property
     def categories(self) -> int:

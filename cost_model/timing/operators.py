@@ -8,8 +8,8 @@ from math import log2
 
 import numpy as np
 
-from cost_model.closed_forms.products import sum_levels
 from cost_model.netlist.model import Bits, Cell, Memory
+from cost_model.netlist.products import sum_levels
 from cost_model.timing.arcs import (
     Arcs,
     Costs,

@@ -5,11 +5,8 @@ Designs are drawn from everything that is legal (`flows.bench.draws`) and mapped
 does by default, small ones first; with ``--place`` those of FPGAs are placed and routed as well.
 Results are cached, so that a run that was stopped goes on.
 
-With ``--closed-forms``, those of FPGAs that sweeps use are compared instead: whole cores of 4 x 4
-to 32 x 32, with rows of totals in memories of each type, are mapped as the calibration cores are.
-
-``--write`` puts the errors into the tables of costs, as the uncertainty of the next estimates; of
-closed forms it extends the range that they are checked in.  After a change of the model a new seed
+``--write`` puts the errors into the tables of costs, as the uncertainty of the next estimates.
+After a change of the model a new seed
 is to be drawn, so that nothing is tuned to the designs.
 """
 
@@ -29,7 +26,6 @@ from flows.bench.cost_points import compare, save
 from flows.bench.cost_tables import HEADINGS, METRICS, draw_picture, summarise, tables
 from flows.bench.draws import draw, size
 from flows.build.design import Design
-from flows.calibration.points import config_of, validation_points
 from flows.synthesis.synth_cache import cached_results
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import families
@@ -79,21 +75,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
                          help="of standard cells, only designs mapped before")  # fmt: skip
     options.add_argument("--place", action="store_true",
                          help="of FPGAs, place and route designs too, for Fmax")  # fmt: skip
-    options.add_argument("--closed-forms", action="store_true",
-                         help="of FPGAs, compare the closed forms of sweeps instead")  # fmt: skip
     options.add_argument("--write", action="store_true",
                          help="state the errors in the tables of costs")  # fmt: skip
     options.add_argument("--output", type=Path, metavar="FILE", help="put the tables into a page")
     options.add_argument("--picture", type=Path, metavar="FILE", help="draw them as SVG")
     chosen = options.parse_args(arguments)
-    forms = chosen.closed_forms
 
     def configurations() -> Iterator[tuple[str, FamilyConfig]]:
         for tech in chosen.technology or calibrated():
-            if forms and is_fpga(tech):
-                for values in validation_points(chosen.seed, chosen.designs):
-                    yield tech, config_of(values)
-                continue
             choices = parse_choices(chosen.given)
             drawn = designs(
                 tech, chosen.designs, chosen.seed, chosen.size_limit, chosen.family, choices
@@ -105,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     points = []
     for number, (tech, config) in enumerate(configurations(), 1):
         click.echo(f"{tech}: design {number}", err=True)
-        points.append(compare(config, tech, with_routing=chosen.place, closed_forms=forms))
+        points.append(compare(config, tech, with_routing=chosen.place))
     summaries = [
         summary
         for name in dict.fromkeys(p.technology for p in points)
@@ -113,14 +102,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if (summary := summarise([p for p in points if p.technology == name], metric))
     ]
     if chosen.write:
-        save(points, chosen.seed, closed_forms=forms)
+        save(points, chosen.seed)
     if chosen.picture:
         draw_picture(points, chosen.picture)
     if chosen.output:
 
         def block(tech: str) -> str:
             """Return the section of a technology; standard cells share one without a name."""
-            name = "" if not is_fpga(tech) else tech if forms else "fpga"
+            name = "fpga" if is_fpga(tech) else ""
             return f"{name} accuracy".strip()
 
         names = dict.fromkeys(block(p.technology) for p in points)

@@ -6,17 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from cost_model.closed_forms.space import defaults, frozen
-from cost_model.estimate.estimate import estimate
+from cost_model.configurations.configurations import defaults, frozen
 from cost_model.estimate.technology import Technology, technology, write
-from flows.bench.cost_tables import Point, traits
+from flows.bench.cost_tables import Point, Values, traits
 from flows.build.build import Build, retarget
 from flows.build.design import Design
-from flows.calibration import fpga
 from flows.calibration.delays_fpga import SEEDS
 from flows.calibration.measure import cell_costs
-from flows.calibration.points import Values, config_of
-from flows.calibration.results import covered, ranges
 from flows.calibration.structural import interval
 from flows.pnr.devices import placed, placer
 from flows.pnr.pnr import place_and_route
@@ -35,9 +31,7 @@ FEWEST = 20
 """Designs that a prediction interval needs."""
 
 
-def compare(
-    config: FamilyConfig, tech: str, *, with_routing: bool = False, closed_forms: bool = False
-) -> Point:
+def compare(config: FamilyConfig, tech: str, *, with_routing: bool = False) -> Point:
     """Measure one design as `hwgen synth` does by default and estimate it, each at the same clock.
 
     Parameters
@@ -46,15 +40,8 @@ def compare(
     tech : str
     with_routing : bool
         On an FPGA family with place and route, whether to measure Fmax.
-    closed_forms : bool
-        On an FPGA family, whether closed forms are compared instead of the estimate by structure.
     """
     cells = installed(tech).kind != "fpga"
-    if closed_forms and not cells:
-        values, metrics = described(config), estimate(config, tech)["metrics"]
-        used = fpga.measure(values, tech).resources
-        estimates, counts = ({m: source[m] for m in RESOURCES} for source in (metrics, used))
-        return Point(tech, values, config.macs_per_cycle, estimates, counts)
     design = Design.of(config)
     document = Build(design, retarget(config.target, tech)).estimate()
     real = synthesize(design, tech)
@@ -110,7 +97,7 @@ def described(config: FamilyConfig) -> Values:
     }
 
 
-def save(points: Sequence[Point], seed: int, *, closed_forms: bool = False) -> None:
+def save(points: Sequence[Point], seed: int) -> None:
     """State the errors of designs as the uncertainty of estimates, in the tables of costs.
 
     Parameters
@@ -118,16 +105,15 @@ def save(points: Sequence[Point], seed: int, *, closed_forms: bool = False) -> N
     points : sequence of Point
     seed : int
         Seed of the designs, for the provenance.
-    closed_forms : bool
-        Whether those of FPGAs are of closed forms, whose range is extended to the designs.
     """
     for name in dict.fromkeys(p.technology for p in points):
         local = [p for p in points if p.technology == name]
-        fpga_forms = closed_forms and installed(name).kind == "fpga"
-        stated = with_closed_form_errors if fpga_forms else with_structure_errors
         path = costs_of(name)
         assert path is not None  # it has a table
-        write(path, stated(technology(name), local, {"seed": seed, "designs": len(local)}))
+        write(
+            path,
+            with_structure_errors(technology(name), local, {"seed": seed, "designs": len(local)}),
+        )
 
 
 def with_structure_errors(
@@ -153,20 +139,3 @@ def with_structure_errors(
     structure["uncertainty" if of_logic is None else "uncertainty_of_logic"] = within
     structure["provenance"] = {**structure["provenance"], "held_out": dict(tested)}
     return replace(tech, structure=structure, timing=timing)
-
-
-def with_closed_form_errors(
-    tech: Technology, points: Sequence[Point], tested: Mapping[str, int]
-) -> Technology:
-    """Return a technology whose closed forms state the errors of designs, and cover their sizes."""
-    uncertainty = {}
-    for metric in RESOURCES:
-        errors = [abs(e) for p in points if (e := p.error(metric)) is not None]
-        if errors:
-            uncertainty[metric] = round(covered(errors), 4)
-    wider = dict(tech.ranges)
-    for key, (low, high) in ranges(config_of(p.values) for p in points).items():
-        before = wider.get(key, (low, high))
-        wider[key] = (min(low, before[0]), max(high, before[1]))
-    provenance = {**tech.provenance, "held_out": dict(tested)}
-    return replace(tech, uncertainty=uncertainty, ranges=wider, provenance=provenance)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -15,10 +16,12 @@ from matplotlib.figure import Figure
 from cost_model.estimate.technology import technology
 from flows.bench.common import markdown
 from flows.calibration import structural
-from flows.calibration.points import Values
 from flows.calibration.results import ranges
 from hwgen.core.params.base import FamilyConfig
 from hwgen.technologies import technology as installed
+
+Values = dict[str, Any]
+"""Parameters by dotted name, the family among them."""
 
 CELL_GOALS: Mapping[str, tuple[float, float | None]] = {
     "area": (0.03, 0.10),
@@ -192,8 +195,6 @@ def summarise(points: Sequence[Point], metric: str) -> Summary | None:
 def stated_of(name: str, metric: str) -> float | None:
     """Return the uncertainty that estimates of a technology state."""
     tech = technology(name)
-    if not tech.structure:
-        return tech.uncertainty.get(metric)
     stated = {**tech.structure["uncertainty"], "fmax": tech.timing.get("uncertainty")}
     value: float | None = stated.get(metric)
     return value

@@ -14,14 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from cost_model.closed_forms.closed_forms import view_of
-from cost_model.families import CLOSED_FORMS
 from cost_model.netlist.components import COMPONENTS, totals
 from cost_model.netlist.memories import memories_of
 from cost_model.netlist.netlist import Netlist
 from flows.build.design import Design
 from flows.calibration.draws import Draw, drawn
-from flows.calibration.parts import parts_of
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import families
 from hwgen.technologies import fpga_family, technology_names
@@ -41,7 +38,6 @@ _CHOICES = 16
 _LOOKED_AT = 3
 """Of these how many are elaborated to see whether they are small enough."""
 
-_NO_BITS = ("fanout", "control")
 _OPERATOR = 150.0
 """Bits of registers that an operator on floating-point numbers is about as large as."""
 
@@ -140,13 +136,6 @@ def _of_size(
 
 def _about(config: FamilyConfig) -> float:
     """Return about what `size` is, without the hardware."""
-    if config.family in CLOSED_FORMS and (parts := parts_of(config)):
-        result, view = 0.0, view_of(config)
-        for part in parts:
-            for component, count in part.counts(view).items():
-                each = _OPERATOR if component.startswith("float_") else component not in _NO_BITS
-                result += each * float(count)
-        return max(1.0, result)
     if not config.multiplies:
         return max(1.0, config.operations_per_cycle * _OPERATOR)
     factors = config.activation.width * config.weight.width

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configurations of the ternary-LUT family a second in sweeps, end to end: ``make bench-sweep``.
 
-The sweep enumerates, applies constraints and specs, evaluates costs, and keeps the Pareto set and
-the best points.  The baseline is the calibrated cost model alone, called with blocks of arrays that
-are in memory already.
+Costs are fitted to netlists first.  Then the sweep enumerates, applies constraints and specs,
+evaluates fits, and keeps the Pareto set and the best points.  The baseline is the evaluation alone,
+called with blocks of arrays that are in memory already.  The speed with fitting takes the time in
+which netlists are found in the cache, if an earlier run has computed them.
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ from pathlib import Path
 
 import numpy as np
 
-from cost_model.closed_forms.closed_forms import evaluate
 from cost_model.sweep.document import SweepFile, read_sweep
 from cost_model.sweep.engine import run_sweep
+from cost_model.sweep.fitted import Fitted, fitted
 from cost_model.sweep.journal import Journal
+from cost_model.sweep.netlists import Netlists
 from cost_model.sweep.plan import metrics_of
 from cost_model.sweep.probe import probe
 from cost_model.sweep.reduce import BLOCK
+from cost_model.sweep.samples import pools
 from flows.bench.common import Row, mebibytes, parser, report, run
+from flows.build.costs import NetlistCosts
 from flows.tools.executors import LocalProcesses
 from hwgen import __version__
 
@@ -54,7 +58,7 @@ RUNS = ((160, 1), (1600, 1), (16000, 2))
 WHO = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
 
 
-def baseline(file: SweepFile) -> float:
+def baseline(file: SweepFile, evaluate: Fitted) -> float:
     """Return the points that the bare model evaluates in a second of a processor."""
     subspace = file.plan.space.subspaces[0]
     values = {**subspace.settled([0]), **subspace.columns(np.arange(BLOCK))}
@@ -76,9 +80,12 @@ def sweep_row(folder: Path, depth: int, jobs: int) -> Row:
     path = folder / "sweep.yaml"
     path.write_text(SWEEP.format(depth=depth))
     file = read_sweep(path, __version__)
-    bare = baseline(file)
+    busy = processor_s()
+    evaluate = fitted(file.plan, pools(file.plan), Netlists(NetlistCosts()), LocalProcesses(jobs))
+    fitting = processor_s() - busy
+    bare = baseline(file, evaluate)
     start, busy = time.perf_counter(), processor_s()
-    probed = probe(file, evaluate)
+    probed = probe(file, Fitted())
     with Journal(folder / f"journal_{depth}_{jobs}", probed.fingerprint) as journal:
         outcome = run_sweep(file, probed, evaluate, LocalProcesses(jobs), journal)
     seconds, busy = time.perf_counter() - start, processor_s() - busy
@@ -91,6 +98,9 @@ def sweep_row(folder: Path, depth: int, jobs: int) -> Row:
         "wall s": seconds,
         "processor s": busy,
         "million a processor s": speed / 1e6,
+        "netlists": evaluate.samples,
+        "fitting s": fitting,
+        "million with fitting": outcome.evaluated / (busy + fitting) / 1e6,
         "of the model": speed / bare,
         "front": len(outcome.front),
         "MiB": parent + (jobs * worker if jobs > 1 else 0),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from cost_model.closed_forms.closed_forms import Workloads
+from cost_model.configurations.metrics import Workloads
 from cost_model.estimate.certainty import Operands
 from cost_model.estimate.estimate import empty_estimate, estimate
 from cost_model.memories.memories import Form

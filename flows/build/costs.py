@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from cost_model.closed_forms import space
+from cost_model.configurations.configurations import chosen_values
 from cost_model.estimate.estimate import estimate
-from cost_model.sweep.structural import Metrics
+from cost_model.sweep.netlists import Answer, Evaluation, Memory, Part, role_of
 from flows.build.design import Design
-from flows.build.load import choose
+from flows.build.load import parse_config
+from hwgen.config.dotted import nested
 from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import HwgenError
 from hwgen.workloads import Network
@@ -20,17 +23,37 @@ from hwgen.workloads import Network
 class NetlistCosts:
     """Costs from netlists, which are cached; other processes get it by its name."""
 
-    def metrics(
-        self, config: FamilyConfig, technology: str, workloads: Mapping[str, Network]
-    ) -> Metrics:
-        """Return the metrics of a configuration, or why it has none."""
-        try:
-            analysis = Design.of(choose(config)).analysis
-            result = estimate(config, technology, None, workloads, analysis=analysis)
-        except HwgenError as error:
-            return str(error)
-        metrics: dict[str, float | None] = result["metrics"]
-        return metrics
+    def evaluate(
+        self, family: str, values: Mapping[str, Any], workloads: Mapping[str, Network]
+    ) -> Answer:
+        """Return the costs of a configuration, or why it has none: by the rules of a build."""
+        problem = ""
+        for chosen in chosen_values(family, values):
+            text = json.dumps({"name": "core", "family": family, **nested(chosen)})
+            try:
+                return _evaluation(parse_config(text, quickly=True), workloads)
+            except HwgenError as error:
+                problem = problem or str(error)
+        return problem
 
 
-space.use_resolver(choose)
+def _evaluation(config: FamilyConfig, workloads: Mapping[str, Network]) -> Evaluation:
+    analysis = Design.of(config).analysis
+    result = estimate(config, workloads=workloads, analysis=analysis)
+    shown = ("part", "count", "components")
+    quantities = sorted(name for name in (result["breakdown"] or [{}])[0] if name not in shown)
+    parts: dict[str, Part] = {}
+    for entry in result["breakdown"]:
+        role = role_of(entry["part"])
+        so_far = parts.get(role, Part(0, (0.0,) * len(quantities)))
+        costs = tuple(a + entry[name] for a, name in zip(so_far.costs, quantities, strict=True))
+        parts[role] = Part(so_far.count + entry["count"], costs)
+    return Evaluation(
+        result["metrics"],
+        {name: sum(part[name] for part in result["breakdown"]) for name in quantities},
+        parts,
+        tuple(
+            Memory(use.ram, next(iter(use.holds), ""), use.stable, use.count)
+            for use in (analysis.memories() if result["memories"] else ())
+        ),
+    )

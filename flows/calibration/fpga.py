@@ -5,50 +5,18 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from flows.build.design import Design
+from flows.calibration.draws import NAME
 from flows.calibration.mapping_cache import versions
-from flows.calibration.parts import separate_modules
-from flows.calibration.points import NAME, config_of
 from flows.synthesis import fpga, levels
 from flows.synthesis.standard_cells import TIMEOUT
 from flows.tools.cache import Archive, digest, text_digest
 from flows.tools.toolchain import require
 from hwgen.technologies import fpga_family
-
-
-@dataclass(frozen=True)
-class Used:
-    """A core mapped to an FPGA.
-
-    Parameters
-    ----------
-    values : mapping
-        Its dotted parameters.
-    resources : mapping
-        How many of each of `flows.synthesis.fpga.RESOURCES` it takes.
-    parts : mapping
-        For each module that is mapped on its own, and the rest under the name of the core: its
-        instances, and the resources of one.
-    """
-
-    values: Mapping[str, Any]
-    resources: Mapping[str, int]
-    parts: Mapping[str, tuple[int, Mapping[str, int]]]
-
-
-def measure(values: Mapping[str, Any], target: str) -> Used:
-    """Map the core that dotted parameters describe; results are kept in the user's cache."""
-    config = config_of(values)
-    keep = [f"{NAME}_{prefix}*" for prefix in separate_modules(config)]
-    document = mapped(Design.of(config).verilog, target, keep)
-    parts = {name: (count, of_one) for name, (count, of_one) in document["parts"].items()}
-    return Used(values, document["resources"], parts)
 
 
 def mapped(verilog: str, target: str, keep: Sequence[str] = ()) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from cost_model.closed_forms.closed_forms import ACTIVITY
+from cost_model.configurations.metrics import ACTIVITY
 from flows.calibration.mapping_cache import versions
 from flows.power.cell_power import cell_powers, voltage
 from flows.synthesis import liberty
@@ -52,7 +52,7 @@ class CellCosts:
     sequential : bool
         Whether it stores something.
     area_um2, leakage_nw, energy_fj : float
-        The energy is that of a cycle, see `cost_model.closed_forms.closed_forms`.
+        The energy is that of a cycle, see `cost_model.configurations.metrics`.
     """
 
     sequential: bool

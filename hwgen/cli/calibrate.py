@@ -20,28 +20,19 @@ from hwgen.reports.terminal import console
     help="Only the first N designs of each kind: a quick look, which leaves costs unknown;"
     " default all.",
 )  # fmt: skip
-@click.option(
-    "--structure", is_flag=True,
-    help="Fit the costs of what emitted hardware consists of, by synthesis; without it those that"
-    " are known stay as they are. Of an FPGA family these only.",
-)  # fmt: skip
 @force_option
 @json_option
 def command(
     target: str,
     output: Path | None,
     designs: int | None,
-    structure: bool,
     force: bool,
     as_json: bool,
 ) -> None:
     """Fit the costs of a technology to synthesis results.
 
-    Of standard cells the costs of what emitted hardware consists of come first: designs are mapped
-    with Yosys and timed by OpenSTA.  Where they are known, that is done with --structure only.
-    Then the closed forms of the families, which sweeps use, are fitted to what the structures of
-    other designs cost, without synthesis.  The closed forms of an FPGA family are fitted to small
-    cores that are mapped, and with --structure the costs of its structures.
+    Designs are mapped with Yosys and timed by OpenSTA, those of FPGA families with place and route
+    timed by it, and the costs of what emitted hardware consists of are fitted to the results.
     What has been mapped is kept, so a run that was stopped goes on where it was.
     """
     from rich.progress import Progress
@@ -49,7 +40,7 @@ def command(
     from cost_model.estimate.technology import write
     from flows.calibration.calibrate import calibrate
     from hwgen.errors import InputError
-    from hwgen.technologies import costs_of, file_of, technology
+    from hwgen.technologies import costs_of, file_of
 
     path = output or costs_of(target)
     if path is None:
@@ -65,16 +56,14 @@ def command(
         def follow(done: int, total: int) -> None:
             progress.update(task, completed=done, total=total)
 
-        tech = calibrate(target, follow, designs, structure=structure)
+        tech = calibrate(target, follow, designs)
     write(path, tech)
     if as_json:
         emit_json(tech.document())
         return
-    fpga = structure and technology(target).kind == "fpga"
-    about = tech.structure["provenance"] if fpga else tech.provenance
-    number = about.get("designs", about.get("cores"))
-    out.print(f"{path}: {number} designs", markup=False)
-    for quantity, summary in about.get("left_out", about.get("residuals", {})).items():
+    about = tech.structure["provenance"]
+    out.print(f"{path}: {about['designs']} designs", markup=False)
+    for quantity, summary in about["left_out"].items():
         out.print(
             f"  {quantity.replace('_', ' ')}: {100 * summary['mape']:.1f} % on average,"
             f" {100 * summary['worst']:+.1f} % at worst"

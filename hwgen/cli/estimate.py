@@ -225,13 +225,6 @@ def _show(entry: Mapping[str, Any]) -> None:
         _print_memories(entry, out)
     if entry["memory"]:
         _print_memory(entry["memory"], out)
-    for item in entry["extrapolated"]:
-        low, high = item["checked"]
-        out.print(
-            f"{item['parameter']} = {item['value']} is beyond what the costs were checked on,"
-            f" {low:g}..{high:g}: the uncertainty does not cover it.",
-            style="yellow",
-        )
 
 
 _STEPS = 6

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -53,8 +54,8 @@ _JOURNAL = "journal"
     "--refine",
     metavar="N",
     type=click.IntRange(0, 100_000),
-    help="Evaluate the N points nearest to the Pareto set by the structure of their hardware;"
-    " instead of `refine` in the file.",
+    help="Evaluate at most the N points nearest to the Pareto set by netlist; instead of `refine`"
+    " in the file.",
 )
 @click.option("--resume", is_flag=True, help="Continue an interrupted sweep.")
 @click.option(
@@ -83,8 +84,8 @@ def command(
     """
     from dataclasses import replace
 
-    from cost_model.closed_forms.closed_forms import evaluate
     from cost_model.sweep.document import read_sweep
+    from cost_model.sweep.fitted import Fitted
     from cost_model.sweep.journal import Journal
     from cost_model.sweep.output.write import finished, write_output
     from cost_model.sweep.probe import probe
@@ -94,9 +95,10 @@ def command(
     file = read_sweep(config, __version__)
     if refine is not None:
         file = replace(file, plan=replace(file.plan, refine=refine))
-    probed = probe(file, evaluate)
+    probed = probe(file, Fitted())
     directory = output or Path("build") / f"{file.plan.name}-sweep"
     summary = finished(directory, probed.fingerprint, verify) if resume else None
+    start = time.perf_counter()
     if summary is None:
         executor = _executor(jobs, scheduler)
         path = _journal(directory, resume, force)
@@ -117,42 +119,23 @@ def command(
         emit_json({**summary, "directory": str(directory)})
     else:
         _report(summary, directory)
+        seconds = time.perf_counter() - start
+        speed = summary["evaluated"] / seconds
+        console().print(f"  {seconds:,.1f} s: {speed:,.0f} points a second, netlists included")
 
 
 def _swept(
     file: SweepFile, probed: Probe, executor: Executor, journal: Journal, *, quiet: bool
 ) -> tuple[Outcome, Evaluate]:
-    """Run a sweep, and return with its outcome the model that it rests on."""
-    from cost_model.closed_forms.closed_forms import evaluate
-    from cost_model.sweep.engine import run_sweep
-    from cost_model.sweep.refine import by_structure, refine
-    from cost_model.sweep.structural import (
-        Structural,
-        asks_about_hardware,
-        few,
-        without_closed_forms,
-    )
+    """Run a sweep, and return with its outcome the model that ranked its points."""
+    from cost_model.sweep.netlists import Netlists
+    from cost_model.sweep.refine import sweep
     from flows.build.costs import NetlistCosts
-    from flows.tools.executors import LocalProcesses
 
-    model: Evaluate = evaluate
-    where = executor
-    if without_closed_forms(file.plan):
-        with _progress("structures", "designs", quiet=quiet) as progress:
-            model = by_structure(file, Structural(NetlistCosts()), executor, progress)
-        where = LocalProcesses(1)  # where the answers are
-    elif few(file.plan) and asks_about_hardware(file.plan):
-        # For what has no closed forms in families that have some.
-        model = Structural(NetlistCosts(), closed=evaluate)
-    with _progress("sweeping", "points", quiet=quiet) as progress:
-        outcome = run_sweep(file, probed, model, where, journal, progress)
-    if file.plan.refine:
-        with _progress("structures", "designs", quiet=quiet) as progress:
-            outcome = refine(
-                outcome, model, Structural(NetlistCosts(), every=True), executor, file.plan.refine,
-                progress,
-            )  # fmt: skip
-    return outcome, model
+    units = {"samples": "netlists", "points": "points", "candidates": "candidates"}
+    with task_progress("sweeping", quiet=quiet) as update:
+        progress = {step: partial(update, unit) for step, unit in units.items()}
+        return sweep(file, probed, Netlists(NetlistCosts()), executor, journal, progress)
 
 
 def _journal(directory: Path, resume: bool, force: bool) -> Path:
@@ -262,13 +245,15 @@ def _report(summary: dict[str, Any], directory: Path) -> None:
 
 
 def _report_refined(out: Console, refined: Mapping[str, Any]) -> None:
-    out.print(
-        f"  {refined['candidates']:,} candidates within {100 * refined['margin']:.1f} %,"
-        f" {refined['by_structure']:,} evaluated by structure"
-    )
+    if refined["samples"]:
+        margins = ", ".join(f"{k} {100 * error:.1f} %" for k, error in refined["margins"].items())
+        out.print(
+            f"  ranked by fits to {refined['samples']:,} netlists, left-out points: {margins}"
+        )
+    out.print(f"  {refined['by_netlist']:,} of {refined['candidates']:,} candidates have a netlist")
     for metric, difference in refined["differences"].items():
         out.print(
-            f"  closed forms of {metric}: off by {100 * difference['mean']:.1f} % on average,"
+            f"  fits of {metric}: off by {100 * difference['mean']:.1f} % on average,"
             f" {100 * difference['worst']:+.1f} % at worst"
         )
     for entry in refined["refused"]:

@@ -93,6 +93,11 @@ class Core(ABC, Generic[P]):
         return self.params.ports
 
     @property
+    def macs_per_cycle(self) -> float:
+        """Multiply-accumulates of a full cycle; expected ones, where these depend on values."""
+        return self.params.operations_per_cycle / 2
+
+    @property
     def buses(self) -> tuple[BusPort, ...]:
         """The memory-mapped ports; none of a stream core."""
         return self.params.buses

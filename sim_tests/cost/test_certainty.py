@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cost_model.estimate.estimate import estimate
 from flows.build.load import load_config, parse_config
 from hwgen.cli import main
 from hwgen.core.registry import core_of
@@ -53,7 +52,7 @@ def bases(entry: dict[str, Any]) -> dict[str, str]:
 
 def test_each_figure_of_an_estimate_says_what_it_is() -> None:
     config = load_config(CONFIGS / "cube.yaml")
-    entry = estimate(config, "nangate45", 500.0, {"w": SIZES})
+    entry = estimate_of(config, "nangate45", 500.0, {"w": SIZES})
     result = bases(entry)
     exact = {"tops", "bandwidth_gb_s", "cycles(w)", "latency_ms(w)"}
     assert {name for name, basis in result.items() if basis == "exact"} == exact
@@ -63,7 +62,7 @@ def test_each_figure_of_an_estimate_says_what_it_is() -> None:
 
 
 def test_what_fmax_limits_is_modelled() -> None:
-    entry = estimate(load_config(CONFIGS / "cube.yaml"), "nangate45", 5000.0, {"w": SIZES})
+    entry = estimate_of(load_config(CONFIGS / "cube.yaml"), "nangate45", 5000.0, {"w": SIZES})
     result = bases(entry)
     assert {name for name, basis in result.items() if basis == "exact"} == {"cycles(w)"}
     assert entry["certainty"]["tops"]["within"] == entry["uncertainty"]["fmax_mhz"]
@@ -75,7 +74,6 @@ def test_every_shipped_configuration_says_what_its_figures_are() -> None:
         core = load_config(path)
         entry = estimate_of(core, workloads={"w": [(5, 16, 7)]} if core.multiplies else None)
         bases(entry)
-        assert entry["extrapolated"] == [], path.name
 
 
 def test_given_activations_make_serial_pes_exact(

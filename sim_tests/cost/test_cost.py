@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cost model: cycles, bills of components against netlists, tables, estimates."""
+"""The cost model: cycles and legality of many configurations, tables, estimates."""
 
 from __future__ import annotations
 
@@ -13,35 +13,38 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cost_model.closed_forms.closed_forms import evaluate
-from cost_model.closed_forms.component_counts import COMPONENTS
-from cost_model.closed_forms.space import defaults
+from cost_model.configurations.configurations import defaults
 from cost_model.estimate import technology as technologies
 from cost_model.estimate.estimate import estimate
-from cost_model.estimate.technology import Technology, read
+from cost_model.estimate.technology import read
 from cost_model.netlist.fabric import components as fabric_bill
 from cost_model.netlist.fabric.components import EXACT
-from cost_model.netlist.fabric.fabric import CELL_COMPONENTS, fabric
-from cost_model.netlist.fabric.fabric import COMPONENTS as FABRIC_COMPONENTS
+from cost_model.netlist.fabric.fabric import fabric
+from cost_model.sweep.fitted import Fitted
 from flows.bench import cost_tables as cost
 from flows.bench.cost_tables import Point
 from flows.build.load import parse_config
 from flows.calibration.calibrate import calibrate
-from flows.calibration.fit import Equation, fit, fit_longest
-from flows.calibration.parts import float_operator, owner, parts_of, separate_modules
-from flows.calibration.points import calibration_points, config_of, core, validation_points
-from flows.calibration.results import ranges
 from hwgen.cli import main
-from hwgen.config.dotted import flattened
+from hwgen.config.dotted import flattened, nested
 from hwgen.core.params.processing_elements import QUEUES
 from hwgen.core.params.spatial import SERIAL
+from hwgen.core.registry import family
 from hwgen.errors import InputError
 from sim_tests.support.cores import cycles, cycles_of
+from sim_tests.support.designs import estimate_of
 
 TECH = "nangate45"
 NUMERIC = ("array.", "pipeline.", "max_k")
-CLOSED = [name for name in technologies.calibrated() if technologies.technology(name).costs]
-"""Technologies whose closed forms are calibrated."""
+evaluate = Fitted()
+"""Metrics of configurations, without costs."""
+
+
+def config_of(values: dict[str, Any]) -> Any:
+    """Return the configuration with dotted parameters."""
+    tree = nested({name: value for name, value in values.items() if name != "family"})
+    name = values["family"]
+    return family(name).params_class.model_validate({"name": "core", "family": name, **tree})
 
 
 # -- strategies ------------------------------------------------------------------------------------
@@ -171,8 +174,7 @@ def test_arrays_single_values_and_the_family_agree(values: dict[str, Any], mkn: 
     assert together["valid"].all()
     assert (together["cycles(w)"] == exact).all()
     for name, value in alone.items():
-        assert together[name].shape == (3,)
-        np.testing.assert_allclose(together[name], value[0], rtol=1e-9, err_msg=name)
+        np.testing.assert_allclose(together[name], float(value), rtol=1e-9, err_msg=name)
 
 
 @settings(max_examples=60, deadline=None)
@@ -219,69 +221,10 @@ def test_what_is_not_legal_is_not_valid(values: dict[str, Any], data: st.DataObj
             assert valid
 
 
-@pytest.mark.parametrize(
-    ("name", "grows"),
-    [
-        ("systolic", "array.rows"),
-        ("systolic", "array.cols"),
-        ("systolic", "pipeline.pe"),
-        ("cube", "array.rows"),
-        ("cube", "array.depth"),
-        ("adder_tree", "array.cols"),
-        ("broadcast_2d", "array.cols"),
-        ("ternary_lut", "array.tables"),
-        ("ternary_lut", "array.fetch_ports"),
-        ("ternary_lut", "array.group_size"),
-        ("ternary_lut", "array.accumulator_depth"),
-    ],
-)
-@pytest.mark.parametrize("technology", CLOSED)
-def test_more_hardware_never_takes_less(name: str, grows: str, technology: str) -> None:
-    fixed = dict(defaults(name))
-    del fixed[grows], fixed["name"]
-    values = {"pipeline.pe": [0, 1, 2], "array.group_size": range(1, 8)}.get(grows, range(1, 65))
-    for choice in (
-        {"array.dataflow": "output_stationary"},
-        {"array.dataflow": "weight_stationary", "array.accumulator_depth": 1},
-    ):
-        if name == "systolic":
-            fixed |= choice
-        # A macro has the sizes that it is made in: more words may fit a smaller one.
-        result = evaluate(name, fixed, {grows: np.array(values)}, technology, {}, "registers")
-        assert result["valid"].all()
-        if fabric(technology) and name not in ("systolic", "ternary_lut"):
-            assert np.isnan(result["luts"]).all(), "nothing is known of them"
-            continue
-        # On an FPGA a FIFO or a deeper memory may take the place of dearer registers.
-        swaps = grows in ("pipeline.pe", "array.accumulator_depth")
-        # Yosys drains 14 rows by fewer look-up tables of six inputs than 13.
-        swaps |= technology == "xc7" and name == "systolic"
-        metric = ("dsps" if swaps else "luts") if fabric(technology) else "area_mm2"
-        assert (np.diff(result[metric]) >= -1e-12).all()
-
-
-def test_bits_of_formats_take_area() -> None:
-    areas = [
-        evaluate("systolic", {"activation": f"int{bits}"}, {}, TECH, {})["area_mm2"][0]
-        for bits in (4, 6, 8, 10, 12, 14, 16)
-    ]
-    assert areas == sorted(areas)
-
-
-def test_automatic_pipelines_are_those_of_the_configuration() -> None:
-    fixed = {"pipeline.reduce": "auto", "array.accumulator_depth": 1, "target.clock_mhz": 450.0}
-    tables = np.array([2, 8, 16])
-    result = evaluate("ternary_lut", fixed, {"array.tables": tables}, TECH, {})
-    for value, area in zip(tables.tolist(), result["area_mm2"], strict=True):
-        config = config_of({"family": "ternary_lut", **fixed, "array.tables": value})
-        chosen = evaluate("ternary_lut", flattened(config.resolved()), {}, TECH, {})
-        assert area == pytest.approx(chosen["area_mm2"][0])
-
-
 def test_without_costs_only_cycles_are_estimated() -> None:
     result = evaluate("systolic", {}, {}, "no-such", {"w": [(4, 4, 4)]})
-    assert result["cycles(w)"][0] > 0
-    assert all(math.isnan(result[m][0]) for m in ("area_mm2", "power_w", "fmax_mhz", "luts"))
+    assert result["cycles(w)"] > 0
+    assert all(math.isnan(result[m]) for m in ("area_mm2", "power_w", "fmax_mhz", "luts"))
 
 
 def test_parameters_may_be_lists() -> None:
@@ -302,43 +245,13 @@ def test_a_reduction_that_is_too_long_has_no_cycles() -> None:
 # -- tables ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", CLOSED)
-def test_tables_load_and_know_every_kind(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in technologies.calibrated() if fabric(name)])
+def test_tables_know_every_kind_of_component(name: str) -> None:
     tech = technologies.technology(name)
     assert tech.name == name
-    for prices in tech.costs.values():
-        assert all(price >= 0 for price in prices.values())
-        missing = (
-            {*COMPONENTS, *FABRIC_COMPONENTS} - {*CELL_COMPONENTS}
-            if fabric(name)
-            else {*COMPONENTS}
-        )
-        missing -= {*prices}
-        assert not missing
-    assert fabric(name) or tech.delays_ns["register"] >= 0
-    assert tech.provenance["cores" if fabric(name) else "designs"] > 50
-    assert set(tech.uncertainty) <= set(cost.FPGA_GOALS if fabric(name) else cost.CELL_GOALS)
-
-
-@pytest.mark.parametrize("name", sorted({*technologies.calibrated()} - {*CLOSED}))
-def test_tables_without_closed_forms_know_every_kind_of_a_structure(name: str) -> None:
-    tech = technologies.technology(name)
     assert tech.structure["costs"].keys() >= {*EXACT.values(), "luts"}
     assert tech.structure["costs"]["luts"].keys() == fabric_bill.COMPONENTS.keys()
     assert tech.structure["provenance"]["designs"] > 30
-    result = evaluate("systolic", {}, {}, name, {})
-    assert result["valid"].all()
-    assert np.isnan(result["luts"]).all(), "nothing is known of them"
-
-
-def test_a_component_without_a_cost_has_no_estimate() -> None:
-    tech = Technology("t", {"area_um2": {"mux": 2.0}}, {"gate": 0.5})
-    assert tech.cost("area_um2", {"mux": np.array([1.0, 3.0])}).tolist() == [2.0, 6.0]
-    assert math.isnan(tech.cost("area_um2", {"mux": 1.0, "xor": 1.0}))
-    assert tech.cost("area_um2", {"mux": 1.0, "xor": 0.0}) == 2.0
-    assert math.isnan(tech.cost("leakage_nw", {"mux": 1.0}))
-    assert tech.delay_ns([{"gate": 1.0}, {"gate": 4.0}], 500) == 2.0
-    assert math.isnan(Technology("t", {}).delay_ns([{"gate": 1.0}], 500))
 
 
 def test_errors_of_tables(tmp_path: Path) -> None:
@@ -353,66 +266,6 @@ def test_errors_of_tables(tmp_path: Path) -> None:
 
 
 # -- calibration -----------------------------------------------------------------------------------
-
-
-def test_a_fit_finds_the_costs_that_made_the_measurements() -> None:
-    rng = np.random.default_rng(1)
-    costs = {"mux": 2.0, "xor": 1.5, "and": 0.0, "count": 7.0}
-    equations = []
-    for number in range(20):
-        counts = {kind: float(rng.integers(1, 50)) for kind in costs}
-        equations.append(Equation(str(number), counts, sum(counts[k] * costs[k] for k in costs)))
-    result, errors = fit(equations)
-    assert result == pytest.approx(costs, abs=1e-6)
-    assert max(map(abs, errors)) < 1e-6
-
-
-def test_costs_are_never_negative() -> None:
-    result, _ = fit([Equation("a", {"x": 1, "y": 3}, 1.0), Equation("b", {"x": 1, "y": 1}, 2.0)])
-    assert min(result.values()) >= 0
-
-
-def test_a_fit_of_delays_follows_the_longest_path() -> None:
-    rng = np.random.default_rng(2)
-    paths = [
-        [{"gate": float(a)}, {"read": float(b)}] for a, b in rng.integers(1, 40, (40, 2)).tolist()
-    ]
-    delays = [max(0.5 * a["gate"], 0.8 * b["read"]) for a, b in paths]
-    result, errors = fit_longest(paths, delays)
-    assert result == pytest.approx({"gate": 0.5, "read": 0.8})
-    assert max(map(abs, errors)) < 1e-6
-
-
-def test_modules_belong_to_parts_of_component_counts() -> None:
-    config = config_of(
-        core(
-            "ternary_lut",
-            activation="fp16",
-            array__tables=2,
-            array__fetch_ports=2,
-            array__alignment="none",
-        )
-    )
-    parts = parts_of(config)
-    assert set(separate_modules(config)) == {"table", "column", "add_", "multiply_"}
-    assert [owner(name, parts) for name in ("table_0", "column", "rows")] == [
-        "tables",
-        "columns",
-        None,
-    ]
-    assert float_operator("add_fp16_0") == "float_adder_fp16_0"
-    assert float_operator("multiply_bf16_2e") == "float_multiplier_bf16_2"
-    assert float_operator("column") is None
-
-
-def test_validation_cores_follow_the_seed_and_are_not_calibrated_on() -> None:
-    drawn = validation_points(3, 20)
-    assert drawn == validation_points(3, 20)
-    assert drawn != validation_points(4, 20)
-    assert not [values for values in drawn if values in list(calibration_points())]
-    assert {values["family"] for values in drawn} == {"systolic", "ternary_lut"}
-    rows = ranges(map(config_of, drawn))["systolic:array.rows"]
-    assert 4 <= rows[0] <= rows[1] <= 32
 
 
 def test_errors_of_estimates_are_summed_up() -> None:
@@ -439,7 +292,7 @@ def yaml_file(tmp_path: Path) -> Path:
 
 
 def test_an_estimate_adds_up() -> None:
-    result = estimate(config_of(core("systolic")), TECH, 300.0, {"w": [(16, 16, 16)]})
+    result = estimate_of(config_of({"family": "systolic"}), TECH, 300.0, {"w": [(16, 16, 16)]})
     parts = sum(part["area_um2"] for part in result["breakdown"])
     metrics = result["metrics"]
     assert parts == pytest.approx(metrics["area_mm2"] * 1e6)
@@ -450,13 +303,8 @@ def test_an_estimate_adds_up() -> None:
     assert metrics["luts"] is None
 
 
-def test_extrapolation_is_flagged() -> None:
-    result = estimate(config_of(core("systolic", array__rows=200)), TECH)
-    assert "array.rows" in [item["parameter"] for item in result["extrapolated"]]
-
-
 def test_parts_are_those_of_the_technology_asked_for() -> None:
-    result = estimate(config_of(core("systolic")), "ecp5")
+    result = estimate_of(config_of({"family": "systolic"}), "ecp5")
     assert sum(part["luts"] for part in result["breakdown"]) == pytest.approx(
         result["metrics"]["luts"], abs=1
     )
@@ -464,7 +312,7 @@ def test_parts_are_those_of_the_technology_asked_for() -> None:
 
 
 def test_nothing_is_said_of_fpgas_without_rules(without_rules: str) -> None:
-    config = config_of({**core("systolic"), "target.technology": without_rules})
+    config = config_of({"family": "systolic", "target.technology": without_rules})
     result = estimate(config, workloads={"w": [(8, 8, 8)]})
     assert (result["technology"], result["calibrated"]) == (without_rules, False)
     assert result["breakdown"] == []

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cost_model.closed_forms.closed_forms import shares
+from cost_model.configurations.metrics import shares
 from flows.build.load import parse_config
 from hwgen.cli import main
 from hwgen.errors import ConfigError

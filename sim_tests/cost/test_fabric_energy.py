@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cost_model.closed_forms.closed_forms import ACTIVITY, RESOURCES
+from cost_model.configurations.metrics import ACTIVITY, RESOURCES
 from cost_model.netlist.fabric import energy as fabric_energy
 from flows.bench.models import lines
 from flows.build.load import parse_config
@@ -96,14 +96,6 @@ def test_other_estimates_do_not_change(target: str, request: pytest.FixtureReque
     assert result["notes"] == silent["notes"]
     null = {metric for metric, value in result["metrics"].items() if value is None}
     assert null == set(result["unknown"])
-
-
-def test_closed_forms_have_no_power_of_fpgas() -> None:
-    from cost_model.estimate.estimate import estimate
-
-    result = estimate(parse_config(CORE), "ecp5", workloads=WORK, fpga_energies=True)
-    assert result["metrics"]["power_w"] is None
-    assert "of a structure" in result["unknown"]["power_w"]
 
 
 def test_a_token_on_an_fpga(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

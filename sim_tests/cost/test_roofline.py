@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cost_model.closed_forms.closed_forms import evaluate, view_of
+from cost_model.configurations.configurations import Configurations
 from cost_model.estimate.estimate import estimate
-from cost_model.families import CLOSED_FORMS
 from cost_model.roofline.roofline import _beats, extra_cycles, traffic, weight_bytes
+from cost_model.sweep.fitted import Fitted
 from flows.build.load import load_config, parse_config
 from hwgen.cli import main
 from hwgen.config.dotted import flattened
@@ -29,6 +29,7 @@ from hwgen.technologies.off_chip import memory_types
 from hwgen.workloads import Gemm, Network, load_workload, network_of
 from sim_tests.support.cores import cycles_of
 from sim_tests.support.cores import plan as gemm_plan
+from sim_tests.support.designs import estimate_of
 from sim_tests.support.paths import ROOT
 
 CONFIGS = ROOT / "configs"
@@ -58,6 +59,14 @@ VARIANTS = [
     ("ternary_lut", "{method: select, group_size: 1, tables: 5, fetch_ports: 7}", ""),
     ("ternary_lut", "{group_size: 2, tables: 3, fetch_ports: 5}", "weight: int3"),
 ]
+
+
+evaluate = Fitted()
+
+
+def view_of(config: Any) -> Configurations:
+    """Return the one configuration."""
+    return Configurations(config.family, flattened(config.resolved()))
 
 
 def variants() -> list[Any]:
@@ -111,7 +120,7 @@ NETWORK = network_of([(2, 64, 40)] * 3 + [(500, 8, 4)])
 
 
 def one(config: Any, network: Network, **options: Any) -> dict[str, Any]:
-    metrics: dict[str, Any] = estimate(config, workloads={"w": network}, **options)["metrics"]
+    metrics: dict[str, Any] = estimate_of(config, workloads={"w": network}, **options)["metrics"]
     return {name.removesuffix("(w)"): value for name, value in metrics.items()}
 
 
@@ -190,7 +199,7 @@ def test_a_memory_makes_nothing_faster(
         which.family, fixed, {"target.memory.gb_s": numbers}, "nangate45", {"w": sizes}
     )
     alone = evaluate(which.family, plain, {}, "nangate45", {"w": sizes})
-    base, times = alone["latency_ms(w)"][0], result["latency_ms(w)"]
+    base, times = alone["latency_ms(w)"], result["latency_ms(w)"]
     assert (times >= base * (1 - 1e-12)).all()
     assert times[0] >= times[1] >= times[2]
     assert times[2] == pytest.approx(base, rel=0.05)
@@ -209,7 +218,7 @@ def test_without_limit_the_time_is_that_of_the_cycles() -> None:
         behind = {**plain, "target.memory.gb_s": 1e6, "target.memory.ports.kv_cache": "on_chip"}
         alone = evaluate(config.family, plain, {}, "nangate45", {"w": network})
         result = evaluate(config.family, behind, {}, "nangate45", {"w": network})
-        assert result["latency_ms(w)"][0] == alone["latency_ms(w)"][0]
+        assert result["latency_ms(w)"] == alone["latency_ms(w)"]
 
 
 def test_many_points_are_as_each_alone() -> None:
@@ -227,16 +236,12 @@ def test_many_points_are_as_each_alone() -> None:
         alone = {**fixed, **{name: values[row].item() for name, values in varying.items()}}
         single = evaluate("ternary_lut", alone, {}, "nangate45", network)
         for name, values in together.items():
-            np.testing.assert_allclose(values[row], single[name][0], rtol=1e-12, err_msg=name)
+            each = np.broadcast_to(values, (3,))[row]
+            np.testing.assert_allclose(each, single[name], rtol=1e-12, err_msg=name)
 
 
-def test_a_family_without_closed_forms_of_its_traffic(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_family_that_does_not_count_its_traffic(monkeypatch: pytest.MonkeyPatch) -> None:
     core = parse_config(SYSTOLIC % "{gb_s: 0.1}")
-    gemm = Gemm(20, 30, 40)
-    known, entry = traffic(view_of(core), gemm), estimate(core, workloads={"w": [gemm]})
-    monkeypatch.delitem(CLOSED_FORMS, "systolic")
-    assert traffic(view_of(core), gemm) == known
-    assert estimate(core, workloads={"w": [gemm]})["roofline"] == entry["roofline"]
     monkeypatch.delattr("hwgen.families.systolic.schedule.Schedule.input_beats")
     _beats.cache_clear()
     unknown = estimate(core, workloads={"w": [(21, 30, 40)]})
@@ -248,13 +253,13 @@ def test_a_family_without_closed_forms_of_its_traffic(monkeypatch: pytest.Monkey
 def test_engines_are_limited_by_their_port() -> None:
     config: Any = load_config(CONFIGS / "gemm_stream.yaml")
     network = network_of([(1, 512, 512), (256, 256, 256)])
-    entry = estimate(config, workloads={"w": network}, off_chip=OffChip(gb_s=4.0))
+    entry = estimate_of(config, workloads={"w": network}, off_chip=OffChip(gb_s=4.0))
     first, second = entry["roofline"]["workloads"]["w"]["layers"]
     assert first["limit"] == "memory: memory port"
     assert second["limit"] == "compute"
     moved = Plan(config, 1, 512, 512).traffic.total
     assert first["memory_ms"] == pytest.approx(moved / 4e6)
-    plain = estimate(config, workloads={"w": network})["metrics"]["latency_ms(w)"]
+    plain = estimate_of(config, workloads={"w": network})["metrics"]["latency_ms(w)"]
     stall = first["memory_ms"] - first["compute_ms"]
     assert entry["metrics"]["latency_ms(w)"] == pytest.approx(plain + stall)
     assert entry["roofline"]["memory"]["ports"] == {"memory port": "dram", "kv_cache": "dram"}
@@ -287,11 +292,11 @@ def test_the_energy_of_ddr4_follows_from_its_currents() -> None:
 def test_a_missing_energy_is_reported() -> None:
     core = load_config(CONFIGS / "lut_core.yaml")
     network = {"w": load_workload("bitnet_2b4t_decode")[1]}
-    entry = estimate(core, workloads=network, off_chip=OffChip(kind="lpddr5"))
+    entry = estimate_of(core, workloads=network, off_chip=OffChip(kind="lpddr5"))
     assert entry["metrics"]["j_per_token(w)"] is None
     assert entry["metrics"]["tokens_per_s(w)"] > 0
     assert any("no public figure" in note and "pj_per_bit" in note for note in entry["notes"])
-    known = estimate(core, workloads=network, off_chip=OffChip(kind="lpddr5", pj_per_bit=6))
+    known = estimate_of(core, workloads=network, off_chip=OffChip(kind="lpddr5", pj_per_bit=6))
     assert known["metrics"]["j_per_token(w)"] > 0
     assert known["notes"] == []
 

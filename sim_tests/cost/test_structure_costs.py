@@ -9,14 +9,12 @@ from collections.abc import Callable
 import pytest
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 
-from cost_model.estimate import costed
 from cost_model.estimate import technology as technologies
 from cost_model.estimate.costed import STRUCTURE
 from cost_model.netlist.components import totals
 from cost_model.netlist.fabric.fabric import fabric
 from cost_model.timing.graph import Timer
 from flows.bench import draws as held_out
-from flows.build.analysis import CachedAnalysis
 from flows.build.load import load_config, parse_config
 from flows.calibration import draws, structural
 from flows.calibration.delays import USUAL
@@ -209,21 +207,6 @@ def test_every_kind_of_a_structure_has_a_price(technology: str) -> None:
         kinds = set(totals(design_of(config).netlist))
         for quantity, prices in costs["costs"].items():
             assert kinds - set(prices) == set(), quantity
-
-
-def test_a_failing_closed_form_leaves_the_other_metrics(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def broken(*arguments: object) -> None:
-        raise ValueError("no such path")
-
-    # A technology whose structures have prices but no delays.
-    monkeypatch.setattr(CachedAnalysis, "limiting_path", lambda *arguments: None)
-    monkeypatch.setattr(costed, "fmax_mhz", broken)
-    result = estimate_of(load_config(CONFIGS / "systolic.yaml"), TECH)
-    assert result["metrics"]["area_mm2"] > 0
-    assert result["metrics"]["fmax_mhz"] is None
-    assert result["notes"] == ["Fmax: no such path"]
 
 
 def test_one_odd_design_does_not_shift_the_costs() -> None:

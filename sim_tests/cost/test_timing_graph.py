@@ -179,8 +179,6 @@ def test_a_long_path_takes_less_than_its_steps_where_the_mapper_makes_it_so() ->
     again = limiting_path(design, bending, 1000 / best.period_ns)
     assert again is not None
     assert again.period_ns == pytest.approx(best.period_ns)
-    closed = replace(bending, delays_ns={"gate": 1.0})
-    assert closed.delay_ns([{"gate": 5.0}, {"gate": 8.0}], 500) == pytest.approx(2.0 * 4.0**0.8)
 
 
 def test_a_select_of_many_bits_is_a_load_for_each() -> None:

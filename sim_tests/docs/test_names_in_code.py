@@ -16,11 +16,7 @@ from hwgen.core.registry import families
 from hwgen.technologies import technologies
 from sim_tests.docs.names_in_code import naming
 
-CLOSED_FORMS = "cost_model/families/__init__.py"
-"""Table of the closed forms of families, for sweeps."""
-
 OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("adder_tree", "broadcast_2d", "cube"), (CLOSED_FORMS,)),
     "attention": (
         # The layer of networks and its caches, for whatever computes it.
         "cost_model/roofline/roofline.py",
@@ -56,11 +52,8 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "flows/simulation/placement.py",
     ),
     "systolic": (
-        CLOSED_FORMS,
-        "flows/calibration/points.py",  # the cores that FPGA families are calibrated on
         "hwgen/families/gemm_stream/fields.py",  # the core of an engine that names none
     ),
-    "ternary_lut": (CLOSED_FORMS, "flows/calibration/points.py"),
     "transformer": (
         # Compiled command lists and their time.
         "hwgen/models/compile/list_builder.py",

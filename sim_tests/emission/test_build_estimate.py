@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from cost_model.estimate.estimate import estimate
 from flows.build import build
 from flows.build.load import parse_config
 from hwgen.cli import main
+from sim_tests.support.designs import estimate_of
 
 CORES = ("systolic", "cube", "adder_tree", "broadcast_2d", "ternary_lut")
 
@@ -32,7 +32,7 @@ def test_accumulators_of_few_bits_have_an_estimate(family: str, accumulator: str
     if accumulator.startswith("u"):
         text += "activation: uint4\nweight: uint4\n"
     config = parse_config(text + "post: {outputs: [int8], columns: false}\n")
-    assert estimate(config)["metrics"]["fmax_mhz"] > 0
+    assert estimate_of(config)["metrics"]["fmax_mhz"] > 0
 
 
 def test_no_failure_of_an_estimate_stops_a_build(

@@ -28,7 +28,7 @@ from hwgen.formats import integer
 from sim_tests.contract.contract import STREAM_CASES, Contract, Covering, Mutations
 from sim_tests.families.test_spatial import with_accumulator
 from sim_tests.support.cores import cycles, cycles_of, cycles_of_operands, most_cycles_of
-from sim_tests.support.designs import design_of
+from sim_tests.support.designs import design_of, estimate_of
 from sim_tests.support.mutations import Mutation
 
 AXES: dict[str, list[Any]] = {
@@ -180,7 +180,7 @@ def test_a_distribution_changes_time_and_rate_alone() -> None:
     configs = [parse_config(text % sigma) for sigma in ("", "activation_sigma: 20")]
     assert "activation_sigma" not in configs[0].resolved()["target"]
     assert configs[1].resolved()["target"]["activation_sigma"] == 20
-    plain, narrow = (estimate(c, workloads={"w": [(64, 512, 64)]})["metrics"] for c in configs)
+    plain, narrow = (estimate_of(c, workloads={"w": [(64, 512, 64)]})["metrics"] for c in configs)
     assert plain["area_mm2"] == narrow["area_mm2"]
     assert plain["fmax_mhz"] == narrow["fmax_mhz"]
     assert cycles_of(configs[1], [(64, 512, 64)]) == narrow["cycles(w)"] < plain["cycles(w)"]
@@ -193,7 +193,7 @@ def test_a_distribution_changes_time_and_rate_alone() -> None:
         parse_config((text % s).replace("serial_column", "mac"))
         for s in ("", "activation_sigma: 20")
     ]
-    assert estimate(mac[0])["metrics"] == estimate(mac[1])["metrics"]
+    assert estimate_of(mac[0])["metrics"] == estimate_of(mac[1])["metrics"]
 
 
 def test_cycles_of_a_mac_do_not_depend_on_values() -> None:

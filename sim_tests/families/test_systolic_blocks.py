@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cost_model.closed_forms.closed_forms import view_of
-from cost_model.families.systolic import cycles_at
 from flows.simulation.run import run_product
 from hwgen.core.registry import family
 from hwgen.families.systolic.params import SystolicConfig
-from sim_tests.contract.contract import Contract, Mutations, Regressions, describe
+from sim_tests.contract.contract import Contract, Mutations, Regressions
 from sim_tests.support.cores import assert_weights_round_trip, cycles, golden
 from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation
@@ -91,13 +89,6 @@ def test_a_product_of_blocks_through_the_hardware() -> None:
 
 
 SIZES = ((1, 1, 1), (4, 100, 7), (12, 33, 5), (2, 300, 3), (9, 16, 10))
-
-
-@pytest.mark.parametrize("config", [*COVERING, *LONG], ids=describe)
-def test_closed_forms_of_cycles_are_the_models(config: SystolicConfig) -> None:
-    """The cycles of sweeps are those that the model of the sequencer counts."""
-    for size in SIZES:
-        assert cycles_at(view_of(config), [size]) == cycles(config, *size), size
 
 
 @pytest.mark.slow

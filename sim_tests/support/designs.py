@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cost_model.closed_forms.closed_forms import Workloads
+from cost_model.configurations.metrics import Workloads
 from flows.build.build import Build, retarget
 from flows.build.design import Design
 from hwgen.core.params.base import FamilyConfig

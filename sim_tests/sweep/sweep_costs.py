@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cost model in a few closed forms, for tests of the sweep: quick, and easy to check by hand."""
+"""A cost model in a few formulas, for tests of the sweep: quick, and easy to check by hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
+
+from cost_model.sweep import fitted, refine
+from cost_model.sweep.document import SweepFile
+from cost_model.sweep.engine import run_sweep
+from cost_model.sweep.journal import Journal
+from cost_model.sweep.netlists import Netlists
+from cost_model.sweep.outcome import Executor, Outcome, Progress
+from cost_model.sweep.plan import Evaluate
+from cost_model.sweep.probe import Probe
 
 AREA = {"nangate45": 1.0, "asap7": 0.1}
 
@@ -55,3 +65,24 @@ def evaluate(
         result[f"latency_ms({name})"] = cycles / fmax * 1e-3
     arrays = {key: np.broadcast_to(value, shape) for key, value in result.items()}
     return {**arrays, "valid": np.broadcast_to(valid, shape)}
+
+
+MODEL: Evaluate = evaluate
+"""The costs that sweeps use, see `use_made_up_costs`."""
+
+
+def _sweep(
+    file: SweepFile,
+    probed: Probe,
+    netlists: Netlists,
+    executor: Executor,
+    journal: Journal,
+    progress: Mapping[str, Progress],
+) -> tuple[Outcome, Evaluate]:
+    return run_sweep(file, probed, MODEL, executor, journal, progress["points"]), MODEL
+
+
+def use_made_up_costs(patch: pytest.MonkeyPatch) -> None:
+    """Have `hwgen sweep` rank and return points by these costs."""
+    patch.setattr(fitted, "Fitted", lambda: MODEL)
+    patch.setattr(refine, "sweep", _sweep)

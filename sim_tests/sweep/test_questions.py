@@ -17,6 +17,7 @@ def test_shipped_sweeps_are_legal(path: Path) -> None:
     assert read_sweep(path, __version__).plan.space.size > 1000
 
 
+@pytest.mark.slow
 def test_the_best_of_each_group_is_shown(tmp_path: Path) -> None:
     question = next(q for q in questions.QUESTIONS if q.sweep == "method_int")
     result = questions.points("method_int", tmp_path)

@@ -19,8 +19,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import cost_model.closed_forms.closed_forms
-import cost_model.estimate.estimate
 from cost_model.sweep import engine, reduce
 from cost_model.sweep.document import read_sweep
 from cost_model.sweep.pareto import Best, Front, nondominated
@@ -31,7 +29,7 @@ from hwgen.models.workload import load_network, model_workload
 from sim_tests.models.model_files import Small
 from sim_tests.models.test_model_runs import made
 from sim_tests.support.paths import ROOT
-from sim_tests.sweep.sweep_costs import evaluate
+from sim_tests.sweep.sweep_costs import evaluate, use_made_up_costs
 
 DECODE = "[{m: 1, k: 768, n: 768}, {m: 1, k: 768, n: 3072}]"
 
@@ -78,7 +76,7 @@ objectives: {minimize: area_mm2, maximize: [tops / power_w]}
 @pytest.fixture
 def hwgen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., int]:
     """Run ``hwgen sweep`` in a directory of its own, on the made-up costs."""
-    monkeypatch.setattr(cost_model.closed_forms.closed_forms, "evaluate", evaluate)
+    use_made_up_costs(monkeypatch)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
 
@@ -357,7 +355,7 @@ def test_verified_configurations(
     done = []
 
     def synthesize(config: Any, target: str, memories: str) -> Any:
-        assert memories == "registers"  # as closed forms price them
+        assert memories == "registers"  # as synthesis makes them
         done.append((config.name, target))
         if config.name.endswith("2"):
             raise CheckFailed("yosys gave up")

@@ -20,7 +20,7 @@ from sim_tests.sweep.test_sweep import LUT, written
 SLOW = """
 import multiprocessing, signal, sys, time
 from pathlib import Path
-import cost_model.closed_forms.closed_forms as module
+import pytest
 import sim_tests.sweep.sweep_costs as costs
 
 def evaluate(*arguments):
@@ -33,13 +33,12 @@ def evaluate(*arguments):
         time.sleep(0.05)
     return costs.evaluate(*arguments)
 
-module.evaluate = evaluate
-
 if __name__ == "__main__":
     import slow
     # What a shell starts in the background ignores interrupts, and so do its children.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    module.evaluate = slow.evaluate  # other processes find it under this name
+    costs.MODEL = slow.evaluate  # other processes find it under this name
+    costs.use_made_up_costs(pytest.MonkeyPatch())
     from cost_model.sweep import engine
     engine.chunk_size = lambda plan: 400
     from hwgen.cli import main

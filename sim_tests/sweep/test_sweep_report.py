@@ -19,9 +19,8 @@ from typing import Any
 import pytest
 from py_mini_racer import MiniRacer
 
-import cost_model.closed_forms.closed_forms
 from hwgen.cli import main
-from sim_tests.sweep.sweep_costs import evaluate
+from sim_tests.sweep.sweep_costs import use_made_up_costs
 
 SWEEP = """\
 name: page
@@ -42,7 +41,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page")
     (folder / "sweep.yaml").write_text(SWEEP)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cost_model.closed_forms.closed_forms, "evaluate", evaluate)
+        use_made_up_costs(patch)
         arguments = ["--config", str(folder / "sweep.yaml"), "--output", str(folder / "out")]
         assert main(["sweep", *arguments, "--jobs", "1"]) == 0
     return folder / "out" / "report.html"

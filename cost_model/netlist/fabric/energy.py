@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from cost_model.closed_forms.closed_forms import ACTIVITY, RESOURCES
+from cost_model.configurations.metrics import ACTIVITY, RESOURCES
 from hwgen.technologies import fpga_family
 from hwgen.technologies.fpga_energies import fpga_energies
 from hwgen.technologies.fpga_model import Fpga

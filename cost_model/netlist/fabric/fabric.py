@@ -8,41 +8,14 @@ synthesis results like the area of standard cells.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from cost_model.closed_forms.numbers import Number, bits_of, ceil_div, register
-from hwgen.core.params.base import FamilyConfig
+from hwgen.core.cycles.counting import Number, bits_of, ceil_div
 from hwgen.technologies import technologies
 from hwgen.technologies.fpga_model import FabricRules, Fpga, LutMemory
-
-COMPONENTS: Mapping[str, str] = {
-    "carry": "carry cell",
-    "dsp": "DSP block",
-    "bram": "block memory",
-    "lutram": "memory made of look-up tables",
-    "shift": "shift register made of a look-up table",
-    "row_bit": "bit of a row of a product in logic",
-    "row_adder_bit": "bit of an adder of two such rows or sums of them",
-    "memory_select": "bit chosen among the parts of a deep memory of look-up tables",
-    "memory_emulation": "bit of a block memory that must not read what is just written",
-    "gate": "look-up table of its own",
-    "drain_leaf": "look-up table of the tree by which a bit drains",
-    "fetch_few": "look-up table that chooses a bit of a table of up to four entries",
-    "fetch_entry": "bit of a larger table that is chosen from",
-    "fetch_held": "bit of what is chosen that goes into a register, not into an adder",
-    "array_control": "sequencer of an array, beside that of a core",
-    "drain_control": "sequencer of drains",
-    "wait_control": "sequencer that waits for an accumulator",
-}
-"""Kinds of components that only FPGAs have, and what one of them is."""
-
-
-CELL_COMPONENTS = ("sum_bit", "multiple", "booth_digit", "ent_digit", "magnitude", "shift_bit")
-"""Kinds of `component_counts.COMPONENTS` whose cost is known of standard cells only."""
 
 
 class Fabric(FabricRules):
@@ -53,11 +26,6 @@ class Fabric(FabricRules):
         if self.last_bit_free:
             return np.maximum(0, bits - 1 - carry_in)
         return ceil_div(bits, self.carry_bits) + self.carry_feeds * (np.asarray(bits) > 0)
-
-    def counter(self, bits: Number) -> dict[str, Number]:
-        """Return the carry cells of a counter of `bits` bits, the first of which just toggles."""
-        longer = bits > np.int64(self.short_counter)
-        return {"carry": longer * self.carries(bits, carry_in=True)}
 
     def multiplies(self, bits: int, narrow: int) -> bool:
         """Return whether a product of `bits` bits with a factor of `narrow` bits is a DSP block."""
@@ -153,100 +121,6 @@ class Fabric(FabricRules):
         return counts
 
 
-def delays(
-    fabric: Fabric | None, shortest: Number, count: Number, *, enable: bool = False
-) -> dict[str, Number]:
-    """Return the bill of `count` bits, delayed by `shortest` cycles, by one more, and so on.
-
-    Parameters
-    ----------
-    fabric : Fabric or None
-    shortest, count : number
-    enable : bool
-        Whether the registers may keep their values.
-    """
-    if fabric is None or not fabric.shifts:
-        return register(count * (2 * shortest + count - 1) // 2, enable=enable)
-    registers, shifts = (
-        with_count - before
-        for with_count, before in zip(_shifts(shortest + count), _shifts(shortest), strict=True)
-    )
-    return {**register(registers, enable=enable), "shift": shifts}
-
-
-def _shifts(length: Number) -> tuple[Number, Number]:
-    """Return the registers and the shift registers of all delays shorter than `length`.
-
-    Of up to 32 cycles a shift register each; the cycle by which a delay exceeds a multiple of 32,
-    or one of 16, has a register of its own.
-    """
-    length = np.asarray(length)
-    rest, pairs = (length + 30) // 32, 1 * (length > 2)
-    whole, part = (length - 1) // 32, (length - 1) % 32
-    shifts = 16 * whole * (whole + 1) + part * (whole + 1) - rest - pairs
-    return rest + (length + 14) // 32 + 2 * pairs, shifts
-
-
-def product_counts(
-    fabric: Fabric,
-    a: int,
-    w: int,
-    *,
-    signed: tuple[bool, bool],
-    width: int | None = None,
-    positive: bool = False,
-    top: int | None = None,
-) -> dict[str, float]:
-    """Return the bill of a product of `a` by `w` bits; see `flows.synthesis.fpga.PRODUCTS`.
-
-    Parameters
-    ----------
-    fabric : Fabric
-    a, w : int
-    signed : tuple of bool
-    width : int, optional
-        Bits of the product that are used, of two factors of which one has two bits.
-    positive : bool
-        Whether the sign of the shorter factor is known to be zero, so that its row is none.
-    top : int, optional
-        Bits of the product that are made; default all.
-    """
-    if fabric.multiplies(a + w, min(a, w)):
-        return {"dsp": 1.0}
-    unused = 0 if width is None else a + w - width
-    counts: dict[str, float] = {"row_bit": 0.0, "row_adder_bit": 0.0, "carry": 0.0}
-
-    def walk(a: int, w: int, last_signed: bool, top: int) -> None:
-        if a < w:
-            a, w = w, a
-        if w == 1 or top < 1:
-            counts["row_bit"] += max(0, min(a, top))
-            return
-        low, high = w // 2, w - w // 2
-        walk(a, low, False, top)
-        ends = positive and last_signed
-        if high == 1 and ends:
-            return
-        if high == 1 and last_signed:
-            counts["row_bit"] += max(0, min(a, top - low))
-        else:
-            walk(a, high, last_signed, top - low)
-        free = fabric.signed_rows_free and signed[0] and high == 1 and not last_signed
-        bits = max(0, min(a + high - ends, top - low))
-        counts["row_adder_bit"] += bits
-        counts["carry"] += float(fabric.carries(max(0, bits - free - unused)))
-
-    walk(a, w, all(signed), a + w if top is None else top)
-    return counts
-
-
-def fetch_counts(fabric: Fabric, entries: int, width: int) -> dict[str, float]:
-    """Return the bill of choosing an entry of a table, or its inverse, or zero."""
-    if entries <= len(fabric.few):
-        return {"fetch_few": float(fabric.few[entries - 1] * width)}
-    return {"fetch_entry": float(entries * width)}
-
-
 def _small(shape: LutMemory, width: Number, depth: Number) -> tuple[Number, Number]:
     """Count the small memories of a memory, and the look-up tables that choose among its parts.
 
@@ -266,13 +140,6 @@ def _small(shape: LutMemory, width: Number, depth: Number) -> tuple[Number, Numb
     return fewest, ceil_div(taken - 1, shape.chosen - 1)
 
 
-LISTED = (
-    "carry", "dsp", "shift", "row_bit", "row_adder_bit", "gate", "fetch_few", "fetch_entry",
-    "fetch_held",
-)  # fmt: skip
-"""Kinds that counts by combination of parameters may have."""
-
-
 @cache
 def fabric(technology: str) -> Fabric | None:
     """Return the rules of an FPGA family; None of standard cells, and of families without rules."""
@@ -290,8 +157,3 @@ def has_rules(technology: str) -> bool:
         return True
     listed = technologies()[technology]
     return not isinstance(listed, Fpga) or listed.rules is not None
-
-
-def fabric_of(config: FamilyConfig) -> Fabric | None:
-    """Return the FPGA family that a configuration is for, None for standard cells."""
-    return fabric(config.target.technology)

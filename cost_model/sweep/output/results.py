@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from cost_model.closed_forms.space import defaults
-from cost_model.estimate.costed import CLOSED_FORMS, STRUCTURE
+from cost_model.configurations.configurations import defaults
+from cost_model.estimate.costed import STRUCTURE
 from cost_model.sweep.outcome import Outcome
 from cost_model.sweep.plan import Evaluate, Plan
 from cost_model.sweep.space import Subspace
@@ -34,6 +34,9 @@ from hwgen.errors import ConfigError, ToolMissing
 from hwgen.technologies.utilization import FITS
 
 PARETO, CONFIG, COSTS_OF = "pareto", "config", "costs_of"
+
+FITTED = "fit"
+"""In the column `COSTS_OF`, where costs are not those of a netlist."""
 
 
 @dataclass(frozen=True)
@@ -222,7 +225,7 @@ def _point_table(
     numbers = np.intersect1d(points.numbers, refined.numbers)
     refined_table = table_of(plan, refined.evaluate, metrics, outcome.points_of(numbers))
     rows = np.searchsorted(points.numbers, numbers).tolist()
-    table[COSTS_OF] = [CLOSED_FORMS] * len(points.numbers)
+    table[COSTS_OF] = [FITTED] * len(points.numbers)
     refined_table[COSTS_OF] = [STRUCTURE] * len(numbers)
     for name, column in refined_table.items():
         for row, value in zip(rows, column, strict=True):

@@ -66,9 +66,10 @@ def _refined(outcome: Outcome) -> dict[str, Any] | None:
         return None
     return {
         "asked": refined.asked,
-        "margin": refined.margin,
+        "samples": refined.samples,
+        "margins": dict(refined.margins),
         "candidates": len(refined.numbers),
-        "by_structure": len(refined.numbers) - len(refined.refused),
+        "by_netlist": len(refined.numbers) - len(refined.refused),
         "refused": [
             {"index": number, "problem": problem} for number, problem in refined.refused.items()
         ],

@@ -13,4 +13,15 @@ Number = Any
 
 def ceil_div(a: Number, b: Number) -> Number:
     """Return ``a / b``, rounded up."""
-    return -(-np.asarray(a) // b)
+    return -(-a // b)
+
+
+def as_integer(number: Number) -> Number:
+    """Return a scalar as an integer of Python; arrays stay arrays."""
+    return number if np.ndim(number) else int(number)
+
+
+def bits_of(count: Number) -> Number:
+    """Return the bits of a counter from 0 to below `count`: ``ceil(log2(count))``."""
+    # Exact below 2**53: the mantissa of a power of two is a half.
+    return np.frexp(np.asarray(count, np.float64) - 1)[1] * (np.asarray(count) > 1)

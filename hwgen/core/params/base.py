@@ -305,6 +305,11 @@ class FamilyConfig(Configuration):
             """M, K and N that fill the array once."""
 
     @property
+    def weight_bits(self) -> float:
+        """Bits of a weight on the port or in the memory that it comes from."""
+        return self.weight.width
+
+    @property
     def operations_per_cycle(self) -> float:
         """Arithmetic operations of a full cycle, two for each multiply-accumulate."""
         return 2 * self.macs_per_cycle

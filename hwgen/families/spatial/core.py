@@ -13,7 +13,7 @@ from hwgen.core.gemm_core import GemmCore
 from hwgen.core.operation import Arrays, Job
 from hwgen.core.params.spatial import SpatialConfig
 from hwgen.core.schedule.stream import StreamProduct
-from hwgen.families.spatial import cycles
+from hwgen.families.spatial import cycles, serial_cycles
 from hwgen.families.spatial.params import AdderTreeConfig, Broadcast2dConfig, CubeConfig
 from hwgen.families.spatial.schedule import Schedule
 
@@ -35,6 +35,13 @@ class SpatialCore(GemmCore[P]):
             pairs = [(each["activations"], each["weights"]) for each in operands]
             return Cycles(cycles.operand_cycles(self.params, pairs))
         return cycles.classified_cycles(self.params, [job.gemm_size for job in jobs])
+
+    @property
+    def macs_per_cycle(self) -> float:
+        """Multiply-accumulates of a full cycle, of serial PEs the expected ones."""
+        if self.params.array.serial:
+            return serial_cycles.expected_macs(self.params)
+        return self.params.macs_per_cycle
 
     def core_flow(self) -> CoreFlow:
         """Return the flow of beats through a core that has been reset."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwgen.core.cycles.basis import Cycles
 from hwgen.core.cycles.core_flow import Queue, Slices
-from hwgen.core.cycles.counting import Number, ceil_div
+from hwgen.core.cycles.counting import Number, as_integer, ceil_div
 from hwgen.families.spatial import serial_cycles
 from hwgen.families.spatial.schedule import Schedule
 from hwgen.lazy import np
@@ -54,7 +54,7 @@ def gemm_cycles(config: SpatialConfig, sizes: Iterable[Size], sigma: float | Non
     plans = [Schedule(config, *size) for size in sizes]
     products = [(plan.m, plan.k, plan.n) for plan in plans]
     beats = {plan.k: plan.blocks[1] * config.slots for plan in plans}
-    return int(
+    return as_integer(
         count_cycles((config.rows, config.cols), config.lead, config.latency, products, beats)
     )
 

@@ -21,7 +21,7 @@ from hwgen.arithmetic.sparse_digits import (
     pass_ends,
     window_cycles,
 )
-from hwgen.core.cycles.counting import Number, ceil_div
+from hwgen.core.cycles.counting import Number, as_integer, ceil_div
 from hwgen.core.params.spatial_timing import serial_lead
 from hwgen.families.spatial.schedule import Schedule
 from hwgen.formats import IntegerFormat
@@ -55,7 +55,7 @@ def counted_cycles(
         plan = Schedule(config, a.shape[0], a.shape[1], w.shape[1])
         tiles += plan.blocks[0] * plan.blocks[2]
         digits += plan.blocks[2] * int(tile_cycles(config, a).sum())
-    return int(_tile_total(config.rows, config.pipeline.pe, config.latency, tiles, digits))
+    return as_integer(_tile_total(config.rows, config.pipeline.pe, config.latency, tiles, digits))
 
 
 def most_cycles(config: SpatialConfig, plans: Iterable[Schedule]) -> int:
@@ -66,7 +66,7 @@ def most_cycles(config: SpatialConfig, plans: Iterable[Schedule]) -> int:
         groups = np.full((config.passes, plan.blocks[1], 1), GROUP_TERMS)
         tiles += count
         digits += count * int(window_cycles(groups, config.array.queue))
-    return int(_tile_total(config.rows, config.pipeline.pe, config.latency, tiles, digits))
+    return as_integer(_tile_total(config.rows, config.pipeline.pe, config.latency, tiles, digits))
 
 
 def tile_cycles(config: SpatialConfig, a: NDArray[np.integer]) -> NDArray[np.int64]:
@@ -183,7 +183,7 @@ def expected_cycles(config: SpatialConfig, sizes: Iterable[Size], sigma: float |
     """Return the expectation of `counted_cycles`; see `gemm_cycles`."""
     law = Law(config.array.encoding, config.activation, sigma, config.array.queue)
     shape = config.rows, config.depth, config.cols
-    return int(count_expected(law, shape, config.pipeline.pe, config.latency, sizes))
+    return as_integer(count_expected(law, shape, config.pipeline.pe, config.latency, sizes))
 
 
 def count_expected(
@@ -202,6 +202,15 @@ def count_expected(
         tiles = tiles + count
         digits = digits + count * law.tile(ceil_div(k, depth), rows * depth / GROUP_TERMS)
     return _tile_total(rows, stages, latency, tiles, np.rint(digits))
+
+
+def expected_macs(config: SpatialConfig) -> float:
+    """Return the expected multiply-accumulates of a cycle."""
+    law = Law(
+        config.array.encoding, config.activation, config.target.activation_sigma, config.array.queue
+    )
+    lanes = config.rows * config.depth
+    return lanes * config.cols / law.beat(lanes / GROUP_TERMS)
 
 
 def _tile_total(

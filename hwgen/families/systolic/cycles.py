@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from hwgen.core.cycles.core_flow import Queue, Slices
-from hwgen.core.cycles.counting import Number, ceil_div
+from hwgen.core.cycles.counting import Number, as_integer, ceil_div
 from hwgen.families.systolic.schedule import Schedule
 from hwgen.lazy import np
 
@@ -51,7 +51,7 @@ def gemm_cycles(config: SystolicConfig, sizes: Iterable[Size]) -> int:
         config, array.rows, array.cols, array.accumulator_depth, latency,
         [(plan.m, plan.slices, plan.n) for plan in plans],
     )  # fmt: skip
-    return int(result) + config.post_latency
+    return as_integer(result) + config.post_latency
 
 
 def count_slices(config: SystolicConfig, k: int) -> int:
@@ -93,7 +93,7 @@ def count_cycles(
 def count_passes(x: int, k: int, rows: Number, depth: Number) -> tuple[Number, Number, Number]:
     """Return the beats of a pass, the passes over `x`, and the beats of the last of them."""
     # One tile that covers the whole reduction accumulates nothing, so no memory bounds it.
-    block = np.where(k <= np.asarray(rows), x, np.minimum(x, depth))
+    block = np.where(k <= rows, x, np.minimum(x, depth))
     passes = ceil_div(x, block)
     return block, passes, x - (passes - 1) * block
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from hwgen.core.core import CONTRACT
 from hwgen.core.cycles.basis import Cycles
 from hwgen.core.cycles.core_flow import CoreFlow
-from hwgen.core.cycles.counting import Number, ceil_div
+from hwgen.core.cycles.counting import Number, as_integer, ceil_div
 from hwgen.core.gemm_core import GemmCore
 from hwgen.core.golden.post import processed
 from hwgen.core.operation import Array, Arrays, Job
@@ -37,7 +37,7 @@ def gemm_cycles(config: TernaryLutConfig, sizes: Iterable[tuple[int, int, int]])
         config, config.terms, array.fetch_ports, array.accumulator_depth, pipeline.table,
         pipeline.accumulate, config.core_latency, [(plan.m, plan.k, plan.n) for plan in plans],
     )  # fmt: skip
-    return int(result) + config.post_latency
+    return as_integer(result) + config.post_latency
 
 
 def count_cycles(

@@ -436,6 +436,11 @@ class TernaryLutConfig(ProductConfig):
         return words[self.array.method] * int(self.entry.width)
 
     @property
+    def weight_bits(self) -> float:
+        """Bits of a weight on its port, in groups and by bit planes."""
+        return self.planes * self.key_width / self.array.group_size
+
+    @property
     def total_width(self) -> int:
         """Bits of a total; that of several bit planes is twice the result."""
         return int(self.result.width) + (self.planes > 1)

@@ -147,7 +147,11 @@ class Schedule(StreamProduct):
     def input_beats(self, port: StreamPort) -> int:
         """Beats that the product takes from an input port."""
         rows = self.m * self.k_tiles
-        return rows * (len(list(self.blocks())) if port.name == "act" else self._beats)
+        return rows * (
+            -(-self.groups // self.config.array.accumulator_depth)
+            if port.name == "act"
+            else self._beats
+        )
 
     def output_columns(self) -> Iterator[tuple[int, int]]:
         """Yield the first column of C of result beats, and how many follow each other with it."""
