@@ -139,15 +139,15 @@ class Configurations:
 
     @property
     def size(self) -> int:
-        """How many they are."""
+        """The number of configurations."""
         return int(np.prod(self.shape))
 
     @cached_property
     def config(self) -> Any:
         """A legal one of them, None if none was found."""
         size = self.size
-        for place in range(0, size, max(1, size // _TRIED)):
-            config = self._at(place)
+        for position in range(0, size, max(1, size // _TRIED)):
+            config = self._at(position)
             if config is not None:
                 return config
         return None
@@ -158,14 +158,14 @@ class Configurations:
             return self.varying[name]
         return self.fixed.get(name, defaults(self.family).get(name))
 
-    def figure(self, of: Callable[[Any], float | None]) -> Number:
-        """Return a figure of each configuration; see `figures`."""
-        return self.figures(lambda config: (of(config),), 1)[0]
+    def evaluate_one(self, of: Callable[[Any], float | None]) -> Number:
+        """Return a metric of each configuration; see `evaluate`."""
+        return self.evaluate(lambda config: (of(config),), 1)[0]
 
-    def figures(
+    def evaluate(
         self, of: Callable[[Any], Sequence[float | None]], count: int
     ) -> NDArray[np.float64]:
-        """Return figures of each configuration, NaN where one is not known.
+        """Return metrics of each configuration, NaN where one is unknown.
 
         Parameters
         ----------
@@ -175,7 +175,7 @@ class Configurations:
             How many figures there are.
         """
 
-        def known(config: Any) -> Sequence[float | None]:
+        def guarded(config: Any) -> Sequence[float | None]:
             try:
                 return of(config)
             except _REFUSED:
@@ -184,9 +184,9 @@ class Configurations:
         if self.config is None:
             return np.full((count, *self.shape), np.nan)
         if not self.varying:
-            return np.array([np.nan if x is None else float(x) for x in known(self.config)])
-        result = self._on_lanes(known, count)
-        return self._one_by_one(known, count) if result is None else result
+            return np.array([np.nan if x is None else float(x) for x in guarded(self.config)])
+        result = self._on_lanes(guarded, count)
+        return self._one_by_one(guarded, count) if result is None else result
 
     def _on_lanes(
         self, of: Callable[[Any], Sequence[float | None]], count: int
@@ -204,13 +204,13 @@ class Configurations:
                 result = run(at, self.varying, count, most)
         except (TooManyGroupsError, TypeError, ValueError, OverflowError, AttributeError):
             return None
-        places = np.unique(np.linspace(0, size - 1, _CHECKED).astype(int))
-        for place in places:
-            config = self._at(int(place))
+        positions = np.unique(np.linspace(0, size - 1, _CHECKED).astype(int))
+        for position in positions:
+            config = self._at(int(position))
             if config is None:
                 continue
             single = np.array([np.nan if x is None else float(x) for x in of(config)])
-            there = result.reshape(count, -1)[:, place]
+            there = result.reshape(count, -1)[:, position]
             if not np.allclose(single, there, rtol=1e-9, atol=0, equal_nan=True):
                 return None
         return result
@@ -219,14 +219,14 @@ class Configurations:
         self, of: Callable[[Any], Sequence[float | None]], count: int
     ) -> NDArray[np.float64]:
         result = np.full((count, self.size), np.nan)
-        for place in range(self.size):
-            config = self._at(place)
+        for position in range(self.size):
+            config = self._at(position)
             if config is not None:
-                result[:, place] = [np.nan if x is None else float(x) for x in of(config)]
+                result[:, position] = [np.nan if x is None else float(x) for x in of(config)]
         return result.reshape(count, *self.shape)
 
-    def _at(self, place: int) -> FamilyConfig | None:
-        index = np.unravel_index(place, self.shape)
+    def _at(self, position: int) -> FamilyConfig | None:
+        index = np.unravel_index(position, self.shape)
         columns = np.broadcast_arrays(*self.varying.values())
         numbers = {
             name: _plain(column[index]) for name, column in zip(self.varying, columns, strict=True)
@@ -234,7 +234,7 @@ class Configurations:
         return configuration(self.family, {**self.fixed, **numbers})
 
     def legal(self) -> NDArray[np.bool_]:
-        """Return which configurations are legal, by the rules of a configuration file."""
+        """Return a mask of the legal configurations, by the rules of a configuration file."""
         valid: Number = np.ones(self.shape, np.bool_)
         if self.config is None:
             return np.zeros(self.shape, np.bool_)
@@ -248,7 +248,7 @@ class Configurations:
                 allowed = np.array([_is_allowed(self.family, name, _plain(x)) for x in each])
                 valid = valid & allowed[inverse].reshape(np.shape(values))
         if self.varying:
-            valid = valid & (self.figure(_meets_rules) == 1)
+            valid = valid & (self.evaluate_one(_meets_rules) == 1)
         result: NDArray[np.bool_] = np.asarray(valid, np.bool_)
         return result
 

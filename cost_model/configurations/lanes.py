@@ -156,10 +156,10 @@ def _number(column: NDArray[Any]) -> Any:
 
 
 def _split(
-    columns: Columns, places: NDArray[np.int64], lanes: NDArray[Any]
+    columns: Columns, positions: NDArray[np.int64], lanes: NDArray[Any]
 ) -> list[tuple[dict[str, NDArray[Any]], NDArray[np.int64]]]:
     """Return the groups of configurations in which lanes agree."""
-    lanes = lanes.reshape((1,) * (places.ndim - lanes.ndim) + lanes.shape)
+    lanes = lanes.reshape((1,) * (positions.ndim - lanes.ndim) + lanes.shape)
     long = [axis for axis in range(lanes.ndim) if lanes.shape[axis] > 1]
     result = []
     if len(long) == 1:
@@ -168,19 +168,19 @@ def _split(
         for value in np.unique(line):
             chosen = np.flatnonzero(line == value)
             some = {
-                name: column.take(chosen, axis - places.ndim + column.ndim)
-                if column.ndim >= places.ndim - axis
-                and column.shape[axis - places.ndim + column.ndim] > 1
+                name: column.take(chosen, axis - positions.ndim + column.ndim)
+                if column.ndim >= positions.ndim - axis
+                and column.shape[axis - positions.ndim + column.ndim] > 1
                 else column
                 for name, column in columns.items()
             }
-            result.append((some, places.take(chosen, axis)))
+            result.append((some, positions.take(chosen, axis)))
         return result
-    lanes = np.broadcast_to(lanes, places.shape)
-    whole = {name: np.broadcast_to(column, places.shape) for name, column in columns.items()}
+    lanes = np.broadcast_to(lanes, positions.shape)
+    whole = {name: np.broadcast_to(column, positions.shape) for name, column in columns.items()}
     for value in np.unique(lanes):
         chosen_lanes = lanes == value
         result.append((
-            {name: column[chosen_lanes] for name, column in whole.items()}, places[chosen_lanes],
+            {name: column[chosen_lanes] for name, column in whole.items()}, positions[chosen_lanes],
         ))  # fmt: skip
     return result

@@ -69,7 +69,7 @@ Workloads = Mapping[str, Sequence[tuple[int, int, int]]]
 
 
 def metric_names(
-    workloads: Workloads, device: str | None = None, *, behind_memory: bool = False
+    workloads: Workloads, device: str | None = None, *, with_memory: bool = False
 ) -> list[str]:
     """Return the metrics that `metrics_of` returns, in their order."""
     metrics = [
@@ -81,7 +81,7 @@ def metric_names(
     each = ("cycles", "latency_ms", "energy_mj")
     for name, sizes in workloads.items():
         metrics += [f"{metric}({name})" for metric in each]
-        if behind_memory:
+        if with_memory:
             metrics += roofline.metrics_of(name, network_of(sizes))
     return metrics
 
@@ -103,7 +103,7 @@ def metrics_of(
     """
     device, shape = some.fixed.get(DEVICE), some.shape
     behind = roofline.is_limited(some.fixed, some.varying)
-    names = metric_names(workloads, device, behind_memory=behind)
+    names = metric_names(workloads, device, with_memory=behind)
     valid = some.legal()
     metrics: dict[str, Number] = dict.fromkeys(names, np.broadcast_to(np.nan, shape))
     if not valid.any():
@@ -135,7 +135,7 @@ def _computed(
     fmax = costs.get("fmax_mhz", np.nan)
     clock = clock_of(some, fmax)
     sizes = tuple(tuple(network_of(each)) for each in workloads.values())
-    macs, bits, *cycles = some.figures(_Rates(sizes), 2 + len(sizes))
+    macs, bits, *cycles = some.evaluate(_Rates(sizes), 2 + len(sizes))
     tops = 2e-6 * macs * clock
     power = (costs.get("leakage_nw", np.nan) + costs.get("energy_fj", np.nan) * clock) * 1e-9
     metrics = {

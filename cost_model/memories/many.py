@@ -26,7 +26,7 @@ QUANTITIES = ("area_um2", "leakage_nw", "energy_fj")
 
 @dataclass(frozen=True)
 class Shape:
-    """What is common to memories of several shapes.
+    """The common properties of memories of several shapes.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Shape:
 
 
 @lru_cache(maxsize=64)
-def _kept(
+def _cached_amounts(
     shape: Shape, words: bytes, bits: bytes, sizes: tuple[tuple[int, ...], tuple[int, ...]]
 ) -> Floats:
     arrays = (
@@ -61,7 +61,7 @@ def _kept(
 def amounts(shape: Shape, words: Any, bits: Any) -> Floats:
     """Return whether memories are macros, and their `QUANTITIES`, for arrays of words and bits."""
     words, bits = (np.ascontiguousarray(each, np.float64) for each in (words, bits))
-    return _kept(shape, words.tobytes(), bits.tobytes(), (words.shape, bits.shape))
+    return _cached_amounts(shape, words.tobytes(), bits.tobytes(), (words.shape, bits.shape))
 
 
 def _amounts(shape: Shape, words: Floats, bits: Floats) -> Floats:

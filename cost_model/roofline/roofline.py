@@ -121,21 +121,21 @@ def traffic(v: Configurations, size: Gemm) -> dict[str, Number]:
         By what a port carries, ``weights``, ``activations`` and ``outputs``, or `PORT`.
     """
     if issubclass(family(v.family), BufferedCore):
-        return {PORT: v.figure(_moved(size))}
+        return {PORT: v.evaluate_one(_moved(size))}
     names = ("activations", "weights", "outputs")
-    return dict(zip(names, v.figures(_beats(size), 3), strict=True))
+    return dict(zip(names, v.evaluate(_beats(size), 3), strict=True))
 
 
 def weight_bytes(v: Configurations, size: Gemm) -> Number:
     """Return the bytes of the weights of a product, each once, as the hardware reads them."""
     if issubclass(family(v.family), BufferedCore):
-        return v.figure(_weight_bytes(size))
-    return size.k * size.n * v.figure(_weight_bits) / 8
+        return v.evaluate_one(_weight_bytes(size))
+    return size.k * size.n * v.evaluate_one(_weight_bits) / 8
 
 
 def extra_cycles(v: Configurations, size: Gemm) -> Number:
     """Return the cycles that one more of a product adds to a sequence of it."""
-    return v.figure(_count_extra_cycles(size))
+    return v.evaluate_one(_count_extra_cycles(size))
 
 
 def _weight_bits(config: FamilyConfig) -> float:

@@ -265,7 +265,7 @@ class Points:
             self._products[factors] = self._product(tuple(rest)) * own if rest else own
         return self._products[factors]
 
-    def figures(self, of: Fit) -> list[Any]:
+    def evaluate(self, of: Fit) -> list[Any]:
         """Return the figures of a fit: numbers or arrays, no larger than what they depend on."""
         sums: list[dict[tuple[Factor, ...], Any]] = [{} for _ in of.low]
         for (factors, levels), weights in zip(of.terms, of.weights, strict=True):

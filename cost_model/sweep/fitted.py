@@ -119,14 +119,14 @@ class Model:
         points = Points(columns)
         sums: list[Any] = [0.0 for _ in self.quantities]
         for role in self.roles:
-            (count,) = points.figures(role.count)
-            costs_of_one = [cost for each in role.costs for cost in points.figures(each)]
+            (count,) = points.evaluate(role.count)
+            costs_of_one = [cost for each in role.costs for cost in points.evaluate(each)]
             for index, cost in enumerate(costs_of_one):
                 sums[index] = sums[index] + count * cost
         costs = dict(zip(self.quantities, sums, strict=True))
         for memories in self.memories:
             words, bits, count = (
-                np.maximum(1.0, np.rint(points.figures(each)[0]))
+                np.maximum(1.0, np.rint(points.evaluate(each)[0]))
                 for each in (memories.words, memories.bits, memories.count)
             )
             amount = amounts(memories.shape, words, bits)
@@ -134,9 +134,9 @@ class Model:
                 if quantity in costs:
                     costs[quantity] = costs[quantity] + count * amount[row]
         if self.period is not None:
-            costs["fmax_mhz"] = 1000 / points.figures(self.period)[0]
+            costs["fmax_mhz"] = 1000 / points.evaluate(self.period)[0]
         for workload, factor in self.factors.items():
-            (costs[f"energy_factor({workload})"],) = points.figures(factor)
+            (costs[f"energy_factor({workload})"],) = points.evaluate(factor)
         return costs
 
 
@@ -241,7 +241,7 @@ def _fitted(
     evaluations: list[Evaluation] = []
     model, misses = Model(), []
 
-    def take(batch: Mapping[Question, Mapping[str, Any]], *, test: bool) -> None:
+    def add_batch(batch: Mapping[Question, Mapping[str, Any]], *, test: bool) -> None:
         nonlocal model
         netlists.ask(list(batch), plan.workloads, executor)
         answers = [(point, netlists.answers[each]) for each, point in batch.items()]
@@ -257,12 +257,12 @@ def _fitted(
         )
         progress(len(rows), MOST_SAMPLES)
 
-    take(stars, test=False)
+    add_batch(stars, test=False)
     while queue and (not rows or len(rows) < len(stars) + MOST_SAMPLES):
         chosen, queue = _next_batch(plan, pool, model, queue, asked)
         if not chosen:
             break
-        take({each: asked[each] for each in chosen}, test=bool(rows))
+        add_batch({each: asked[each] for each in chosen}, test=bool(rows))
         good = all(error <= GOALS[name] for name, error in model.errors.items())
         if model.errors and good:
             break
@@ -360,7 +360,7 @@ def _fit(columns: Mapping[str, Sequence[Any]], values: Floats, scale: Floats | N
     if not kept or Variables.of(kept).numbers:
         return result
     # Of levels alone figures are known where there is a sample of these very levels.
-    found = Points({n: np.array(c) for n, c in kept.items()}).figures(result)
+    found = Points({n: np.array(c) for n, c in kept.items()}).evaluate(result)
     rest = values - np.stack([np.broadcast_to(f, len(values)) for f in found], axis=1)
     known = {tuple(zip(kept, row, strict=True)): each
              for row, each in zip(zip(*kept.values(), strict=True), rest, strict=True)}  # fmt: skip

@@ -162,7 +162,7 @@ class Netlists:
         shape = np.broadcast_shapes(*(np.shape(column) for column in varying.values()))
         count = columns[0].size if columns else 1
         limited = is_limited(fixed, varying)
-        names = metric_names(workloads, fixed.get(DEVICE), behind_memory=limited)
+        names = metric_names(workloads, fixed.get(DEVICE), with_memory=limited)
         result: dict[str, NDArray[Any]] = {name: np.full(count, np.nan) for name in names}
         if technology:
             fixed = {**fixed, TECHNOLOGY: technology}

@@ -64,7 +64,7 @@ VARIANTS = [
 evaluate = Fitted()
 
 
-def view_of(config: Any) -> Configurations:
+def configurations_of(config: Any) -> Configurations:
     """Return the one configuration."""
     return Configurations(config.family, flattened(config.resolved()))
 
@@ -81,7 +81,7 @@ def variants() -> list[Any]:
 @pytest.mark.parametrize("size", [(1, 1, 1), (3, 40, 17), (10, 16, 33)], ids=str)
 def test_traffic_is_that_of_the_beats(config: Any, size: tuple[int, int, int]) -> None:
     gemm = Gemm(*size)
-    result = traffic(view_of(config), gemm)
+    result = traffic(configurations_of(config), gemm)
     plan = gemm_plan(config, *size)
     ports = {port.name: port for port in config.ports}
     assert result["activations"] == plan.input_beats(ports["act"]) * ports["act"].beat_bytes
@@ -93,9 +93,9 @@ def test_traffic_of_an_engine_is_that_of_its_plan() -> None:
     config: Any = load_config(CONFIGS / "gemm_stream.yaml")
     gemm = Gemm(20, 300, 50)
     plan = Plan(config, *gemm)
-    assert traffic(view_of(config), gemm) == {"memory port": plan.traffic.total}
-    assert weight_bytes(view_of(config), gemm) == 300 * 50
-    assert extra_cycles(view_of(config), gemm) == pytest.approx(cycles_of(config, [gemm]))
+    assert traffic(configurations_of(config), gemm) == {"memory port": plan.traffic.total}
+    assert weight_bytes(configurations_of(config), gemm) == 300 * 50
+    assert extra_cycles(configurations_of(config), gemm) == pytest.approx(cycles_of(config, [gemm]))
 
 
 def test_weights_are_as_dense_as_the_port_has_them() -> None:
@@ -103,9 +103,9 @@ def test_weights_are_as_dense_as_the_port_has_them() -> None:
     for group, bits in ((1, 2), (2, 4), (5, 8)):
         text = f"{{group_size: {group}, tables: 2, fetch_ports: 4}}"
         core = parse_config(ODD.format(family="ternary_lut", array=text))
-        assert weight_bytes(view_of(core), gemm) == pytest.approx(600 * bits / group / 8)
+        assert weight_bytes(configurations_of(core), gemm) == pytest.approx(600 * bits / group / 8)
     four = parse_config("name: a\nfamily: systolic\nweight: int4\n")
-    assert weight_bytes(view_of(four), gemm) == 300
+    assert weight_bytes(configurations_of(four), gemm) == 300
 
 
 # -- time ----------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def test_keys_and_values_take_time() -> None:
 def test_ports_share_the_bandwidth() -> None:
     size = network_of([(64, 64, 64)])
     text = SYSTOLIC % "{gb_s: 0.1, ports: {weights: %s, activations: %s, outputs: %s}}"
-    bytes_of = traffic(view_of(parse_config(SYSTOLIC % "{}")), Gemm(64, 64, 64))
+    bytes_of = traffic(configurations_of(parse_config(SYSTOLIC % "{}")), Gemm(64, 64, 64))
     for chosen in ((1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 1), (0, 0, 0)):
         words = ("dram" if each else "on_chip" for each in chosen)
         core = parse_config(text % tuple(words))

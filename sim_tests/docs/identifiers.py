@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Identifiers that the source defines, and those with words that the glossary avoids.
-
-``python -m sim_tests.docs.identifiers`` writes the lists of what is not renamed or rewritten yet.
-"""
+"""Identifiers that the source defines, and those with words that the glossary avoids."""
 
 from __future__ import annotations
 
@@ -21,9 +18,6 @@ from sim_tests.support.paths import DOCS, ROOT
 PACKAGES = ("hwgen", "rtl_templates", "cost_model", "flows", "sim_tests")
 VERILOG = "verilog"
 """Package of the names in emitted Verilog."""
-
-ALLOWED = ROOT / "sim_tests" / "data" / "avoided_words.txt"
-"""Identifiers that are not renamed yet, each behind its package."""
 
 
 _QUESTION = re.compile(r"(What|How|Where|When|Which|Who|Why|Return (what|how|where|which|who))\b")
@@ -172,16 +166,6 @@ def of_verilog() -> set[str]:
     return result
 
 
-def allowed() -> dict[str, set[str]]:
-    """Return the identifiers of each package that are not renamed yet."""
-    result = defaultdict(set)
-    for line in ALLOWED.read_text(encoding="utf-8").splitlines():
-        if line and not line.startswith("#"):
-            package, name = line.split()
-            result[package].add(name)
-    return result
-
-
 def question_openings() -> list[str]:
     """Return the docstrings that open with a question word, each with its file."""
     result = []
@@ -192,18 +176,3 @@ def question_openings() -> list[str]:
                 if _QUESTION.match(docstring):
                     result.append(f"{path.relative_to(ROOT)}: {docstring.splitlines()[0]}")
     return result
-
-
-def main() -> None:
-    """Write the list of identifiers that are not renamed yet."""
-    lines = [
-        "# Identifiers with words that docs/glossary.md avoids. This list only becomes shorter."
-    ]
-    identifiers = {**of_source(), VERILOG: of_verilog()}
-    for package, names in sorted(identifiers.items()):
-        lines += [f"{package} {name}" for name in sorted(names)]
-    ALLOWED.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

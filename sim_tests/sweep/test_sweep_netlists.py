@@ -218,14 +218,14 @@ def test_a_fit_finds_the_formula_that_made_the_samples() -> None:
         "y": rng.integers(1, 100, 60).tolist(),
     }
 
-    def figure(kind: str, x: int, y: int) -> float:
-        return {"a": 3.0, "b": 7.0, "c": 1.0}[kind] * x * y + 20 * x + 5.0
+    def value_of(letter: str, x: int, y: int) -> float:
+        return {"a": 3.0, "b": 7.0, "c": 1.0}[letter] * x * y + 20 * x + 5.0
 
-    values = np.array([[figure(*row)] for row in zip(*columns.values(), strict=True)])
+    values = np.array([[value_of(*row)] for row in zip(*columns.values(), strict=True)])
     result = fit(columns, values)
     assert result.error < 1e-3
-    (found,) = Points({"kind": "b", "x": np.arange(1, 300), "y": 17}).figures(result)
-    assert found == pytest.approx([figure("b", x, 17) for x in range(1, 300)], rel=0.01)
+    (found,) = Points({"kind": "b", "x": np.arange(1, 300), "y": 17}).evaluate(result)
+    assert found == pytest.approx([value_of("b", x, 17) for x in range(1, 300)], rel=0.01)
 
 
 def test_how_much_better_a_point_must_be() -> None:
