@@ -44,7 +44,7 @@ def provenance(target: str) -> dict[str, Any]:
     return {
         "recipe": chosen.recipe,
         "command": fpga.command_of(chosen, chosen.recipe),
-        "kept_modules": "those of the parts of each family's bill",
+        "kept_modules": "those that each family lists",
         "tools": {"yosys": versions()["yosys"]},
     }
 

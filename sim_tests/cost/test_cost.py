@@ -31,6 +31,7 @@ from hwgen.core.params.processing_elements import QUEUES
 from hwgen.core.params.spatial import SERIAL
 from hwgen.core.registry import family
 from hwgen.errors import InputError
+from hwgen.workloads import network_of
 from sim_tests.support.cores import cycles, cycles_of
 from sim_tests.support.designs import estimate_of
 
@@ -222,7 +223,7 @@ def test_what_is_not_legal_is_not_valid(values: dict[str, Any], data: st.DataObj
 
 
 def test_without_costs_only_cycles_are_estimated() -> None:
-    result = evaluate("systolic", {}, {}, "no-such", {"w": [(4, 4, 4)]})
+    result = evaluate("systolic", {}, {}, "no-such", {"w": network_of([(4, 4, 4)])})
     assert result["cycles(w)"] > 0
     assert all(math.isnan(result[m]) for m in ("area_mm2", "power_w", "fmax_mhz", "luts"))
 
@@ -238,7 +239,9 @@ def test_parameters_may_be_lists() -> None:
 
 
 def test_a_reduction_that_is_too_long_has_no_cycles() -> None:
-    result = evaluate("systolic", {}, {"max_k": np.array([10, 100])}, TECH, {"w": [(4, 50, 4)]})
+    result = evaluate(
+        "systolic", {}, {"max_k": np.array([10, 100])}, TECH, {"w": network_of([(4, 50, 4)])}
+    )
     assert np.isnan(result["cycles(w)"]).tolist() == [True, False]
 
 

@@ -14,7 +14,7 @@ from cost_model.estimate.costed import STRUCTURE
 from cost_model.estimate.technology import technology
 from cost_model.netlist.fabric import elaborate
 from cost_model.netlist.fabric.components import COMPONENTS, EXACT
-from cost_model.netlist.fabric.fabric import fabric
+from cost_model.netlist.fabric.fabric import Fabric, fabric
 from cost_model.netlist.fabric.gates import FALSE, TRUE, Gates
 from cost_model.netlist.fabric.lut_cover import Cover, balanced
 from cost_model.netlist.fabric.lut_trees import TreeCover
@@ -313,3 +313,42 @@ def test_nothing_is_null_without_a_reason(family: str) -> None:
         result = estimate_of(config, name, **work)
         null = {metric for metric, value in result["metrics"].items() if value is None}
         assert null == set(result["unknown"]), name
+
+
+def rules_of(family: str) -> Fabric:
+    result = fabric(family)
+    assert result is not None
+    return result
+
+
+@pytest.mark.parametrize(
+    ("family", "width", "depth", "clocked", "component", "count"),
+    [
+        ("ecp5", 75, 16, False, "lutram", 19),
+        ("ecp5", 75, 33, True, "lutram", 57),
+        ("ecp5", 75, 64, True, "bram", 3),
+        ("ecp5", 32, 1025, True, "bram", 3),
+        ("ecp5", 75, 2049, True, "bram", 12),
+        ("xc7", 75, 28, False, "lutram", 13),
+        ("xc7", 75, 64, True, "lutram", 25),
+        ("xc7", 20, 128, True, "lutram", 14),
+        ("xc7", 24, 128, True, "bram", 1),
+        ("xc7", 37, 1025, True, "bram", 4),
+    ],
+)
+def test_memories_of_an_fpga(
+    family: str, width: int, depth: int, clocked: bool, component: str, count: int
+) -> None:
+    result = rules_of(family).memory(width, depth, clocked=clocked)
+    assert result[component] == count
+    assert result["bram" if component == "lutram" else "lutram"] == 0
+    if family == "xc7":
+        assert result["flip_flop"] == width * (clocked and component == "lutram")
+
+
+def test_a_fifo_of_ice40_may_be_a_block_memory() -> None:
+    small = rules_of("ice40").memory(75, 4, clocked=False)
+    assert small["memory_bit"] == small["flip_flop"] == 75 * 4
+    assert small["bram"] == 0
+    large = rules_of("ice40").memory(577, 6, clocked=False)
+    assert (large["bram"], large["memory_bit"], large["flip_flop"]) == (37, 0, 575)

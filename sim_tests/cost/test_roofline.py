@@ -196,9 +196,9 @@ def test_a_memory_makes_nothing_faster(
     numbers = np.array([gb_s, 10 * gb_s, 1e6])
     fixed = {**plain, "target.memory.efficiency": share}
     result = evaluate(
-        which.family, fixed, {"target.memory.gb_s": numbers}, "nangate45", {"w": sizes}
+        which.family, fixed, {"target.memory.gb_s": numbers}, "nangate45", {"w": network_of(sizes)}
     )
-    alone = evaluate(which.family, plain, {}, "nangate45", {"w": sizes})
+    alone = evaluate(which.family, plain, {}, "nangate45", {"w": network_of(sizes)})
     base, times = alone["latency_ms(w)"], result["latency_ms(w)"]
     assert (times >= base * (1 - 1e-12)).all()
     assert times[0] >= times[1] >= times[2]

@@ -158,7 +158,7 @@ def test_a_long_path_takes_less_than_its_steps_where_the_mapper_makes_it_so() ->
     m.d.sync += y.eq(x + w)
     design = structured(m, {"a": a, "b": b}, {"y": y})
     timing = {"ns": NS, "outside": 0.2}
-    plain = Technology("t", {}, timing=timing)
+    plain = Technology("t", timing=timing)
     bending = replace(plain, timing={**timing, COMPRESSION: {"ns": 2.0, "exponent": 0.8}})
     for clock in (5.0, 500.0):
         before, after = limiting_path(design, plain, clock), limiting_path(design, bending, clock)

@@ -28,6 +28,7 @@ from hwgen.core.post.beats import HEAD_BITS
 from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 from hwgen.families.systolic.params import SystolicConfig
+from hwgen.workloads import network_of
 from sim_tests.contract.contract import Contract, Mutations, Regressions
 from sim_tests.engines.test_block_engines import drawn
 from sim_tests.support.cores import cycles, cycles_of, golden
@@ -267,7 +268,7 @@ def test_sizes_of_cores_with_post_processing_vary() -> None:
     config = config_of("os")
     fixed = flattened(config.resolved())
     del fixed["array.rows"]
-    workloads = {"w": [(8, 8, 8)]}
+    workloads = {"w": network_of([(8, 8, 8)])}
     result = Fitted()("systolic", fixed, {"array.rows": np.array([2, 4])}, "nangate45", workloads)
     assert result["valid"].all()
     assert result["cycles(w)"][1] == cycles(config, 8, 8, 8)

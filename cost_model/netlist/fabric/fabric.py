@@ -79,13 +79,13 @@ class Fabric(FabricRules):
         return ceil_div(lanes, block.lanes)
 
     def memory(self, width: Number, depth: Number, *, clocked: bool) -> dict[str, Number]:
-        """Return the bill of a memory that is written and read at one place a cycle.
+        """Return the components of a memory that is written and read at one place a cycle.
 
         Parameters
         ----------
         width, depth : number
         clocked : bool
-            Whether it has a register at its output, which is part of the bill.
+            Whether it has a register at its output, which is counted too.
         """
         width, depth = np.asarray(width), np.asarray(depth)
         deep = depth > 1

@@ -16,9 +16,10 @@ def ceil_div(a: Number, b: Number) -> Number:
     return -(-a // b)
 
 
-def as_integer(number: Number) -> Number:
-    """Return a scalar as an integer of Python; arrays stay arrays."""
-    return number if np.ndim(number) else int(number)
+def as_integer(number: Number) -> int:
+    """Return a scalar as an integer of Python; arrays (of configurations) stay arrays."""
+    result: int = number if np.ndim(number) else int(number)
+    return result
 
 
 def bits_of(count: Number) -> Number:

@@ -210,7 +210,8 @@ def expected_macs(config: SpatialConfig) -> float:
         config.array.encoding, config.activation, config.target.activation_sigma, config.array.queue
     )
     lanes = config.rows * config.depth
-    return lanes * config.cols / law.beat(lanes / GROUP_TERMS)
+    result: float = lanes * config.cols / law.beat(lanes / GROUP_TERMS)
+    return result
 
 
 def _tile_total(
