@@ -26,7 +26,15 @@ _FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {
     "log": lambda x: np.log2(x + 1.0),
     "ceil": lambda x: np.ceil(np.log2(np.maximum(x, 1.0))),
     "square": lambda x: x * x,
+    "fours": lambda x: np.ceil(x / 4),
+    "eights": lambda x: np.ceil(x / 8),
+    "sixteens": lambda x: np.ceil(x / 16),
+    "beyond1": lambda x: np.greater(x, 1).astype(float),
+    "beyond2": lambda x: np.greater(x, 2).astype(float),
+    "beyond8": lambda x: np.greater(x, 8).astype(float),
+    "beyond16": lambda x: np.greater(x, 16).astype(float),
 }
+"""Functions of a numeric parameter: itself, trees of it, and groups that hardware divides it in."""
 
 _PATIENCE = 8
 _MOST_TERMS = 60
@@ -93,7 +101,9 @@ class Variables:
             ((a, f), (b, g))
             for a, b in combinations(self.numbers, 2)
             for f, g in (("x", "x"), ("x", "log"), ("log", "x"), ("log", "log"), ("x", "ceil"),
-                         ("ceil", "x"))
+                         ("ceil", "x"), ("sixteens", "x"), ("x", "sixteens"),
+                         ("sixteens", "sixteens"), ("beyond16", "x"), ("x", "beyond16"),
+                         ("beyond16", "beyond16"))
         ]  # fmt: skip
         triples: list[tuple[Factor, ...]] = [
             tuple((name, "x") for name in names) for names in combinations(self.numbers, 3)

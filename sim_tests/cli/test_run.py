@@ -117,6 +117,8 @@ def test_a_missing_simulator_is_named(
     config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HWGEN_VERILATOR", str(config.parent / "no-such-verilator"))
+    # A simulation that another test has compiled needs no simulator.
+    monkeypatch.setenv("HWGEN_CACHE_DIR", str(config.parent / "cache"))
     toolchain.forget()
     try:
         assert main(["sim", "--config", "tiny.yaml"]) == 3

@@ -18,7 +18,7 @@ from cost_model.configurations.configurations import configuration
 from cost_model.sweep import refine as refining
 from cost_model.sweep.document import read_sweep
 from cost_model.sweep.fit import Points, fit
-from cost_model.sweep.fitted import Fitted, fitted
+from cost_model.sweep.fitted import GOALS, Fitted, fitted
 from cost_model.sweep.netlists import Answer, Evaluation, Netlists, Part
 from cost_model.sweep.samples import pools
 from flows.build.costs import NetlistCosts
@@ -201,13 +201,22 @@ def test_fits_are_close_to_netlists_of_other_points(tmp_path: Path) -> None:
     plan = read_sweep(path, "0").plan
     (pool,), netlists = pools(plan), Netlists(NetlistCosts())
     model: Fitted = fitted(plan, [pool], netlists, LocalProcesses(2))
-    others = [p for p in pool.points if pool.question(p) not in netlists.answers][:8]
+    others = [p for p in pool.points if pool.question(p) not in netlists.answers][:10]
+    errors = []
     for point in others:
         answer = netlists.answer(pool.question(point), {})
         assert isinstance(answer, Evaluation)
         result = model("systolic", point, {}, "nangate45", {})
-        assert float(result["area_mm2"]) == pytest.approx(answer.metrics["area_mm2"], rel=0.03)
-        assert float(result["fmax_mhz"]) == pytest.approx(answer.metrics["fmax_mhz"], rel=0.15)
+        errors.append([
+            abs(float(result[metric]) / float(answer.metrics[metric] or 0) - 1)
+            for metric in ("area_mm2", "fmax_mhz")
+        ])  # fmt: skip
+    area, fmax = np.sort(errors, axis=0).T
+    assert area.mean() < 0.015
+    assert fmax.mean() < 0.04
+    # Nine of ten are within the goals of a fit, and the other one not far beyond.
+    assert area[-2] < GOALS["area"] and area[-1] < 2 * GOALS["area"]
+    assert fmax[-2] < GOALS["fmax"] and fmax[-1] < 2 * GOALS["fmax"]
 
 
 def test_a_fit_finds_the_formula_that_made_the_samples() -> None:
