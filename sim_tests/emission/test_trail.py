@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far parameters travel in ``hwgen build``: functions take values, or the core."""
+"""Path of parameters through ``hwgen build``: functions take values, or the core."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def path_ns(netlist: Netlist, library: Library, tech: StandardCells) -> float:
 
 
 def plain(netlist: Netlist, library: Library) -> dict[str, Any]:
-    """Return what a netlist computes: without buffers, and with the least of each family."""
+    """Return the function of a netlist: without buffers, and with the least of each family."""
     cells = timed_cells(library)
     least = {name: group[0] for name, group in families(cells).items()}
     modules = copy.deepcopy({k: v for k, v in netlist["modules"].items() if k not in cells})

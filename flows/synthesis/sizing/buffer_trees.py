@@ -42,7 +42,7 @@ SMALLER = 3
 
 
 class Sink(NamedTuple):
-    """What reads a net: a pin of a cell, or a port of the module.
+    """Reader of a net: a pin of a cell, or a port of the module.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Tree:
-    """What a driver is to drive: sinks, and the buffers that the other sinks are behind.
+    """Load of a driver: sinks, and the buffers that drive the other sinks.
 
     Parameters
     ----------

@@ -93,7 +93,7 @@ class TimedCell:
 
     @property
     def signature(self) -> tuple[object, ...]:
-        """What the cells of a family have in common."""
+        """Common properties of the cells of a family."""
         return (
             tuple(sorted(self.inputs)), tuple(sorted(self.outputs.items())), self.state,
             tuple(sorted(self.edges)), tuple(sorted(self.setups)),
@@ -234,7 +234,7 @@ def families(cells: Mapping[str, TimedCell]) -> dict[str, list[str]]:
 
 
 def _outline(text: str) -> tuple[object, ...]:
-    """Return what cells of a family have in common and is quick to read."""
+    """Return the common properties of the cells of a family."""
     return (tuple(sorted("".join(function.split()) for function in _FUNCTION.findall(text))),
             any(f"{state} (" in text or f"{state}(" in text for state in _STATE))  # fmt: skip
 

@@ -395,7 +395,7 @@ class TimingGraph:
 
 @dataclass(frozen=True)
 class Times:
-    """What `TimingGraph.time` finds.
+    """Result of `TimingGraph.time`.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ MACRO_SLEW = 0.02
 
 @dataclass(frozen=True)
 class Sized:
-    """What `size_cells` did.
+    """Result of `size_cells`.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ class AlignmentFields(Protocol):
 
     @property
     def method(self) -> str:
-        """How a weight meets its activation."""
+        """Alignment of a weight with its activation."""
 
     @property
     def group_size(self) -> int:
