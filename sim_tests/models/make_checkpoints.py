@@ -161,11 +161,11 @@ def scale_logits(model: Any, tokens: torch.Tensor) -> None:
 
 def make(name: str) -> None:
     """Write a checkpoint and its reference."""
-    kind, settings = CASES[name]
+    architecture, settings = CASES[name]
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(sum(name.encode()))
-    config = transformers.AutoConfig.for_model(kind, **{**SIZES, **settings})
-    if kind == "gemma2":
+    config = transformers.AutoConfig.for_model(architecture, **{**SIZES, **settings})
+    if architecture == "gemma2":
         config._attn_implementation = "eager"
     model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager")
     tokens = torch.randint(3, 64, (1, TOKENS), generator=generator)
@@ -187,7 +187,7 @@ def make(name: str) -> None:
 
 def add_old_configuration(name: str) -> None:
     """Write the configuration of a checkpoint as transformers 4 does."""
-    kind, settings = CASES[name]
+    architecture, settings = CASES[name]
     given = {key: value for key, value in settings.items() if key != "rope_parameters"}
     rope = settings.get("rope_parameters", {})
     if "full_attention" in rope:
@@ -199,11 +199,11 @@ def add_old_configuration(name: str) -> None:
     if "partial_rotary_factor" in scaling:
         given["partial_rotary_factor"] = scaling.pop("partial_rotary_factor")
     if scaling.get("rope_type", "default") != "default":
-        if kind == "phi3":
+        if architecture == "phi3":
             scaling = {"type": scaling["rope_type"], **scaling}
             del scaling["rope_type"], scaling["original_max_position_embeddings"]
         given["rope_scaling"] = scaling
-    config = transformers.AutoConfig.for_model(kind, **{**SIZES, **given})
+    config = transformers.AutoConfig.for_model(architecture, **{**SIZES, **given})
     config.dtype = "float16" if name in HALF else "bfloat16"
     with tempfile.TemporaryDirectory() as directory:
         config.save_pretrained(directory)

@@ -24,7 +24,7 @@ _PIECE = 1 << 23  # elements that are unpacked at once
 
 @dataclass(frozen=True)
 class Settings:
-    """How tensors are read.
+    """Reader of tensors.
 
     Parameters
     ----------

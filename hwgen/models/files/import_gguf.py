@@ -222,7 +222,7 @@ def _unread_types(file: GgufFile, i2s_layout: str | None) -> list[str]:
 
 
 def _type_problem(stored: StoredTensor, i2s_layout: str | None) -> str:
-    """Return what is wrong with a tensor of a type that is read, or an empty string."""
+    """Return the problem of a tensor of a type that is read, or an empty string."""
     if stored.code == I2_S:
         if i2s_layout is not None and stored.elements % I2_S_LAYOUTS[i2s_layout]:
             return f"{stored.name}: I2_S needs multiples of {I2_S_LAYOUTS[i2s_layout]} elements"

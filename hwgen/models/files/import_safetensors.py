@@ -185,7 +185,7 @@ def _unexpected(name: str, tensor: Stored, shape: DecoderShape) -> str:
 
 
 def _problem(tensor: Stored, wanted: tuple[int, ...], *, is_scale: bool) -> str:
-    """Return what is wrong with a tensor's shape or type, or an empty string."""
+    """Return the problem of a tensor's shape or type, or an empty string."""
     rows, packed = wanted[0], tensor.dtype == "U8" and len(wanted) == 2
     if packed:
         wanted = (-(-rows // 4), wanted[1])

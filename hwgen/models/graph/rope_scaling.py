@@ -71,8 +71,8 @@ def yarn_factors(
         Whether the limits are rounded outwards to whole pairs.
     """
 
-    def pair_of(turns: float) -> float:
-        return elements * math.log(original / (turns * 2 * math.pi)) / (2 * math.log(base))
+    def pair_of(rotations: float) -> float:
+        return elements * math.log(original / (rotations * 2 * math.pi)) / (2 * math.log(base))
 
     first, last = pair_of(fast), pair_of(slow)
     if whole:
