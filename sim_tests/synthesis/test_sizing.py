@@ -46,7 +46,7 @@ def pin(name: str, load: float) -> str:
     return f"pin ({name}) {{ direction : input; capacitance : {load}; }}"
 
 
-def arc(source: str, kind: str, strength: int, axis: Sequence[float]) -> str:
+def arc(source: str, component: str, strength: int, axis: Sequence[float]) -> str:
     """Return an arc whose delay is 10 ps and 4 ps for each fF at strength 1."""
     rows = {
         name: ", ".join(f"{first + 4.0 * load / strength}" for load in axis)
@@ -58,7 +58,7 @@ def arc(source: str, kind: str, strength: int, axis: Sequence[float]) -> str:
         for name, row in ((f"cell_{edge}", rows["cell"]), (f"{edge}_transition",
                                                            rows["transition"]))
     )  # fmt: skip
-    return f'timing () {{ related_pin : "{source}"; {kind}\n{tables} }}\n'
+    return f'timing () {{ related_pin : "{source}"; {component}\n{tables} }}\n'
 
 
 def cell(
@@ -117,9 +117,9 @@ def tech() -> StandardCells:
     return StandardCells.model_validate({**values, "driver": "BUF_X2", "load_ff": 2})
 
 
-def instance(kind: str, **connections: int | str) -> dict[str, Any]:
+def instance(component: str, **connections: int | str) -> dict[str, Any]:
     directions = {pin: "output" if pin in "YQ" else "input" for pin in connections}
-    return {"hide_name": 1, "type": kind, "parameters": {}, "attributes": {},
+    return {"hide_name": 1, "type": component, "parameters": {}, "attributes": {},
             "port_directions": directions,
             "connections": {pin: [bit] for pin, bit in connections.items()}}  # fmt: skip
 
@@ -273,21 +273,21 @@ def test_a_net_of_hundreds_of_sinks(library: Library, tech: StandardCells) -> No
     users: Counter[int] = Counter()
     leaf = sized["modules"]["leaf"]["cells"]["nand"]["type"]
     for each in cells:
-        kind, connections = each["type"], each["connections"]
-        if kind == "leaf":
+        component, connections = each["type"], each["connections"]
+        if component == "leaf":
             users[connections["e"][0]] += 1
             loads[connections["e"][0]] += timed[leaf].inputs["A"]
-        elif kind.startswith("BUF"):
-            loads[connections["A"][0]] += timed[kind].inputs["A"]
-            source[connections["Y"][0]] = connections["A"][0], kind
+        elif component.startswith("BUF"):
+            loads[connections["A"][0]] += timed[component].inputs["A"]
+            source[connections["Y"][0]] = connections["A"][0], component
 
     def depth(bit: int) -> int:
         return 1 + depth(source[bit][0]) if bit in source else 0
 
     assert sum(users.values()) == 300
     assert max(map(depth, users)) <= 4
-    for bit, (_, kind) in source.items():
-        assert loads[bit] <= timed[kind].limits["Y"]
+    for bit, (_, component) in source.items():
+        assert loads[bit] <= timed[component].limits["Y"]
     assert loads[4] <= timed["DFF"].limits["Q"]
     assert path_ns(sized, library, tech) < 0.35 * path_ns(chained, library, tech)
 
