@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,15 @@ from pydantic import BaseModel
 from pydantic_core import PydanticCustomError
 
 from cost_model.configurations.lanes import TooManyGroupsError, run
-from hwgen.config.dotted import nested
+from hwgen.config.dotted import flattened, nested
 from hwgen.config.parameters import parameters
+from hwgen.core.core import Core
 from hwgen.core.load import value_problem
 from hwgen.core.params.base import FamilyConfig
+from hwgen.core.params.off_chip import OffChip
+from hwgen.core.params.target import Target
+from hwgen.core.post import PostSettings
+from hwgen.core.registry import core_of
 from hwgen.core.registry import family as family_of
 from hwgen.errors import HwgenError
 
@@ -126,11 +131,26 @@ class Configurations:
         Dotted parameters that do not vary, as they stand in a file.
     varying : mapping
         Dotted numeric parameters: arrays that broadcast against each other.
+    post : PostSettings, optional
+        Post-processing of products; default none.
+    only : Core, optional
+        The core, where it is the only one and was made before.
+    target : Target, optional
+        Of that core, in the place of its own.
     """
 
     family: str
     fixed: Mapping[str, Any]
     varying: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    post: PostSettings | None = None
+    only: Core[Any] | None = None
+    target: Target | None = None
+
+    @classmethod
+    def of(cls, core: Core[Any], target: Target, post: PostSettings | None = None) -> Self:
+        """Return the one configuration of a core, for a target."""
+        fixed = flattened({"target": target.model_dump(mode="json")})
+        return cls(core.family_name(), fixed, post=post, only=core, target=target)
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -143,14 +163,23 @@ class Configurations:
         return int(np.prod(self.shape))
 
     @cached_property
-    def config(self) -> Any:
-        """A legal one of them, None if none was found."""
+    def example(self) -> Core[Any] | None:
+        """The core of a legal one of them, None if none was found."""
+        if self.only is not None:
+            return self.only
         size = self.size
         for position in range(0, size, max(1, size // _TRIED)):
             config = self._at(position)
             if config is not None:
-                return config
+                return core_of(config)
         return None
+
+    @property
+    def memory(self) -> OffChip:
+        """The memory behind the ports, but for what varies of it."""
+        assert self.example is not None
+        target: Target = self.target or self.example.params.target
+        return target.memory
 
     def __getitem__(self, name: str) -> Number:
         """Return the values of a parameter, or the one that all have."""
@@ -158,46 +187,46 @@ class Configurations:
             return self.varying[name]
         return self.fixed.get(name, defaults(self.family).get(name))
 
-    def evaluate_one(self, of: Callable[[Any], float | None]) -> Number:
+    def evaluate_one(self, of: Callable[[Core[Any]], float | None]) -> Number:
         """Return a metric of each configuration; see `evaluate`."""
-        return self.evaluate(lambda config: (of(config),), 1)[0]
+        return self.evaluate(lambda core: (of(core),), 1)[0]
 
     def evaluate(
-        self, of: Callable[[Any], Sequence[float | None]], count: int
+        self, of: Callable[[Core[Any]], Sequence[float | None]], count: int
     ) -> NDArray[np.float64]:
         """Return metrics of each configuration, NaN where one is unknown.
 
         Parameters
         ----------
         of : callable
-            Takes a configuration and returns the figures; what it refuses has none.
+            Takes a core and returns the figures; what it refuses has none.
         count : int
             How many figures there are.
         """
 
-        def guarded(config: Any) -> Sequence[float | None]:
+        def guarded(core: Core[Any]) -> Sequence[float | None]:
             try:
-                return of(config)
+                return of(core)
             except _REFUSED:
                 return (None,) * count
 
-        if self.config is None:
+        if self.example is None:
             return np.full((count, *self.shape), np.nan)
         if not self.varying:
-            return np.array([np.nan if x is None else float(x) for x in guarded(self.config)])
+            return np.array([np.nan if x is None else float(x) for x in guarded(self.example)])
         result = self._on_lanes(guarded, count)
         return self._one_by_one(guarded, count) if result is None else result
 
     def _on_lanes(
-        self, of: Callable[[Any], Sequence[float | None]], count: int
+        self, of: Callable[[Core[Any]], Sequence[float | None]], count: int
     ) -> NDArray[np.float64] | None:
         """Return figures by lanes, None if that does not work."""
-        base = self.config
-        size = self.size
+        assert self.example is not None
+        base, size = self.example.params, self.size
         most = max(_LEAST_GROUPS, size // _POINTS_A_GROUP)
 
         def at(numbers: Mapping[str, Any]) -> Sequence[float | None]:
-            return of(_with_numbers(base, nested(numbers)))
+            return of(core_of(_with_numbers(base, nested(numbers))))
 
         try:
             with np.errstate(all="ignore"):
@@ -209,20 +238,21 @@ class Configurations:
             config = self._at(int(position))
             if config is None:
                 continue
-            single = np.array([np.nan if x is None else float(x) for x in of(config)])
+            single = np.array([np.nan if x is None else float(x) for x in of(core_of(config))])
             there = result.reshape(count, -1)[:, position]
             if not np.allclose(single, there, rtol=1e-9, atol=0, equal_nan=True):
                 return None
         return result
 
     def _one_by_one(
-        self, of: Callable[[Any], Sequence[float | None]], count: int
+        self, of: Callable[[Core[Any]], Sequence[float | None]], count: int
     ) -> NDArray[np.float64]:
         result = np.full((count, self.size), np.nan)
         for position in range(self.size):
             config = self._at(position)
             if config is not None:
-                result[:, position] = [np.nan if x is None else float(x) for x in of(config)]
+                values = of(core_of(config))
+                result[:, position] = [np.nan if x is None else float(x) for x in values]
         return result.reshape(count, *self.shape)
 
     def _at(self, position: int) -> FamilyConfig | None:
@@ -236,7 +266,7 @@ class Configurations:
     def legal(self) -> NDArray[np.bool_]:
         """Return a mask of the legal configurations, by the rules of a configuration file."""
         valid: Number = np.ones(self.shape, np.bool_)
-        if self.config is None:
+        if self.example is None:
             return np.zeros(self.shape, np.bool_)
         for name, values in self.varying.items():
             low, high, kind = _bounds(self.family).get(name, (-np.inf, np.inf, None))
@@ -266,13 +296,13 @@ def _with_numbers(model: Any, values: Mapping[str, Any]) -> Any:
     return type(model).model_construct(_fields_set=model.model_fields_set, **fields)
 
 
-def _meets_rules(config: FamilyConfig) -> float:
+def _meets_rules(core: Core[Any]) -> float:
     """Return 1 if the rules between fields are met, else 0."""
     try:
-        _validate(config)
+        _validate(core.params)
     except _REFUSED:
         return 0.0
-    return 0.0 if config.too_wide() else 1.0
+    return 0.0 if core.params.too_wide() else 1.0
 
 
 def _validate(model: BaseModel) -> None:

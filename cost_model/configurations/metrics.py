@@ -49,8 +49,8 @@ import numpy as np
 
 from cost_model.configurations.configurations import Configurations, Number
 from cost_model.roofline import roofline
-from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import core_of
+from hwgen.core.core import Core
+from hwgen.core.post import PostSettings
 from hwgen.technologies import utilization
 from hwgen.workloads import network_of
 
@@ -135,7 +135,7 @@ def _computed(
     fmax = costs.get("fmax_mhz", np.nan)
     clock = clock_of(some, fmax)
     sizes = tuple(tuple(network_of(each)) for each in workloads.values())
-    macs, bits, *cycles = some.evaluate(_Rates(sizes), 2 + len(sizes))
+    macs, bits, *cycles = some.evaluate(_Rates(sizes, some.post), 2 + len(sizes))
     tops = 2e-6 * macs * clock
     power = (costs.get("leakage_nw", np.nan) + costs.get("energy_fj", np.nan) * clock) * 1e-9
     metrics = {
@@ -157,20 +157,22 @@ def _computed(
 
 
 class _Rates:
-    """Function from a configuration to its rates: products a cycle, bits of ports, cycles."""
+    """Function from a core to its rates: products a cycle, bits of ports, cycles."""
 
-    def __init__(self, workloads: Sequence[Sequence[tuple[int, int, int]]]) -> None:
-        self.workloads = workloads
+    def __init__(
+        self, workloads: Sequence[Sequence[tuple[int, int, int]]], post: PostSettings | None
+    ) -> None:
+        self.workloads, self.post = workloads, post
 
-    def __call__(self, config: FamilyConfig) -> list[float | None]:
-        core = core_of(config)
-        ports = [port.lanes * port.lane_width for port in config.ports]
+    def __call__(self, core: Core[Any]) -> list[float | None]:
+        ports = [port.lanes * port.lane_width for port in core.ports]
         result: list[Any] = [core.macs_per_cycle, sum(ports) if ports else None]
         for sizes in self.workloads:
-            if max(k for _, k, _ in sizes) > config.max_k:
+            if max(k for _, k, _ in sizes) > core.params.max_k:
                 result.append(None)
                 continue
-            result.append(core.cycles([core.gemm(*size) for size in sizes]).number)
+            jobs = [core.gemm(*size, self.post) for size in sizes]
+            result.append(core.cycles(jobs).number)
         return result
 
 

@@ -14,10 +14,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from cost_model.roofline.roofline import OF_MEMORY, OF_TOKENS
+from hwgen.core.core import Core
 from hwgen.core.cycles.basis import BASES, Basis, Cycles
 from hwgen.core.operation import gemm_operands
-from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import core_of
+from hwgen.core.post import PostSettings
 
 Operands = Mapping[str, tuple[NDArray[Any], NDArray[Any]]]
 
@@ -29,16 +29,16 @@ PER_SECOND = (
 
 
 def timed(
-    config: FamilyConfig,
+    core: Core[Any],
     workloads: Mapping[str, Sequence[tuple[int, int, int]]],
     operands: Operands,
     metrics: Mapping[str, float | int | None],
+    post: PostSettings | None = None,
 ) -> dict[str, Cycles]:
     """Return the cycles of each workload; of given matrices A and W those of their values.
 
-    Workloads that the configuration cannot do are left out.
+    Workloads that the core cannot do are left out.
     """
-    core = core_of(config)
     result = {}
     for name, sizes in workloads.items():
         number = metrics.get(f"cycles({name})")
@@ -46,15 +46,15 @@ def timed(
             continue
         if name in operands:
             a, w = operands[name]
-            job = core.gemm(a.shape[0], a.shape[1], w.shape[1])
+            job = core.gemm(a.shape[0], a.shape[1], w.shape[1], post)
             result[name] = core.cycles([job], [gemm_operands(a, w)])
         else:
-            result[name] = core.cycles([core.gemm(*size) for size in sizes])
+            result[name] = core.cycles([core.gemm(*size, post) for size in sizes])
     return result
 
 
 def certainty(
-    config: FamilyConfig,
+    core: Core[Any],
     metrics: Mapping[str, float | int | None],
     uncertainty: Mapping[str, float | None],
     clock_mhz: float,
@@ -66,7 +66,7 @@ def certainty(
 
     Parameters
     ----------
-    config : FamilyConfig
+    core : Core
     metrics : mapping
         By name, None if unknown.
     uncertainty : mapping
@@ -88,8 +88,7 @@ def certainty(
     fmax = metrics.get("fmax_mhz")
     clock: Basis = "assumed" if fmax is None else "exact" if fmax >= clock_mhz else "modelled"
     rate: Basis = "exact"
-    if config.multiplies:
-        core = core_of(config)
+    if core.multiplies:
         rate = core.cycles([core.gemm(1, 1, 1)]).basis
     result: dict[str, dict[str, Any]] = {}
     for metric, value in metrics.items():

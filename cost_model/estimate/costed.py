@@ -25,11 +25,9 @@ from cost_model.netlist.costs import Part, logic_share
 from cost_model.netlist.costs import breakdown as structural_breakdown
 from cost_model.netlist.fabric import energy as fabric_energy
 from cost_model.netlist.fabric.fabric import fabric
-from cost_model.roofline.roofline import buffered_core
 from cost_model.timing.graph import Path
-from hwgen.core.params.base import FamilyConfig
+from hwgen.core.core import Core
 from hwgen.core.protocols import BufferedCore
-from hwgen.core.registry import core_of
 from hwgen.technologies.model import Memories
 
 STRUCTURE = "structure"
@@ -68,8 +66,7 @@ class Costed:
 
 
 def costed(
-    config: FamilyConfig,
-    fixed: Mapping[str, Any],
+    single: Configurations,
     tech: technologies.Technology | None,
     workloads: Workloads,
     analysis: Analysis | None,
@@ -77,13 +74,12 @@ def costed(
     *,
     fpga_energies: bool = False,
 ) -> Costed:
-    """Return the costs of a configuration; see `cost_model.estimate.estimate.estimate`.
+    """Return the costs of a core; see `cost_model.estimate.estimate.estimate`.
 
     Parameters
     ----------
-    config : FamilyConfig
-    fixed : mapping
-        Its dotted parameters, with the technology, the clock and the device to estimate for.
+    single : Configurations
+        The core, for the technology, the clock and the device to estimate for.
     tech : Technology or None
         The technology, if it is calibrated.
     workloads : mapping
@@ -93,10 +89,12 @@ def costed(
         Whether there is power of FPGAs, see `cost_model.netlist.fabric.energy`.
     """
     if analysis is None or tech is None:
-        return Costed(_without_costs(config.family, fixed, workloads), [], {})
-    technology, clock = str(fixed["target.technology"]), float(fixed["target.clock_mhz"])
+        return Costed(_without_costs(single, workloads), [], {})
+    core = single.example
+    assert core is not None
+    technology, clock = str(single["target.technology"]), float(single["target.clock_mhz"])
     uses = analysis.memories()
-    below = config.memories.registers_below
+    below = core.params.memories.registers_below
     chosen = memories.macros_of(uses, technology, tech, below) if made_of == "macros" else {}
     steps = memories.steps_of(uses, chosen, technology, 1000 / clock)
     path = analysis.limiting_path(tech, clock, steps)
@@ -107,8 +105,8 @@ def costed(
         counts = {part.module: part.components for part in parts}
         made = memories.made_of(uses, chosen, technology, tech.structure["costs"], counts)
     notes: list[str] = []
-    metrics, breakdown = _of_structure(config, parts, path, fixed, tech, workloads, made)
-    device = fixed[DEVICE]
+    metrics, breakdown = _of_structure(single, parts, path, tech, workloads, made)
+    device = single[DEVICE]
     library = macros.library(technology)
     result = shares(device, _resources_or_nan(metrics))
     metrics |= {name: plain(value) for name, value in result.items()}
@@ -177,24 +175,21 @@ def _margins_of_logic(
     }
 
 
-def _without_costs(
-    family: str, fixed: Mapping[str, Any], workloads: Workloads
-) -> dict[str, float | int | None]:
-    result = metrics_of(Configurations(family, fixed), workloads, {})
+def _without_costs(single: Configurations, workloads: Workloads) -> dict[str, float | int | None]:
+    result = metrics_of(single, workloads, {})
     return {name: plain(value) for name, value in result.items() if name != VALID}
 
 
 def _of_structure(
-    config: FamilyConfig,
+    single: Configurations,
     parts: list[Part],
     path: Path | None,
-    fixed: Mapping[str, Any],
     tech: technologies.Technology,
     workloads: Workloads,
     made: Sequence[memories.Made],
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return metrics and breakdown, costs being those of the structure and of memories in it."""
-    result = metrics_of(Configurations(config.family, fixed), workloads, {})
+    result = metrics_of(single, workloads, {})
     values = {name: float(value) for name, value in result.items() if name != VALID}
     of_macros = [each for each in made if each.composition is not None]
     if path is None:
@@ -202,7 +197,7 @@ def _of_structure(
     else:
         shortest = memories.shortest_period_ns(e.composition for e in of_macros if e.composition)
         values["fmax_mhz"] = 1000 / max(path.period_ns, shortest)
-    asked = float(fixed["target.clock_mhz"])
+    asked = float(single["target.clock_mhz"])
     clock = asked if math.isnan(values["fmax_mhz"]) else min(asked, values["fmax_mhz"])
     names = {each.use.module for each in of_macros}
     logic = structural_breakdown(
@@ -225,19 +220,22 @@ def _of_structure(
     if "energy_fj" in sums:
         power = (sums["leakage_nw"] + sums["energy_fj"] * clock) * 1e-9
         values |= {"power_w": power, "tops_per_w": values["tops"] / power}
-        counted = buffers_of(config) if of_macros else []
+        core = single.example
+        assert core is not None
+        counted = buffers_of(core) if of_macros else []
         # Of macros, what a workload takes is counted, not taken to be that of a full cycle.
         power -= sum(each.access_pj(counted) for each in of_macros) * clock * 1e-6
         for name, sizes in workloads.items():
-            use = buffered_core(config).memory_use(sizes) if counted else None
-            accesses = memories.workload_pj(of_macros, use) if use else 0.0
+            accesses = 0.0
+            if counted and isinstance(core, BufferedCore):
+                use = core.memory_use([core.gemm(*size, single.post) for size in sizes])
+                accesses = memories.workload_pj(of_macros, use)
             values[f"energy_mj({name})"] = values[f"latency_ms({name})"] * power + accesses * 1e-9
     return {name: plain(value) for name, value in values.items()}, breakdown
 
 
-def buffers_of(config: FamilyConfig) -> list[str]:
+def buffers_of(core: Core[Any]) -> list[str]:
     """Return the names of memories whose accesses by workloads are modelled: buffers of engines."""
-    core = core_of(config)
     return [buffer.name for buffer in core.buffers()] if isinstance(core, BufferedCore) else []
 
 

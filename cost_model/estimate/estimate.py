@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cost_model.configurations.configurations import Configurations
-from cost_model.configurations.metrics import DEVICE, RESOURCES, Workloads, metric_names
+from cost_model.configurations.metrics import RESOURCES, Workloads, metric_names
 from cost_model.estimate import technology as technologies
 from cost_model.estimate.analysis import Analysis
 from cost_model.estimate.certainty import Operands, certainty, timed
@@ -21,12 +21,12 @@ from cost_model.netlist.fabric import energy as fabric_energy
 from cost_model.roofline import roofline
 from cost_model.roofline.report import roofline as report
 from cost_model.timing.limit import described, steps_of
-from hwgen.config.dotted import flattened
+from hwgen.core.core import Core
 from hwgen.core.cycles.basis import Cycles
-from hwgen.core.params.base import FamilyConfig
 from hwgen.core.params.off_chip import OffChip
+from hwgen.core.params.target import Target
+from hwgen.core.post import PostSettings
 from hwgen.core.protocols import BufferedCore
-from hwgen.core.registry import core_of
 from hwgen.technologies import technologies as installed
 from hwgen.technologies import technology_of
 from hwgen.technologies.fpga_model import Fpga
@@ -42,38 +42,37 @@ _OF = {"area_mm2": "area", "fmax_mhz": "fmax", "power_w": "power", "luts": "luts
 
 
 def estimate(
-    config: FamilyConfig,
-    technology: str | None = None,
-    clock_mhz: float | None = None,
+    core: Core[Any],
+    target: Target | None = None,
     workloads: Workloads | None = None,
     *,
     operands: Operands | None = None,
+    post: PostSettings | None = None,
     jobs: Mapping[str, Job] | None = None,
     analysis: Analysis | None = None,
     made_of: memories.Form = "macros",
-    off_chip: OffChip | None = None,
     fpga_energies: bool = False,
 ) -> dict[str, Any]:
-    """Estimate costs and speed of a configuration.
+    """Estimate costs and speed of a core.
 
     Parameters
     ----------
-    config : FamilyConfig
-    technology, clock_mhz : optional
-        Instead of those of ``config.target``.
+    core : Core
+    target : Target, optional
+        Technology, clock and memory; default those of the configuration.
     workloads : mapping, optional
         Name: sizes (M, K, N) of products.
     operands : mapping, optional
         Name of a workload: the matrices A and W that it multiplies, whose values count where
         cycles depend on them.
+    post : PostSettings, optional
+        Post-processing of the products; default none.
     jobs : mapping, optional
         Name: an operation that is no product of matrices, with its sizes and scalars.
     analysis : Analysis, optional
         Of the structure of its hardware.  Without it, costs are not known.
     made_of : {"macros", "registers"}
         What memories are made of; see `cost_model.memories.memories`.
-    off_chip : OffChip, optional
-        The memory behind the ports, instead of ``config.target.memory``.
     fpga_energies : bool, optional
         Whether FPGAs have power, by energies of another fabric; see
         `cost_model.netlist.fabric.energy`.
@@ -97,50 +96,47 @@ def estimate(
         over, `cost_model.estimate.costed.STRUCTURE`; ``limiting_path``, which limits Fmax, if it is
         known, see `cost_model.timing.limit.described`; ``notes``, why figures are missing.
     """
-    technology = technology or config.target.technology
-    clock = float(clock_mhz or config.target.clock_mhz)
-    off_chip = config.target.memory if off_chip is None else off_chip
+    target = _of_one_technology(core.params.target if target is None else target)
+    technology, clock, off_chip = target.technology, target.clock_mhz, target.memory
     networks = {name: network_of(sizes) for name, sizes in (workloads or {}).items()}
     # A memory limits what is known in the end: see `_with_memory`.
-    fixed = roofline.without_memory(flattened(config.resolved()))
-    fixed |= {"target.technology": technology, "target.clock_mhz": clock}
-    device = _device(config, technology)
-    fixed[DEVICE] = device
+    served = target.model_copy(update={"memory": OffChip()})
     tech = technologies.technology(technology) if technologies.is_calibrated(technology) else None
-    costs = costed(config, fixed, tech, networks, analysis, made_of, fpga_energies=fpga_energies)
+    single = Configurations.of(core, served, post)
+    costs = costed(single, tech, networks, analysis, made_of, fpga_energies=fpga_energies)
     metrics, notes = costs.metrics, costs.notes
-    cycles = timed(config, networks, operands or {}, metrics)
-    cycles |= _jobs(config, jobs or {}, metrics, clock)
+    cycles = timed(core, networks, operands or {}, metrics, post)
+    cycles |= _jobs(core, jobs or {}, metrics, clock)
     paces = {name: _count(metrics, name, cycles[name]) for name in operands or {}}
-    memory = _memory(config, networks, metrics, clock, costs.made, off_chip)
-    limits = _with_memory(config.family, fixed, off_chip, networks, metrics, clock, paces)
+    memory = _memory(core, networks, metrics, costs.made, target, post)
+    limits = _with_memory(Configurations.of(core, target, post), networks, metrics, clock, paces)
     if limits is not None and (reason := _without_energy(networks, off_chip)):
         notes.append(reason)
     uncertainty = _uncertainty(tech, costs)
     if fpga_energies and isinstance(installed()[technology], Fpga):
         uncertainty |= fabric_energy.margins(metrics, networks)
     return {
-        "name": config.name,
-        "family": config.family,
+        "name": core.name,
+        "family": core.family_name(),
         "technology": technology,
         "calibrated": tech is not None,
         "clock_mhz": clock,
         **_speed(metrics["fmax_mhz"], clock),
         "metrics": metrics,
         "unknown": reasons(
-            metrics, technology, streams=bool(config.ports), fpga_energies=fpga_energies
+            metrics, technology, streams=bool(core.ports), fpga_energies=fpga_energies
         ),
         "limiting_path": described(costs.path, steps_of(tech)) if costs.path and tech else None,
         "uncertainty": uncertainty,
         "certainty": certainty(
-            config, metrics, uncertainty, clock, cycles, limited=limits is not None
+            core, metrics, uncertainty, clock, cycles, limited=limits is not None
         ),
         "breakdown": [_plain(part) for part in costs.breakdown],
         "memories": [_plain(each.document()) for each in costs.made],
         "memories_source": costs.macros_source,
         "memory": memory,
         "roofline": limits,
-        "device": _utilization(device, metrics),
+        "device": _utilization(target.device, metrics),
         "costs_of": STRUCTURE if costs.breakdown else None,
         "notes": notes,
     }
@@ -155,10 +151,11 @@ def _speed(fmax: float | None, clock_mhz: float) -> dict[str, Any]:
     return {"meets_clock": meets, "figures_at_mhz": min(fmax, clock_mhz), "clock_basis": basis}
 
 
-def _device(config: FamilyConfig, technology: str) -> str | None:
-    """Return the device that a configuration names, None if it is not of a technology."""
-    device = config.target.device
-    return device if device is not None and technology_of(device) == technology else None
+def _of_one_technology(target: Target) -> Target:
+    """Return a target without its device, if that is of another technology."""
+    if target.device is None or technology_of(target.device) == target.technology:
+        return target
+    return target.model_copy(update={"device": None})
 
 
 def _utilization(device: str | None, metrics: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -176,12 +173,12 @@ def _uncertainty(tech: technologies.Technology | None, costs: Costed) -> dict[st
 
 
 def _jobs(
-    config: FamilyConfig, jobs: Mapping[str, Job], metrics: dict[str, Any], clock_mhz: float
+    core: Core[Any], jobs: Mapping[str, Job], metrics: dict[str, Any], clock_mhz: float
 ) -> dict[str, Cycles]:
     """Put cycles, time and energy of jobs into the metrics, and return the cycles."""
     result, clock = {}, min(clock_mhz, metrics.get("fmax_mhz") or clock_mhz)
     for name, job in jobs.items():
-        cycles = core_of(config).cycles([job])
+        cycles = core.cycles([job])
         power = metrics.get("power_w")
         latency = cycles.number / clock * 1e-3
         metrics[f"cycles({name})"] = cycles.number
@@ -202,25 +199,21 @@ def _count(metrics: dict[str, Any], name: str, cycles: Cycles) -> float:
 
 
 def _with_memory(
-    name: str,
-    fixed: Mapping[str, Any],
-    off_chip: OffChip,
+    single: Configurations,
     networks: Mapping[str, Network],
     metrics: dict[str, Any],
     clock_mhz: float,
     paces: Mapping[str, float],
 ) -> dict[str, Any] | None:
     """Limit the metrics of workloads by a memory, and return how, None without one."""
-    if not off_chip.limits:
+    if not single.memory.limits:
         return None
-    memory = flattened({"target": {"memory": off_chip.model_dump(mode="json")}})
-    view = Configurations(name, {**fixed, **memory})
     clock = min(clock_mhz, metrics["fmax_mhz"] or clock_mhz)
     numbers = {key: math.nan if value is None else value for key, value in metrics.items()}
     with np.errstate(all="ignore"):
-        result = roofline.limited(view, networks, numbers, clock, paces)
+        result = roofline.limited(single, networks, numbers, clock, paces)
         metrics |= {key: plain(value) for key, value in result.items()}
-        return report(view, networks, metrics, clock, paces)
+        return report(single, networks, metrics, clock, paces)
 
 
 def _without_energy(networks: Mapping[str, Network], off_chip: OffChip) -> str:
@@ -231,21 +224,19 @@ def _without_energy(networks: Mapping[str, Network], off_chip: OffChip) -> str:
 
 
 def empty_estimate(
-    config: FamilyConfig,
-    technology: str | None = None,
-    clock_mhz: float | None = None,
-    workloads: Workloads | None = None,
+    core: Core[Any], target: Target | None = None, workloads: Workloads | None = None
 ) -> dict[str, Any]:
     """Return an estimate in which every figure is unknown; see `estimate`."""
-    technology = technology or config.target.technology
+    target = _of_one_technology(core.params.target if target is None else target)
+    technology = target.technology
     return {
-        "name": config.name,
-        "family": config.family,
+        "name": core.name,
+        "family": core.family_name(),
         "technology": technology,
         "calibrated": technologies.is_calibrated(technology),
-        "clock_mhz": float(clock_mhz or config.target.clock_mhz),
-        **_speed(None, float(clock_mhz or config.target.clock_mhz)),
-        "metrics": dict.fromkeys(metric_names(workloads or {}, _device(config, technology))),
+        "clock_mhz": target.clock_mhz,
+        **_speed(None, target.clock_mhz),
+        "metrics": dict.fromkeys(metric_names(workloads or {}, target.device)),
         "unknown": {},
         "limiting_path": None,
         "uncertainty": dict.fromkeys(_OF),
@@ -255,34 +246,34 @@ def empty_estimate(
         "memories_source": None,
         "memory": None,
         "roofline": None,
-        "device": _utilization(_device(config, technology), {}),
+        "device": _utilization(target.device, {}),
         "costs_of": None,
         "notes": [],
     }
 
 
 def _memory(
-    config: FamilyConfig,
+    core: Core[Any],
     workloads: Workloads,
     metrics: dict[str, Any],
-    clock_mhz: float,
     made: Sequence[memories.Made],
-    off_chip: OffChip,
+    target: Target,
+    post: PostSettings | None,
 ) -> dict[str, Any] | None:
     """Return the costs of an engine's memories, and add ``memory_energy_mj(W)`` to the metrics.
 
     The clock is the slower one of that asked for and Fmax, as everywhere.
     """
-    core = core_of(config)
     if not isinstance(core, BufferedCore):
         return None
-    buffers = memories.buffers_of(made, buffers_of(config))
+    off_chip = target.memory
+    buffers = memories.buffers_of(made, buffers_of(core))
     per_bit = math.nan if off_chip.energy_pj_per_bit is None else off_chip.energy_pj_per_bit
-    clock = min(clock_mhz, metrics["fmax_mhz"] or clock_mhz)
+    clock = min(target.clock_mhz, metrics["fmax_mhz"] or target.clock_mhz)
     result: dict[str, Any] = {}
     for name, sizes in workloads.items():
         cycles = metrics[f"cycles({name})"]
-        use = core.memory_use(sizes)
+        use = core.memory_use([core.gemm(*size, post) for size in sizes])
         energy = memories.energy_mj(
             buffers, use, math.nan if cycles is None else cycles, clock, per_bit
         )

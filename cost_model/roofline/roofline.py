@@ -25,10 +25,11 @@ from typing import Any
 import numpy as np
 
 from cost_model.configurations.configurations import Configurations, Number
-from hwgen.core.params.base import FamilyConfig
+from hwgen.core.core import Core
 from hwgen.core.params.off_chip import OffChip
+from hwgen.core.post import PostSettings
 from hwgen.core.protocols import BeatCounter, BufferedCore
-from hwgen.core.registry import core_of, family
+from hwgen.core.registry import family
 from hwgen.workloads import Gemm, Layer, Network
 
 PREFIX = "target.memory."
@@ -51,11 +52,6 @@ def is_limited(fixed: Mapping[str, Any], varying: Mapping[str, Any]) -> bool:
     """Return whether a memory with a bandwidth is behind the ports of configurations."""
     names = (f"{PREFIX}kind", f"{PREFIX}gb_s")
     return any(fixed.get(name) is not None or name in varying for name in names)
-
-
-def without_memory(fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return dotted parameters without those of the memory."""
-    return {name: value for name, value in fixed.items() if not name.startswith(PREFIX)}
 
 
 def metrics_of(name: str, network: Network) -> list[str]:
@@ -92,7 +88,7 @@ class Memory:
 
 def memory_at(v: Configurations) -> Memory:
     """Return the memory of the configurations of many."""
-    config: OffChip = v.config.target.memory
+    config = v.memory
 
     def value_of(name: str, default: float | None) -> Number:
         result = v.varying.get(PREFIX + name, default)
@@ -100,13 +96,6 @@ def memory_at(v: Configurations) -> Memory:
 
     peak, share = value_of("gb_s", config.peak_gb_s), value_of("efficiency", config.share)
     return Memory(config, peak * share, value_of("pj_per_bit", config.energy_pj_per_bit))
-
-
-def buffered_core(config: FamilyConfig) -> BufferedCore:
-    """Return the core of an engine with buffers."""
-    core = core_of(config)
-    assert isinstance(core, BufferedCore)
-    return core
 
 
 # -- bytes and cycles of a product -----------------------------------------------------------------
@@ -121,9 +110,9 @@ def traffic(v: Configurations, size: Gemm) -> dict[str, Number]:
         By what a port carries, ``weights``, ``activations`` and ``outputs``, or `PORT`.
     """
     if issubclass(family(v.family), BufferedCore):
-        return {PORT: v.evaluate_one(_moved(size))}
+        return {PORT: v.evaluate_one(_moved(size, v.post))}
     names = ("activations", "weights", "outputs")
-    return dict(zip(names, v.evaluate(_beats(size), 3), strict=True))
+    return dict(zip(names, v.evaluate(_beats(size, v.post), 3), strict=True))
 
 
 def weight_bytes(v: Configurations, size: Gemm) -> Number:
@@ -135,45 +124,53 @@ def weight_bytes(v: Configurations, size: Gemm) -> Number:
 
 def extra_cycles(v: Configurations, size: Gemm) -> Number:
     """Return the cycles that one more of a product adds to a sequence of it."""
-    return v.evaluate_one(_count_extra_cycles(size))
+    return v.evaluate_one(_count_extra_cycles(size, v.post))
 
 
-def _weight_bits(config: FamilyConfig) -> float:
-    return config.weight_bits
+def _weight_bits(core: Core[Any]) -> float:
+    bits: float = core.params.weight_bits
+    return bits
 
 
 @lru_cache(maxsize=1024)
-def _count_extra_cycles(size: Gemm) -> Callable[[Any], float]:
-    def count(config: Any) -> float:
-        if size.k > config.max_k:
+def _count_extra_cycles(size: Gemm, post: PostSettings | None) -> Callable[[Core[Any]], float]:
+    def count(core: Core[Any]) -> float:
+        if size.k > core.params.max_k:
             return np.nan
-        core = core_of(config)
-        job = core.gemm(*size)
+        job = core.gemm(*size, post)
         return core.cycles([job, job]).number - core.cycles([job]).number
 
     return count
 
 
 @lru_cache(maxsize=1024)
-def _moved(size: Gemm) -> Callable[[Any], float]:
-    return lambda config: buffered_core(config).memory_use([size]).moved_bytes
+def _moved(size: Gemm, post: PostSettings | None) -> Callable[[Core[Any]], float]:
+    def moved(core: Core[Any]) -> float:
+        assert isinstance(core, BufferedCore)
+        return core.memory_use([core.gemm(*size, post)]).moved_bytes
+
+    return moved
 
 
 @lru_cache(maxsize=1024)
-def _weight_bytes(size: Gemm) -> Callable[[Any], float]:
-    return lambda config: buffered_core(config).weight_bytes(size)
+def _weight_bytes(size: Gemm) -> Callable[[Core[Any]], float]:
+    def moved(core: Core[Any]) -> float:
+        assert isinstance(core, BufferedCore)
+        return core.weight_bytes(size)
+
+    return moved
 
 
 @lru_cache(maxsize=1024)
-def _beats(size: Gemm) -> Callable[[Any], tuple[float, ...]]:
-    """Return a function from a configuration to the bytes of its ports, by its schedule.
+def _beats(size: Gemm, post: PostSettings | None) -> Callable[[Core[Any]], tuple[float, ...]]:
+    """Return a function from a core to the bytes of its ports, by its schedule.
 
     They are NaN where the schedule does not count the beats of its inputs.
     """
 
-    def moved(config: Any) -> tuple[float, ...]:
-        core = core_of(config)
-        plan, ports = core.schedule(core.gemm(*size)), {port.name: port for port in core.ports}
+    def moved(core: Core[Any]) -> tuple[float, ...]:
+        plan = core.schedule(core.gemm(*size, post))
+        ports = {port.name: port for port in core.ports}
         if not isinstance(plan, BeatCounter) or not {"act", "wgt", "out"} <= ports.keys():
             return (np.nan,) * 3
         inputs = (plan.input_beats(ports[name]) * ports[name].beat_bytes for name in ("act", "wgt"))
@@ -184,7 +181,8 @@ def _beats(size: Gemm) -> Callable[[Any], tuple[float, ...]]:
 
 def kv_bytes(v: Configurations, network: Network, layer: Layer) -> float:
     """Return the bytes of keys and values that a layer reads and writes, once."""
-    bits = network.kv_bits or v.config.activation.width
+    assert v.example is not None
+    bits = network.kv_bits or v.example.params.activation.width
     return float(network.kv_of(layer) * bits / 8)
 
 

@@ -16,6 +16,7 @@ from flows.build.timing import clock_limit
 from hwgen.core.operation import Job
 from hwgen.core.params.off_chip import OffChip
 from hwgen.core.params.target import Target
+from hwgen.core.post import PostSettings
 from hwgen.core.resolve import Limit
 from hwgen.errors import HwgenError
 
@@ -44,6 +45,7 @@ class Build:
         workloads: Workloads | None = None,
         *,
         operands: Operands | None = None,
+        post: PostSettings | None = None,
         jobs: Mapping[str, Job] | None = None,
         made_of: Form = "macros",
         fpga_energies: bool = False,
@@ -53,26 +55,25 @@ class Build:
         A failure is a note of the estimate, which then lacks figures: an estimate accompanies a
         build or other estimates, which must not fail with it.
         """
-        config, target, notes, analysis = self.design.params, self.target, [], None
+        core, target, notes, analysis = self.design.core, self.target, [], None
         try:
             analysis = self.design.analysis
         except Exception as error:
             notes.append(f"no structure of the hardware: {_text(error)}")
         try:
             result = estimate(
-                config,
-                target.technology,
-                target.clock_mhz,
+                core,
+                target,
                 workloads,
                 operands=operands,
+                post=post,
                 jobs=jobs,
                 analysis=analysis,
                 made_of=made_of,
-                off_chip=target.memory,
                 fpga_energies=fpga_energies,
             )
         except Exception as error:
-            result = empty_estimate(config, target.technology, target.clock_mhz, workloads)
+            result = empty_estimate(core, target, workloads)
             notes.append(f"no estimate: {_text(error)}")
         return {**result, "notes": [*notes, *result["notes"]]}
 

@@ -14,7 +14,6 @@ from cost_model.sweep.netlists import Answer, Evaluation, Memory, Part, role_of
 from flows.build.design import Design
 from flows.build.load import parse_config
 from hwgen.config.dotted import nested
-from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import HwgenError
 from hwgen.workloads import Network
 
@@ -31,15 +30,15 @@ class NetlistCosts:
         for chosen in chosen_values(family, values):
             text = json.dumps({"name": "core", "family": family, **nested(chosen)})
             try:
-                return _evaluation(parse_config(text, quickly=True), workloads)
+                return _evaluation(Design.of(parse_config(text, quickly=True)), workloads)
             except HwgenError as error:
                 problem = problem or str(error)
         return problem
 
 
-def _evaluation(config: FamilyConfig, workloads: Mapping[str, Network]) -> Evaluation:
-    analysis = Design.of(config).analysis
-    result = estimate(config, workloads=workloads, analysis=analysis)
+def _evaluation(design: Design, workloads: Mapping[str, Network]) -> Evaluation:
+    analysis = design.analysis
+    result = estimate(design.core, workloads=workloads, analysis=analysis)
     shown = ("part", "count", "components")
     quantities = sorted(name for name in (result["breakdown"] or [{}])[0] if name not in shown)
     parts: dict[str, Part] = {}

@@ -23,6 +23,7 @@ from hwgen.cli.support.common import (
     workload_options,
 )
 from hwgen.cli.support.operands import operand_options, read_operands
+from hwgen.cli.support.run_post import requested_settings
 from hwgen.reports.datasheet import METRICS, assumed_clock, breakdown, standing
 from hwgen.reports.roofline import SERVED, describe_memory, number, summary
 from hwgen.reports.terminal import console
@@ -46,6 +47,9 @@ _BAR = 24
 )  # fmt: skip
 @operand_options
 @file_option(
+    "--post", "Post-processing of the products, as `hwgen run` takes it; default raw results."
+)
+@file_option(
     "--compare", "Another configuration to show beside it; may be repeated.", multiple=True
 )
 @click.option(
@@ -67,6 +71,7 @@ def command(
     activations: Path | None,
     weights: Path | None,
     n: int | None,
+    post: Path | None,
     compare: Sequence[Path],
     made_of: Form,
     memory: str | None,
@@ -111,6 +116,7 @@ def command(
         build.estimate(
             workloads,
             operands=each,
+            post=requested_settings(build.design.core, post, workloads),
             made_of=made_of,
             fpga_energies=fpga_energies,
             jobs={text.replace(":", " "): parse_job(build.design.core, text) for text in jobs},

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hwgen.core.cycles.unit_job import UnitJob
     from hwgen.core.lists.golden import Memory
     from hwgen.core.memories import Buffer, Use
-    from hwgen.core.operation import Array, Operation, Sizes
+    from hwgen.core.operation import Array, Job, Operation, Sizes
     from hwgen.core.port import Beats, StreamPort
 
     Size = tuple[int, int, int]
@@ -68,7 +68,7 @@ class BufferedCore(Protocol):
     def buffers(self) -> tuple[Buffer, ...]:
         """Return the buffers, each as the memories of its RTL."""
 
-    def memory_use(self, sizes: Sequence[Size]) -> Use:
+    def memory_use(self, jobs: Sequence[Job]) -> Use:
         """Return the accesses of products to the buffers and to the memory port."""
 
     def weight_bytes(self, size: Size) -> int:

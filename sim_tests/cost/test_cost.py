@@ -23,13 +23,14 @@ from cost_model.netlist.fabric.fabric import fabric
 from cost_model.sweep.fitted import Fitted
 from flows.bench import cost_tables as cost
 from flows.bench.cost_tables import Point
+from flows.build.build import retarget
 from flows.build.load import parse_config
 from flows.calibration.calibrate import calibrate
 from hwgen.cli import main
 from hwgen.config.dotted import flattened, nested
 from hwgen.core.params.processing_elements import QUEUES
 from hwgen.core.params.spatial import SERIAL
-from hwgen.core.registry import family
+from hwgen.core.registry import core_of, family
 from hwgen.errors import InputError
 from hwgen.workloads import network_of
 from sim_tests.support.cores import cycles, cycles_of
@@ -232,7 +233,9 @@ def test_parameters_may_be_lists() -> None:
     config: Any = parse_config(
         "name: e\nfamily: gemm_stream\npost: {roundings: [half_even, half_up], outputs: [int8]}\n"
     )
-    result = estimate(config, TECH, workloads={"w": [(20, 40, 30), (1, 3, 2)]})["metrics"]
+    result = estimate(
+        core_of(config), retarget(config.target, TECH), {"w": [(20, 40, 30), (1, 3, 2)]}
+    )["metrics"]
     assert result["area_mm2"] is None
     assert result["cycles(w)"] == cycles(config, 20, 40, 30) + cycles(config, 1, 3, 2)
     assert result["tops"] == pytest.approx(2e-6 * config.macs_per_cycle * config.target.clock_mhz)
@@ -316,7 +319,7 @@ def test_parts_are_those_of_the_technology_asked_for() -> None:
 
 def test_nothing_is_said_of_fpgas_without_rules(without_rules: str) -> None:
     config = config_of({"family": "systolic", "target.technology": without_rules})
-    result = estimate(config, workloads={"w": [(8, 8, 8)]})
+    result = estimate(core_of(config), workloads={"w": [(8, 8, 8)]})
     assert (result["technology"], result["calibrated"]) == (without_rules, False)
     assert result["breakdown"] == []
     assert result["metrics"]["cycles(w)"]

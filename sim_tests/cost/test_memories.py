@@ -25,6 +25,7 @@ from flows.build.load import parse_config
 from hwgen.cli import main
 from hwgen.core.memories import HOLDS, Ram, Use, ram_of
 from hwgen.core.params.off_chip import OffChip
+from hwgen.core.registry import core_of
 from hwgen.families.gemm_stream.core import GemmStreamCore
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.families.gemm_stream.schedule import Plan
@@ -289,7 +290,8 @@ def test_accesses_are_those_of_all_steps(text: str, size: tuple[int, int, int]) 
         expected["weights"] += plan.beats(nest.wgt, block) * config.wgt_banks
         results = plan.beats(nest.out, block)
         expected["results"] += results + results * (not block.first) + results * block.last
-    result = GemmStreamCore(config).memory_use([size])
+    core = GemmStreamCore(config)
+    result = core.memory_use([core.gemm(*size)])
     assert result.moved_bytes == plan.traffic.total
     assert result.accesses["results"] == expected["results"]
     shapes = {buffer.name: buffer for buffer in GemmStreamCore(config).buffers()}
@@ -300,7 +302,7 @@ def test_accesses_are_those_of_all_steps(text: str, size: tuple[int, int, int]) 
         written = result.accesses[name] - expected[name]
         bits = moved // bytes_ * width.item_bits
         assert (written - 1) * shapes[name].width < bits <= written * shapes[name].width
-    twice = GemmStreamCore(config).memory_use([size, size])
+    twice = core.memory_use([core.gemm(*size), core.gemm(*size)])
     assert twice.accesses["weights"] == 2 * result.accesses["weights"]
 
 
@@ -332,7 +334,7 @@ def test_estimates_of_engines_say_which_memories() -> None:
     assert given["memory"]["off_chip_pj_per_bit"] == 5.0
     assert given["roofline"] is None  # an energy, but no bandwidth
     assert registers["metrics"]["memory_energy_mj(w)"] is None  # no memory is named
-    assert estimate(parse_config("name: a\nfamily: systolic\n"))["memory"] is None
+    assert estimate(core_of(parse_config("name: a\nfamily: systolic\n")))["memory"] is None
 
 
 @pytest.mark.parametrize("text", ENGINES)
@@ -415,7 +417,8 @@ def test_memories_of_macros_are_counted_once() -> None:
     leakage, energy = (sum(p[key] for p in parts) for key in ("leakage_nw", "energy_fj"))
     assert metrics["power_w"] == pytest.approx((leakage + energy * clock) * 1e-9)
     # A workload accesses what it accesses.
-    told = GemmStreamCore(config).memory_use(sizes["w"])
+    core = GemmStreamCore(config)
+    told = core.memory_use([core.gemm(*size) for size in sizes["w"]])
     full = words = 0.0
     for memory in made.values():
         for name, count in memory["holds"].items():

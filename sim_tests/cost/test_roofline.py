@@ -23,6 +23,8 @@ from flows.build.load import load_config, parse_config
 from hwgen.cli import main
 from hwgen.config.dotted import flattened
 from hwgen.core.params.off_chip import OffChip, Ports
+from hwgen.core.post import PostSettings
+from hwgen.core.registry import core_of
 from hwgen.errors import ConfigError
 from hwgen.families.gemm_stream.schedule import Plan
 from hwgen.technologies.off_chip import memory_types
@@ -96,6 +98,45 @@ def test_traffic_of_an_engine_is_that_of_its_plan() -> None:
     assert traffic(configurations_of(config), gemm) == {"memory port": plan.traffic.total}
     assert weight_bytes(configurations_of(config), gemm) == 300 * 50
     assert extra_cycles(configurations_of(config), gemm) == pytest.approx(cycles_of(config, [gemm]))
+
+
+@pytest.mark.parametrize("settings", ["output: int8", "output: int8\nscale: 0.5\nbias: 3"])
+def test_an_estimate_has_the_post_processing_of_a_run(
+    settings: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "post.yaml").write_text(settings, encoding="utf-8")
+    path = CONFIGS / "gemm_stream.yaml"
+    core, size = core_of(load_config(path)), (100, 64, 200)
+    post = PostSettings("int8", columns="bias" in settings)
+    plan, raw = core.schedule(core.gemm(*size, post)), core.schedule(core.gemm(*size))
+    assert isinstance(plan, Plan)
+    assert isinstance(raw, Plan)
+    assert plan.traffic.total != raw.traffic.total
+    assert main([
+        "estimate", "--config", str(path), "--gemm", "100,64,200", "--memory", "ddr4", "--json",
+        "--post", str(tmp_path / "post.yaml"),
+    ]) == 0  # fmt: skip
+    entry = json.loads(capsys.readouterr().out)
+    name = "100x64x200"
+    cycles = entry["metrics"][f"cycles({name})"]
+    assert cycles == core.cycles([core.gemm(*size, post)]).number
+    assert cycles != core.cycles([core.gemm(*size)]).number
+    assert entry["certainty"][f"cycles({name})"]["basis"] == "exact"
+    assert entry["memory"]["workloads"][name]["moved_bytes"] == plan.traffic.total
+    (layer,) = entry["roofline"]["workloads"][name]["layers"]
+    assert layer["bytes"] == {"memory port": plan.traffic.total}
+
+
+def test_post_processing_of_an_estimate_is_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "post.yaml"
+    file.write_text("output: int8\nscale: [1, 2]\n", encoding="utf-8")
+    command = ["estimate", "--config", str(CONFIGS / "gemm_stream.yaml"), "--post", str(file)]
+    assert main(command) == 2
+    assert "--post: belongs to products" in capsys.readouterr().err
+    assert main([*command, "--gemm", "3,4,5"]) == 2
+    assert "scale: must be a number or 5" in capsys.readouterr().err
 
 
 def test_weights_are_as_dense_as_the_port_has_them() -> None:
@@ -172,7 +213,7 @@ def test_ports_share_the_bandwidth() -> None:
         core = parse_config(text % tuple(words))
         names = ("weights", "activations", "outputs")
         moved = sum(bytes_of[name] for name, each in zip(names, chosen, strict=True) if each)
-        entry = estimate(core, workloads={"w": size})
+        entry = estimate(core_of(core), workloads={"w": size})
         (layer,) = entry["roofline"]["workloads"]["w"]["layers"]
         assert layer["memory_ms"] == pytest.approx(moved / 0.1e6)
         assert set(layer["bytes"]) == {n for n, each in zip(names, chosen, strict=True) if each}
@@ -244,7 +285,7 @@ def test_a_family_that_does_not_count_its_traffic(monkeypatch: pytest.MonkeyPatc
     core = parse_config(SYSTOLIC % "{gb_s: 0.1}")
     monkeypatch.delattr("hwgen.families.systolic.schedule.Schedule.input_beats")
     _beats.cache_clear()
-    unknown = estimate(core, workloads={"w": [(21, 30, 40)]})
+    unknown = estimate(core_of(core), workloads={"w": [(21, 30, 40)]})
     json.dumps(unknown, allow_nan=False)
     assert unknown["metrics"]["latency_ms(w)"] is None
     assert unknown["roofline"]["workloads"]["w"]["layers"][0]["limit"] == "unknown"

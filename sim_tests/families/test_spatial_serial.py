@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cost_model.estimate.estimate import estimate
 from flows.build.load import parse_config
 from flows.simulation.run import run_product
 from hwgen.arithmetic.digits import statistics, uniform
@@ -186,7 +185,7 @@ def test_a_distribution_changes_time_and_rate_alone() -> None:
     assert cycles_of(configs[1], [(64, 512, 64)]) == narrow["cycles(w)"] < plain["cycles(w)"]
     assert narrow["tops"] / plain["tops"] == pytest.approx(3.38 / 2.87, rel=0.01)
     assert narrow["energy_mj(w)"] < plain["energy_mj(w)"]
-    on_fpga = estimate(configs[1], "ecp5", workloads={"w": [(64, 512, 64)]})["metrics"]
+    on_fpga = estimate_of(configs[1], "ecp5", workloads={"w": [(64, 512, 64)]})["metrics"]
     assert on_fpga["cycles(w)"] == narrow["cycles(w)"]
     assert on_fpga["tops"] == pytest.approx(narrow["tops"])
     mac = [

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Post-processing of the results of a product that is run: post-processing and second scales."""
+"""Post-processing of products that are run or estimated, with second scales of operands."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from hwgen.core.core import Core
     from hwgen.core.post import Columns, PostFeatures, PostSettings
+    from hwgen.workloads import Network
 
 Processing = tuple[()] | tuple["PostSettings", "Columns | None"]
 """Settings and records of post-processing, nothing without."""
@@ -76,6 +79,28 @@ def post_processing(
         f"{core.name!r} gives no raw results but {', '.join(features.outputs)}; say with --post"
         " what is done with them"
     )
+
+
+def requested_settings(
+    core: Core[Any], post: Path | None, workloads: Mapping[str, Network]
+) -> PostSettings | None:
+    """Return the post-processing of estimated products that a file says, None without a file.
+
+    Of the settings only the format of the results, and whether columns have records, matter there;
+    a file says the same of every product.
+
+    Raises
+    ------
+    InputError
+        If the hardware does not offer it, or the file does not fit the columns of a product.
+    """
+    if post is None:
+        return None
+    columns = sorted({gemm.n for network in workloads.values() for gemm in network})
+    if not columns:
+        raise InputError("--post: belongs to products; name one with --gemm or --activations")
+    requested = [post_processing(core.params, post, n) for n in columns]
+    return requested[0][0] if requested[0] else None
 
 
 def _scaled(

@@ -108,14 +108,13 @@ class GemmStreamCore(Core[GemmStreamConfig]):
         Counted while a job is unfinished, as the counter BUSY does, with aligned rows and a memory
         that answers in the next cycle and never pauses.
         """
-        # Layers of a network repeat.
+        return Cycles(sum(times * job_cycles(plan) for plan, times in self._plans(jobs)))
+
+    def _plans(self, jobs: Sequence[Job]) -> Iterator[tuple[Plan, int]]:
+        """Yield the plan of each different product, and how often it is among the jobs."""
         products = Counter((job.gemm_size, job.post or RAW_RESULTS) for job in jobs)
-        return Cycles(
-            sum(
-                times * job_cycles(plan_of(self.params, *size, post))
-                for (size, post), times in products.items()
-            )
-        )
+        for (size, post), times in products.items():
+            yield plan_of(self.params, *size, post), times
 
     def register_cycles(self, registers: Mapping[str, int]) -> UnitJob:
         """Return the cycles and traffic of a job, by the contents of its job window."""
@@ -160,14 +159,13 @@ class GemmStreamCore(Core[GemmStreamConfig]):
             for shape in self.params.buffer_shapes.values()
         )
 
-    def memory_use(self, sizes: Sequence[Size]) -> Use:
+    def memory_use(self, jobs: Sequence[Job]) -> Use:
         """Return the accesses of products to the buffers and to the memory port, by their plans.
 
-        They leave as accumulators: no parameters of columns are read.
+        The buffer of column records is not among the buffers.
         """
         moved, accesses, writes = 0, Counter[str](), Counter[str]()
-        for size, times in Counter(sizes).items():
-            plan = Plan(self.params, *size)
+        for plan, times in self._plans(jobs):
             moved += times * plan.traffic.total
             for name, (read, written) in _accesses(plan).items():
                 accesses[name] += times * (read + written)

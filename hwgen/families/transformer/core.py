@@ -58,9 +58,9 @@ class TransformerCore(Core[TransformerConfig]):
         """Return the buffers of the unit that multiplies."""
         return self._buffered.buffers()
 
-    def memory_use(self, sizes: Sequence[Size]) -> Use:
+    def memory_use(self, jobs: Sequence[Job]) -> Use:
         """Return the accesses of products to the memories of that unit."""
-        return self._buffered.memory_use(sizes)
+        return self._buffered.memory_use(jobs)
 
     def weight_bytes(self, size: Size) -> int:
         """Return the bytes of the weights of a product in memory, each read once."""
