@@ -67,14 +67,17 @@ def random_blocks(weight_type: Any, shape: tuple[int, ...], rng: np.random.Gener
     elements, size = gguf.GGML_QUANT_SIZES[weight_type]
     count = int(np.prod(shape)) // elements
     data = rng.integers(0, 256, (count, size), np.uint8)
-    halves = {"Q4_0": [0], "Q4_1": [0, 2], "Q8_0": [0], "Q4_K": [0, 2], "Q6_K": [208],
-              "TQ1_0": [52], "TQ2_0": [64]}  # fmt: skip
-    small = 0.002 if weight_type.name in ("Q4_K", "Q6_K", "Q8_0") else 0.02
+    halves = {"Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0],
+              "Q2_K": [80, 82], "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208],
+              "IQ4_NL": [0], "IQ4_XS": [0], "TQ1_0": [52], "TQ2_0": [64]}  # fmt: skip
+    small = 0.002 if weight_type.name.endswith(("_K", "Q8_0", "NL", "XS")) else 0.02
     for at in halves.get(weight_type.name, []):
         scale = (rng.standard_normal(count) * small).astype("<f2")
         data[:, at : at + 2] = scale.view(np.uint8).reshape(-1, 2)
     if weight_type.name == "MXFP4":
         data[:, 0] = rng.integers(118, 122, count)
+    if weight_type.name == "NVFP4":
+        data[:, :4] = rng.integers(8, 40, (count, 4))
     if weight_type.name == "TQ1_0":  # bytes that come from digits
         digits = rng.integers(0, 243, (count, 52))
         data[:, :52] = (digits * 256 + 242) // 243

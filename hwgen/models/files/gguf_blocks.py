@@ -128,16 +128,90 @@ def _q4_1(blocks: Bytes) -> Groups:
     return Groups(_nibbles(blocks[:, 4:]), _half(blocks[:, :2]), _half(blocks[:, 2:4]))
 
 
-def _q4_k(blocks: Bytes) -> Groups:
-    """Return super-blocks of 8 groups: scales and minima of 6 bits, each times a half."""
+def _fifth_bits(data: Bytes) -> Bytes:
+    """Return the bits of four bytes, shape (n, 32), in place of the fifth bit of an element."""
+    return np.unpackbits(np.ascontiguousarray(data), axis=1, bitorder="little") << 4
+
+
+def _q5_0(blocks: Bytes) -> Groups:
+    values = _nibbles(blocks[:, 6:]) | _fifth_bits(blocks[:, 2:6])
+    return Groups(values.astype(np.int8) - np.int8(16), _half(blocks[:, :2]))
+
+
+def _q5_1(blocks: Bytes) -> Groups:
+    values = _nibbles(blocks[:, 8:]) | _fifth_bits(blocks[:, 4:8])
+    return Groups(values, _half(blocks[:, :2]), _half(blocks[:, 2:4]))
+
+
+def _pairs(data: Bytes) -> Bytes:
+    """Return four digits of two bits a byte: the lowest ones of 32 bytes, then the next."""
+    shifts = np.array([0, 2, 4, 6], np.uint8)[:, None]
+    return (data.reshape(len(data), -1, 1, 32) >> shifts & 3).reshape(len(data), -1)
+
+
+def _q2_k(blocks: Bytes) -> Groups:
+    """Return super-blocks of 16 groups: a scale and a minimum of 4 bits share a byte."""
+    scale, least = _half(blocks[:, 80:82]), _half(blocks[:, 82:84])
+    with np.errstate(invalid="ignore"):
+        scales = scale * (blocks[:, :16] & 15).astype(np.float32)
+        offsets = -(least * (blocks[:, :16] >> 4).astype(np.float32))
+    return Groups(_pairs(blocks[:, 16:80]), scales, offsets)
+
+
+def _q3_k(blocks: Bytes) -> Groups:
+    """Return super-blocks of 16 groups with scales of 6 bits; a clear third bit subtracts 4."""
+    shifts = np.arange(8, dtype=np.uint8)[:, None]
+    third = (blocks[:, None, :32] >> shifts & 1).reshape(len(blocks), -1)
+    values = (_pairs(blocks[:, 32:96]) | third << 2).astype(np.int8) - np.int8(4)
+    high = blocks[:, None, 104:108] >> np.array([0, 2, 4, 6], np.uint8)[:, None] & 3
+    sixes = _nibbles(blocks[:, 96:104]) | high.reshape(len(blocks), -1) << 4
+    with np.errstate(invalid="ignore"):
+        scales = _half(blocks[:, 108:]) * (sixes.astype(np.float32) - np.float32(32))
+    return Groups(values, scales)
+
+
+def _sixes(blocks: Bytes) -> tuple[Reals, Reals]:
+    """Return scales and negative minima of 8 groups, of 6 bits in 12 bytes, times two halves."""
     scale, least = _half(blocks[:, :2]), _half(blocks[:, 2:4])
     low, mid, high = (blocks[:, at : at + 4] for at in (4, 8, 12))
     sixes = np.concatenate([low & 63, (high & 15) | (low >> 2 & 48)], axis=1)
     minima = np.concatenate([mid & 63, (high >> 4) | (mid >> 2 & 48)], axis=1)
-    values = _nibbles(blocks[:, 16:].reshape(-1, 4, 32)).reshape(len(blocks), -1)
     with np.errstate(invalid="ignore"):
-        offsets = -(least * minima.astype(np.float32))
-        return Groups(values, scale * sixes.astype(np.float32), offsets)
+        return scale * sixes.astype(np.float32), -(least * minima.astype(np.float32))
+
+
+def _q4_k(blocks: Bytes) -> Groups:
+    """Return super-blocks of 8 groups: scales and minima of 6 bits, each times a half."""
+    values = _nibbles(blocks[:, 16:].reshape(-1, 4, 32)).reshape(len(blocks), -1)
+    return Groups(values, *_sixes(blocks))
+
+
+def _q5_k(blocks: Bytes) -> Groups:
+    """Return super-blocks of 8 groups, as of Q4_K; a byte has the fifth bit of each group."""
+    low = _nibbles(blocks[:, 48:].reshape(-1, 4, 32)).reshape(len(blocks), -1)
+    shifts = np.arange(8, dtype=np.uint8)[:, None]
+    fifth = (blocks[:, None, 16:48] >> shifts & 1).reshape(len(blocks), -1)
+    return Groups(low | fifth << 4, *_sixes(blocks))
+
+
+_LEVELS = np.array(
+    [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.int8
+)
+"""Integers of the codes of IQ4_NL and IQ4_XS."""
+
+
+def _iq4_nl(blocks: Bytes) -> Groups:
+    return Groups(_LEVELS[_nibbles(blocks[:, 2:])], _half(blocks[:, :2]))
+
+
+def _iq4_xs(blocks: Bytes) -> Groups:
+    """Return super-blocks of 8 groups with scales of 6 bits, less 32."""
+    high = np.ascontiguousarray(blocks[:, 2:4]).view("<u2") >> np.arange(0, 16, 2, np.uint16) & 3
+    low = np.stack([blocks[:, 4:8] & 15, blocks[:, 4:8] >> 4], axis=-1).reshape(len(blocks), -1)
+    sixes = (low | high.astype(np.uint8) << 4).astype(np.float32) - np.float32(32)
+    values = _LEVELS[_nibbles(blocks[:, 8:].reshape(-1, 8, 16))].reshape(len(blocks), -1)
+    with np.errstate(invalid="ignore"):
+        return Groups(values, _half(blocks[:, :2]) * sixes)
 
 
 def _q6_k(blocks: Bytes) -> Groups:
@@ -177,6 +251,18 @@ def _mxfp4(blocks: Bytes) -> Groups:
     return Groups(_E2M1[_nibbles(blocks[:, 1:])], bits.astype(np.uint32).view(np.float32))
 
 
+def _nvfp4(blocks: Bytes) -> Groups:
+    """Return elements as twice their value; the scale is half an E4M3 number without sign."""
+    code = blocks[:, :4]
+    exponent = (code >> 3 & 15).astype(np.float32)
+    fraction = (code & 7).astype(np.float32)
+    normal = (np.float32(1) + fraction / np.float32(8)) * np.exp2(exponent - np.float32(7))
+    scales = np.where(exponent == 0, fraction * np.float32(2.0**-9), normal) * np.float32(0.5)
+    scales = np.where((code == 0) | (code == 0x7F), np.float32(0), scales)
+    values = _E2M1[_nibbles(blocks[:, 4:].reshape(-1, 4, 8))].reshape(len(blocks), -1)
+    return Groups(values, scales.astype(np.float32))
+
+
 TYPES: dict[int, BlockType] = {
     each.code: each
     for each in (
@@ -185,21 +271,28 @@ TYPES: dict[int, BlockType] = {
         BlockType("BF16", 30, 1, 2, 16, dtype="bfloat16"),
         BlockType("Q4_0", 2, 32, 18, 4, _q4_0),
         BlockType("Q4_1", 3, 32, 20, 4, _q4_1),
+        BlockType("Q5_0", 6, 32, 22, 5, _q5_0),
+        BlockType("Q5_1", 7, 32, 24, 5, _q5_1),
         BlockType("Q8_0", 8, 32, 34, 8, _q8_0),
+        BlockType("Q2_K", 10, 256, 84, 2, _q2_k, group=16),
+        BlockType("Q3_K", 11, 256, 110, 3, _q3_k, group=16),
         BlockType("Q4_K", 12, 256, 144, 4, _q4_k),
+        BlockType("Q5_K", 13, 256, 176, 5, _q5_k),
         BlockType("Q6_K", 14, 256, 210, 6, _q6_k, group=16),
+        BlockType("IQ4_NL", 20, 32, 18, 4, _iq4_nl),
+        BlockType("IQ4_XS", 23, 256, 136, 4, _iq4_xs),
         BlockType("TQ1_0", 34, 256, 54, 2, _tq1_0, group=256),
         BlockType("TQ2_0", 35, 256, 66, 2, _tq2_0, group=256),
         BlockType("MXFP4", 39, 32, 17, 4, _mxfp4),
+        BlockType("NVFP4", 40, 64, 36, 4, _nvfp4, group=16),
     )
 }
 """The types that are read, by number."""
 
 OTHERS = {
-    6: "Q5_0", 7: "Q5_1", 9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 13: "Q5_K", 15: "Q8_K",
-    16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 20: "IQ4_NL", 21: "IQ3_S",
-    22: "IQ2_S", 23: "IQ4_XS", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64",
-    29: "IQ1_M", 36: "I2_S", 40: "NVFP4", 41: "Q1_0",
+    9: "Q8_1", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S",
+    21: "IQ3_S", 22: "IQ2_S", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64",
+    29: "IQ1_M", 36: "I2_S", 41: "Q1_0",
 }  # fmt: skip
 """Names of types that are not read, by number."""
 
