@@ -98,7 +98,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
             "logits_scaling": 4.0,
         },
     ),
-    "smollm3": ("smollm3", {"no_rope_layers": [1, 0]}),
+    "smollm3": ("smollm3", {"num_hidden_layers": 4}),
     "stablelm": (
         "stablelm",
         {

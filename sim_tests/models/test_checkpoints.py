@@ -23,6 +23,7 @@ from hwgen.models.run.golden_engine import GoldenEngine
 from hwgen.models.run.units import Units
 from sim_tests.engines.decoder_engines import small_engine
 from sim_tests.models.checkpoints import (
+    FOLDER,
     NAMES,
     TOLERANCE,
     copied,
@@ -34,6 +35,7 @@ from sim_tests.models.checkpoints import (
     quantised,
     reference,
 )
+from sim_tests.models.gguf_checkpoints import write_checkpoint
 from sim_tests.models.test_model_compile import assert_same, compiled
 from sim_tests.models.test_model_jobs import CModel, compilation, engine, program, written
 
@@ -109,6 +111,21 @@ def test_configurations_of_version_4_say_the_same(
     model = imported(copied(name, tmp_path / name, old=True), tmp_path / "model")
     assert model.description.nodes == float_model(name).description.nodes
     assert model.digest() == float_model(name).digest()
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "qwen2_window"])
+def test_gguf_files_are_the_same_decoders(
+    name: str, float_model: Callable[[str], Model], tmp_path: Path
+) -> None:
+    """Windows of some layers of Qwen2 are nothing that GGUF says."""
+    write_checkpoint(FOLDER / name, tmp_path / "model.gguf")
+    model, wanted = imported(tmp_path / "model.gguf", tmp_path / "model"), float_model(name)
+    assert error_of(model, name) < TOLERANCE
+    for node, other in zip(model.description.nodes, wanted.description.nodes, strict=True):
+        assert (node.name, node.inputs) == (other.name, other.inputs)
+        attributes, others = {**node.attributes}, {**other.attributes}
+        assert attributes.pop("gate", None) == others.pop("gate", None)
+        assert attributes == pytest.approx(others, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -218,7 +235,7 @@ def refused(source: Path, directory: Path) -> str:
         ("phi4", {"rope_parameters": {"rope_type": "longrope", "short_factor": [1.0]}},
          "short_factor: must be a list of 8 positive numbers"),
         ("stablelm", {"qk_layernorm": True}, "qk_layernorm"),
-        ("smollm3", {"no_rope_layers": [1]}, "no_rope_layers: must be a list of 2 flags"),
+        ("smollm3", {"no_rope_layers": [1]}, "no_rope_layers: must be a list of 4 flags"),
         ("llama", {"tie_word_embeddings": False, "vocab_size": 65}, "must be of shape (65, 32)"),
         ("phi3", {"num_key_value_heads": 4}, "must have 32 + 32 + 32 rows, not (64, 32)"),
         ("qwen2", {"tie_word_embeddings": False}, "the tensor of output is missing"),

@@ -36,6 +36,8 @@ class Architecture:
         Whether rows of the embedding are multiplied by the root of their length.
     scaled_layers : int
         Layers of the model whose scores are scaled by the width over the heads; 0: none.
+    score_cap, logit_cap : float
+        Soft caps where the metadata have none.
     """
 
     pairs: Literal["neighbours", "halves"] = "neighbours"
@@ -50,6 +52,8 @@ class Architecture:
     unrotated: int = 0
     gemma: bool = False
     scaled_layers: int = 0
+    score_cap: float = 0.0
+    logit_cap: float = 0.0
 
 
 _GELU = "gelu_tanh"
@@ -60,7 +64,8 @@ ARCHITECTURES = {
     "qwen3": Architecture(pairs="halves", head_norms="head"),
     "gemma": Architecture(pairs="halves", gate=_GELU, gemma=True),
     "gemma2": Architecture(
-        pairs="halves", gate=_GELU, gemma=True, post_norms=True, windows="even", scaled_layers=46
+        pairs="halves", gate=_GELU, gemma=True, post_norms=True, windows="even", scaled_layers=46,
+        score_cap=50.0, logit_cap=30.0,
     ),
     "gemma3": Architecture(
         pairs="halves", gate=_GELU, gemma=True, post_norms=True, head_norms="head",
@@ -116,10 +121,10 @@ class _Reader:
     def _real(self, key: str, default: float | None = None) -> float:
         return self.file.real(f"{self.name}.{key}", default)
 
-    def _optional(self, key: str) -> float:
-        """Return a positive number, 0 where there is none, or where it is 0."""
-        value = self.file.metadata.get(f"{self.name}.{key}")
-        return 0.0 if value is None or value == 0 else self._real(key)
+    def _optional(self, key: str, default: float = 0.0) -> float:
+        """Return a positive number, 0 where it is 0."""
+        value = self.file.metadata.get(f"{self.name}.{key}", default)
+        return 0.0 if value == 0 else self._real(key, default)
 
     def shape(self) -> DecoderShape:
         """Return the decoder's sizes."""
@@ -173,8 +178,8 @@ class _Reader:
                 if layers == architecture.scaled_layers
                 else self._optional("attention.scale")
             ),
-            score_cap=self._optional("attn_logit_softcapping"),
-            logit_cap=self._optional("final_logit_softcapping"),
+            score_cap=self._optional("attn_logit_softcapping", architecture.score_cap),
+            logit_cap=self._optional("final_logit_softcapping", architecture.logit_cap),
         )
         self.problems += shape.problems()
         if self.file.metadata.get(f"{self.name}.expert_count"):
@@ -195,7 +200,12 @@ class _Reader:
             return None
         step = {"even": 2, "pattern": 6}[self.architecture.windows]
         key = "attention.sliding_window_pattern"
-        if type(self.file.metadata.get(f"{self.name}.{key}")) is int:
+        pattern = self.file.metadata.get(f"{self.name}.{key}")
+        if isinstance(pattern, list):  # a flag for each layer
+            if len(pattern) != layers:
+                self.problems.append(f"{key}: must be {layers} flags, not {len(pattern)}")
+            return frozenset(layer for layer, flag in enumerate(pattern[:layers]) if flag)
+        if pattern is not None:
             step = self._integer(key, most=1 << 12)
         return frozenset(layer for layer in range(layers) if (layer + 1) % step)
 
