@@ -29,7 +29,6 @@ from hwgen.models.compile.compiled_files import (
 )
 from hwgen.models.compile.placement import IMAGE, Placement
 from hwgen.models.files.store import TOKENIZER, Model
-from hwgen.models.files.tokenizer_json import tokenizer_of
 from hwgen.models.graph.layered import Layered
 
 if TYPE_CHECKING:
@@ -175,8 +174,11 @@ class Compilation(ABC):
         """Return the part of `DOCUMENT` that is of decoders."""
         end = None
         if (self.model.path / TOKENIZER).exists():
-            end = tokenizer_of(self.model.tokenizer()).end
-        vocabulary = self.model.description.vocabulary
+            end = self.model.tokenizer().get("end")
+        vocabulary = self.model.description.vocabulary or 0
+        if end is not None and (type(end) is not int or not 0 <= end < vocabulary):
+            path = self.model.path / TOKENIZER
+            raise InputError(f"{path}: end must be a token's number, not {end!r:.40}")
         return {
             "layers": layers,
             "context": context,

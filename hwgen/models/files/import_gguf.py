@@ -263,10 +263,13 @@ def _tokenizer(file: GgufFile, shape: DecoderShape) -> dict[str, Any] | None:
         ("types", "token_type"), ("merges", "merges"), ("scores", "scores"),
         ("begin", "bos_token_id"), ("end", "eos_token_id"), ("unknown", "unknown_token_id"),
         ("add_begin", "add_bos_token"), ("add_space", "add_space_prefix"),
+        ("remove_blanks", "remove_extra_whitespaces"),
     ):  # fmt: skip
         value = file.metadata.get(f"tokenizer.ggml.{source}")
         if value is not None:
             result[key] = value
+    if file.metadata.get("tokenizer.ggml.precompiled_charsmap"):
+        result["normalises"] = True
     template = file.metadata.get("tokenizer.chat_template")
     if isinstance(template, str):
         result["chat_template"] = template

@@ -65,6 +65,22 @@ def alphabet() -> str:
     return "".join(chr(byte if byte in seen else next(other)) for byte in range(256))
 
 
+def token_number(document: dict[str, Any], key: str, count: int) -> int | None:
+    """Return the number of a special token of a document, None if it has none.
+
+    Raises
+    ------
+    InputError
+        If it is none of `count` tokens.
+    """
+    value = document.get(key)
+    if value is None:
+        return None
+    if type(value) is not int or not 0 <= value < count:
+        raise InputError(f"tokenizer: {key} must be a token's number, not {value!r:.40}")
+    return value
+
+
 class Tokenizer:
     """A tokenizer of a model.
 
@@ -90,8 +106,9 @@ class Tokenizer:
     def __init__(self, document: dict[str, Any]) -> None:
         if document.get("model") != "gpt2":
             raise InputError(
-                f"tokenizer: the kind {document.get('model')!r:.40} is not supported; supported is"
-                " byte-level BPE ('gpt2'); give tokens by number with --tokens-in"
+                f"tokenizer: {document.get('model')!r:.40} is not supported; supported are"
+                " byte-level BPE ('gpt2') and SentencePiece ('llama', 't5'); give tokens by number"
+                " with --prompt-tokens"
             )
         self.pre = str(document.get("pre") or "gpt-2")
         if self.pre not in _WORDS:
@@ -108,19 +125,11 @@ class Tokenizer:
         self._ranks = {merge: rank for rank, merge in enumerate(merges)}
         types = document.get("types", [])
         self._types = types if isinstance(types, list) else []
-        self.end = self._token(document, "end")
-        begin = self._token(document, "begin")
+        self.end = token_number(document, "end", len(self.tokens))
+        begin = token_number(document, "begin", len(self.tokens))
         self.begin = begin if document.get("add_begin") is True else None
         self.chat_template = str(document.get("chat_template", ""))
         self._cached: dict[str, tuple[int, ...]] = {}
-
-    def _token(self, document: dict[str, Any], key: str) -> int | None:
-        value = document.get(key)
-        if value is None:
-            return None
-        if type(value) is not int or not 0 <= value < len(self.tokens):
-            raise InputError(f"tokenizer: {key} must be a token's number, not {value!r:.40}")
-        return value
 
     @cached_property
     def _special(self) -> dict[str, int]:

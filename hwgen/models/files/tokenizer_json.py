@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tokenizers of `tokenizer.json` files, by the package `tokenizers`, which defines the format.
+"""Tokenizers beside safetensors, and of whatever kind a model has.
 
-What GGUF files hold is `hwgen.models.files.tokenizer`'s own; of these files there are too many
-kinds.
+Those of `tokenizer.json` files are read by the package `tokenizers`, which defines the format.
 """
 
 from __future__ import annotations
@@ -13,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from hwgen.errors import InputError, ToolMissing
+from hwgen.models.files.sentencepiece import KINDS, SentencePieceTokenizer
+from hwgen.models.files.sentencepiece_file import FILE as SENTENCEPIECE
+from hwgen.models.files.sentencepiece_file import sentencepiece_document
 from hwgen.models.files.store import read_object
 from hwgen.models.files.tokenizer import Tokenizer
 
@@ -60,7 +62,7 @@ class JsonTokenizer:
             ) from None
         text = json.dumps(document.get("json"))
         self._by = _guarded(lambda: tokenizers.Tokenizer.from_str(text))
-        self.count = self._by.get_vocab_size()
+        self.count = 1 + max(self._by.get_vocab().values(), default=-1)
         self.end = self._token(document, "end")
         self.begin = None
         self.chat_template = str(document.get("chat_template", ""))
@@ -99,10 +101,13 @@ class JsonTokenizer:
         return result
 
 
-def tokenizer_of(document: dict[str, Any]) -> Tokenizer | JsonTokenizer:
-    """Return a model's tokenizer, of whichever kind; see `Tokenizer` and `JsonTokenizer`."""
-    if document.get("model") == PACKAGE:
+def tokenizer_of(document: dict[str, Any]) -> Tokenizer | JsonTokenizer | SentencePieceTokenizer:
+    """Return a model's tokenizer by its document, which an import wrote."""
+    model = document.get("model")
+    if model == PACKAGE:
         return JsonTokenizer(document)
+    if isinstance(model, str) and model in KINDS:
+        return SentencePieceTokenizer(document)
     return Tokenizer(document)
 
 
@@ -112,7 +117,8 @@ def tokenizer_document(path: Path, vocabulary: int) -> dict[str, Any] | None:
     Parameters
     ----------
     path : Path
-        Directory with `tokenizer.json`, and perhaps `tokenizer_config.json` and `config.json`.
+        Directory with `tokenizer.json` or `tokenizer.model`, and perhaps `tokenizer_config.json`
+        and `config.json`.
     vocabulary : int
         Tokens of the model.
 
@@ -121,19 +127,25 @@ def tokenizer_document(path: Path, vocabulary: int) -> dict[str, Any] | None:
     InputError
         If it cannot be read, or has more tokens than the model.
     """
-    file = path / FILE
-    if not file.exists():
+    file, pieces = path / FILE, path / SENTENCEPIECE
+    if file.exists():
+        document: dict[str, Any] = {"model": PACKAGE, "json": _object(file)}
+    elif pieces.exists():
+        document = sentencepiece_document(pieces, vocabulary)
+    else:
         return None
-    contents = _object(file)
-    document: dict[str, Any] = {"model": PACKAGE, "json": contents}
     settings = _object(path / _SETTINGS) if (path / _SETTINGS).exists() else {}
     template = settings.get("chat_template")
+    if isinstance(settings.get("add_bos_token"), bool):
+        document["add_begin"] = settings["add_bos_token"]
     if isinstance(template, str):
         document["chat_template"] = template
     ends = _object(path / "config.json").get("eos_token_id")
     end = ends[0] if isinstance(ends, list) and ends else ends
     if type(end) is int and 0 <= end < vocabulary:
         document["end"] = end
+    if not file.exists():
+        return document
     try:
         count = JsonTokenizer(document).count
     except ToolMissing:
