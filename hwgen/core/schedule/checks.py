@@ -11,26 +11,26 @@ from hwgen.errors import InputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hwgen.core.params.base import FamilyConfig
+    from hwgen.core.operation import Sizes
     from hwgen.core.port import Beats, StreamPort
     from hwgen.formats import Format
 
 
-def check_sizes(config: FamilyConfig, m: int, k: int, n: int) -> None:
-    """Check the sizes of a product against a configuration, which has a ``max_k``.
+def check_sizes(sizes: Sizes, max_k: int, name: str) -> None:
+    """Check the sizes of a product against the longest reduction of a core.
 
     Raises
     ------
     InputError
-        If a size is below 1 or `k` exceeds ``config.max_k``.
+        If a size is below 1 or K exceeds `max_k`; `name` is that of the core.
     """
-    for name, size in (("M", m), ("K", k), ("N", n)):
+    for axis, size in sizes.items():
         if size < 1:
-            raise InputError(f"{name} must be at least 1, not {size}")
-    if k > config.max_k:
+            raise InputError(f"{axis} must be at least 1, not {size}")
+    if sizes["K"] > max_k:
         raise InputError(
-            f"K = {k} exceeds max_k = {config.max_k} of the configuration"
-            f" {config.name!r}; raise max_k and build again"
+            f"K = {sizes['K']} exceeds max_k = {max_k} of the configuration {name!r}; raise max_k"
+            " and build again"
         )
 
 

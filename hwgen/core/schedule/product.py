@@ -37,7 +37,7 @@ class Product:
     n: int
 
     def __post_init__(self) -> None:
-        check_sizes(self.config, self.m, self.k, self.n)
+        check_sizes(self.sizes, self.config.max_k, self.config.name)
 
     @property
     def sizes(self) -> Sizes:

@@ -24,21 +24,13 @@ that a bf16 accumulator takes, 40 bits, the most there are, leave ``2**-41 * S``
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Protocol
 
 from hwgen.arithmetic.alignment import largest_exponent
 from hwgen.formats import (
-    TERNARY,
     FloatFormat,
-    IntegerFormat,
-    enclosing_format,
-    parent_pattern,
 )
-
-Pattern = tuple[int, ...]
-"""The digits by which the activations of a group are multiplied."""
 
 
 class AlignmentFields(Protocol):
@@ -54,7 +46,7 @@ class AlignmentFields(Protocol):
 
     @property
     def method(self) -> str:
-        """Alignment of a weight with its activation."""
+        """``lut``, ``select`` or ``multiply``."""
 
     @property
     def group_size(self) -> int:
@@ -63,58 +55,6 @@ class AlignmentFields(Protocol):
     @property
     def tables(self) -> int:
         """Tables that are read in a cycle."""
-
-
-class TableParams(Protocol):
-    """Parameters of a core with tables."""
-
-    @property
-    def activation(self) -> Any:
-        """Format of the activations."""
-
-    @property
-    def digit(self) -> IntegerFormat:
-        """Format of the digits of weights."""
-
-    @property
-    def stored_patterns(self) -> Sequence[Pattern]:
-        """Patterns of digits that a table stores."""
-
-
-def table_levels(config: TableParams) -> list[list[Pattern]]:
-    """Return the sums of several activations, each level made of those before it."""
-    depths: dict[Pattern, int] = {}
-
-    def depth(pattern: Pattern) -> int:
-        if sum(map(bool, pattern)) == 1:
-            return 0
-        if pattern not in depths:
-            first, second, _ = table_parts(config, pattern)
-            depths[pattern] = 1 + max(depth(first), depth(second))
-        return depths[pattern]
-
-    deepest = max(map(depth, config.stored_patterns))
-    return [[p for p, d in depths.items() if d == level + 1] for level in range(deepest)]
-
-
-def table_parts(config: TableParams, pattern: Pattern) -> tuple[Pattern, Pattern, int]:
-    """Return the two parts of a sum, and 1 if they are added, -1 if subtracted."""
-    if config.digit is TERNARY:
-        _, split = parent_pattern(pattern)
-    else:
-        places = [i for i, digit in enumerate(pattern) if digit]
-        split = places[(len(places) + 1) // 2]
-    sign = pattern[split]
-    first = tuple(digit if i < split else 0 for i, digit in enumerate(pattern))
-    second = tuple(sign * digit if i >= split else 0 for i, digit in enumerate(pattern))
-    return first, second, sign
-
-
-def table_sum_format(config: TableParams, pattern: Pattern) -> IntegerFormat:
-    """Return the narrowest format of a sum."""
-    a = config.activation
-    ends = [sorted((digit * a.min, digit * a.max)) for digit in pattern]
-    return enclosing_format(sum(low for low, _ in ends), sum(high for _, high in ends))
 
 
 MOST_FRACTION_BITS = 40

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from hwgen.core.core import CONTRACT
 from hwgen.core.cycles.basis import Cycles
 from hwgen.core.cycles.core_flow import CoreFlow
-from hwgen.core.cycles.counting import Number, as_integer, ceil_div
+from hwgen.core.cycles.counting import as_integer, ceil_div
 from hwgen.core.gemm_core import GemmCore
 from hwgen.core.golden.post import processed
 from hwgen.core.operation import Array, Arrays, Job
@@ -17,54 +17,6 @@ from hwgen.families.ternary_lut.golden import accumulated_sums
 from hwgen.families.ternary_lut.params import TernaryLutConfig
 from hwgen.families.ternary_lut.schedule import Schedule
 from hwgen.lazy import np
-
-
-def gemm_cycles(config: TernaryLutConfig, sizes: Iterable[tuple[int, int, int]]) -> int:
-    """Return the cycles of products that follow each other without a pause.
-
-    Notes
-    -----
-    Every beat of weights takes one cycle, and there is one for each beat of activations, group of
-    columns and bit plane.  The first waits for the first tables: one cycle in the buffer of the
-    port and ``pipeline.table`` cycles to build them.  A pass that is not the last of its reduction
-    takes at least the cycles after which the next one finds its totals.  Behind the last beat come
-    the path to the totals (``config.core_latency``, which counts the input buffer once more) and
-    post-processing.
-    """
-    array, pipeline = config.array, config.pipeline
-    plans = [Schedule(config, *size) for size in sizes]
-    result = count_cycles(
-        config, config.terms, array.fetch_ports, array.accumulator_depth, pipeline.table,
-        pipeline.accumulate, config.core_latency, [(plan.m, plan.k, plan.n) for plan in plans],
-    )  # fmt: skip
-    return as_integer(result) + config.post_latency
-
-
-def count_cycles(
-    config: TernaryLutConfig,
-    terms: Number,
-    ports: Number,
-    depth: Number,
-    table: Number,
-    accumulate: Number,
-    latency: Number,
-    sizes: Sequence[tuple[int, int, int]],
-) -> Number:
-    """Return the cycles of cores of the configuration's kind."""
-    again, slots = 1 + accumulate, 0
-    for (m, k, n), repeats in Counter(sizes).items():
-        tiles, groups = ceil_div(k, terms), ceil_div(n, ports)
-        whole = groups // depth
-        for blocks, count in ((whole, depth), (1, groups - whole * depth)):
-            beats = count * config.planes
-            slots = slots + (
-                repeats
-                * m
-                * blocks
-                * ((tiles - 1) * np.maximum(beats, again) + beats)
-                * (count > np.int64(0))
-            )
-    return table + slots + latency
 
 
 class TernaryLut:
@@ -146,8 +98,30 @@ class TernaryLutCore(GemmCore[TernaryLutConfig]):
         return {"result": processed(plan, total)}
 
     def cycles(self, jobs: Sequence[Job], operands: Sequence[Arrays] | None = None) -> Cycles:
-        """Return the exact cycles of products."""
-        return Cycles(gemm_cycles(self.params, [job.gemm_size for job in jobs]))
+        """Return the exact cycles of products that follow each other without a pause.
+
+        Notes
+        -----
+        Every beat of weights takes one cycle, and there is one for each beat of activations, group
+        of columns and bit plane.  The first waits for the first tables: one cycle in the buffer of
+        the port and ``pipeline.table`` cycles to build them.  A pass that is not the last of its
+        reduction takes at least the cycles after which the next one finds its totals.  Behind the
+        last beat come the path to the totals (``core_latency``, which counts the input buffer once
+        more) and post-processing.
+        """
+        config, depth = self.params, self.params.array.accumulator_depth
+        again, slots = 1 + config.pipeline.accumulate, 0
+        for size, repeats in Counter(job.gemm_size for job in jobs).items():
+            plan = Schedule(config, *size)
+            tiles = ceil_div(plan.k, config.terms)
+            groups = ceil_div(plan.n, config.array.fetch_ports)
+            whole = groups // depth
+            for blocks, count in ((whole, depth), (1, groups - whole * depth)):
+                beats = count * config.planes
+                passes = (tiles - 1) * np.maximum(beats, again) + beats
+                slots = slots + repeats * plan.m * blocks * passes * (count > np.int64(0))
+        latency = config.pipeline.table + config.core_latency
+        return Cycles(as_integer(slots + latency) + config.post_latency)
 
     def core_flow(self) -> CoreFlow:
         """Return the flow of beats through a core that has been reset."""
