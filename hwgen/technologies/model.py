@@ -116,7 +116,7 @@ class FullAdder(Model):
 
 
 class Buffer(Model):
-    """A strong buffer, for signals that fan out to many modules."""
+    """The largest buffer that trees for nets with many sinks are made of."""
 
     cell: str = Field(description="Name of the cell.")
     input: str = Field(description="Its input.")

@@ -46,7 +46,7 @@ def pin(name: str, load: float) -> str:
     return f"pin ({name}) {{ direction : input; capacitance : {load}; }}"
 
 
-def arc(source: str, component: str, strength: int, axis: Sequence[float]) -> str:
+def arc(source: str, cell_type: str, strength: int, axis: Sequence[float]) -> str:
     """Return an arc whose delay is 10 ps and 4 ps for each fF at strength 1."""
     rows = {
         name: ", ".join(f"{first + 4.0 * load / strength}" for load in axis)
@@ -58,7 +58,7 @@ def arc(source: str, component: str, strength: int, axis: Sequence[float]) -> st
         for name, row in ((f"cell_{edge}", rows["cell"]), (f"{edge}_transition",
                                                            rows["transition"]))
     )  # fmt: skip
-    return f'timing () {{ related_pin : "{source}"; {component}\n{tables} }}\n'
+    return f'timing () {{ related_pin : "{source}"; {cell_type}\n{tables} }}\n'
 
 
 def cell(
@@ -117,9 +117,9 @@ def tech() -> StandardCells:
     return StandardCells.model_validate({**values, "driver": "BUF_X2", "load_ff": 2})
 
 
-def instance(component: str, **connections: int | str) -> dict[str, Any]:
+def instance(cell_type: str, **connections: int | str) -> dict[str, Any]:
     directions = {pin: "output" if pin in "YQ" else "input" for pin in connections}
-    return {"hide_name": 1, "type": component, "parameters": {}, "attributes": {},
+    return {"hide_name": 1, "type": cell_type, "parameters": {}, "attributes": {},
             "port_directions": directions,
             "connections": {pin: [bit] for pin, bit in connections.items()}}  # fmt: skip
 
@@ -162,7 +162,7 @@ def path_ns(netlist: Netlist, library: Library, tech: StandardCells) -> float:
 
 
 def plain(netlist: Netlist, library: Library) -> dict[str, Any]:
-    """Return the function of a netlist: without buffers, and with the least of each family."""
+    """Return what a netlist computes: without buffers, and with the least of each family."""
     cells = timed_cells(library)
     least = {name: group[0] for name, group in families(cells).items()}
     modules = copy.deepcopy({k: v for k, v in netlist["modules"].items() if k not in cells})
@@ -273,21 +273,21 @@ def test_a_net_of_hundreds_of_sinks(library: Library, tech: StandardCells) -> No
     users: Counter[int] = Counter()
     leaf = sized["modules"]["leaf"]["cells"]["nand"]["type"]
     for each in cells:
-        component, connections = each["type"], each["connections"]
-        if component == "leaf":
+        cell_type, connections = each["type"], each["connections"]
+        if cell_type == "leaf":
             users[connections["e"][0]] += 1
             loads[connections["e"][0]] += timed[leaf].inputs["A"]
-        elif component.startswith("BUF"):
-            loads[connections["A"][0]] += timed[component].inputs["A"]
-            source[connections["Y"][0]] = connections["A"][0], component
+        elif cell_type.startswith("BUF"):
+            loads[connections["A"][0]] += timed[cell_type].inputs["A"]
+            source[connections["Y"][0]] = connections["A"][0], cell_type
 
     def depth(bit: int) -> int:
         return 1 + depth(source[bit][0]) if bit in source else 0
 
     assert sum(users.values()) == 300
     assert max(map(depth, users)) <= 4
-    for bit, (_, component) in source.items():
-        assert loads[bit] <= timed[component].limits["Y"]
+    for bit, (_, cell_type) in source.items():
+        assert loads[bit] <= timed[cell_type].limits["Y"]
     assert loads[4] <= timed["DFF"].limits["Q"]
     assert path_ns(sized, library, tech) < 0.35 * path_ns(chained, library, tech)
 

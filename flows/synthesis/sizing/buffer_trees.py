@@ -402,11 +402,11 @@ class TreeBuilder:
         needed = self.times.required[graph.to_node] - self.times.delay
         np.minimum.at(required, (masters, pins), needed)
         masters, pins = graph.checks[:, 1:].T
-        for kind in np.unique(graph.types[masters]):
-            cell = tables.cells[tables.names[kind]]
+        for cell_type in np.unique(graph.types[masters]):
+            cell = tables.cells[tables.names[cell_type]]
             for (pin, _), (_, values) in cell.setups.items():
                 index = tables.pins[cell.name].index(pin)
-                mine = (graph.types[masters] == kind) & (pins == index)
+                mine = (graph.types[masters] == cell_type) & (pins == index)
                 setup = float(values[len(values) // 2])
                 np.minimum.at(required, (masters[mine], pins[mine]), self._period - setup)
         return required
@@ -422,8 +422,8 @@ class TreeBuilder:
         np.minimum.at(worst, places, slack)
         np.maximum.at(slowest, places, self.times.delay)
         result: dict[tuple[int, str], tuple[float, float]] = {}
-        for master, kind in enumerate(graph.types):
-            for index, edge in enumerate(tables.edges[tables.names[kind]]):
+        for master, cell_type in enumerate(graph.types):
+            for index, edge in enumerate(tables.edges[tables.names[cell_type]]):
                 before = result.get((master, edge.output), (np.inf, 0.0))
                 result[master, edge.output] = (
                     min(before[0], float(worst[master, index])),
@@ -439,9 +439,9 @@ class TreeBuilder:
         sinks: dict[int, list[Sink]] = defaultdict(list)
         drivers: dict[int, _Port] = {}
         for cell_name, cell in module["cells"].items():
-            kind, connections = cell["type"], cell["connections"]
-            if kind in self.modules:
-                inside, ports = self._module(kind), self.modules[kind]["ports"]
+            cell_type, connections = cell["type"], cell["connections"]
+            if cell_type in self.modules:
+                inside, ports = self._module(cell_type), self.modules[cell_type]["ports"]
                 for port, bits in connections.items():
                     for position, bit in enumerate(bits[: len(ports[port]["bits"])]):
                         entry = inside.get(ports[port]["bits"][position])
@@ -455,7 +455,7 @@ class TreeBuilder:
             master = self.graph.number.get(Master(name, cell_name))
             if master is None:
                 continue
-            timed = self.tables.cells[kind]
+            timed = self.tables.cells[cell_type]
             for port, bits in connections.items():
                 for position, bit in enumerate(bits):
                     if not isinstance(bit, int):
@@ -463,7 +463,7 @@ class TreeBuilder:
                     if port in timed.outputs:
                         drivers[bit] = _Port(0.0, driver=(master, port))
                     elif port in timed.inputs:
-                        pin = self.tables.pins[kind].index(port)
+                        pin = self.tables.pins[cell_type].index(port)
                         required = float(self._pin_required[master, pin])
                         sinks[bit].append(Sink(bits, position, timed.inputs[port], required))
         self._output_ports(name, sinks)

@@ -79,7 +79,7 @@ class Sizer:
             if not len(masters):
                 break
             most = max(1, int(share * len(masters)))
-            chosen = np.argsort(-gains, kind="stable")[:most]
+            chosen = np.argsort(-gains, cell_type="stable")[:most]
             before = graph.types.copy()
             graph.types[masters[chosen]] = types[chosen]
             after = graph.time()
@@ -200,9 +200,9 @@ class Sizer:
     def write(self) -> int:
         """Write the sizes into the netlist and return how many changed."""
         graph, changed = self.graph, 0
-        for master, kind in zip(graph.masters, graph.types, strict=True):
+        for master, cell_type in zip(graph.masters, graph.types, strict=True):
             cell = graph.modules[master.module]["cells"][master.cell]
-            name = graph.tables.names[kind]
+            name = graph.tables.names[cell_type]
             changed += cell["type"] != name
             cell["type"] = name
         return changed

@@ -167,14 +167,14 @@ class _Reader:
         edges: dict[Edge, Table] = {}
         setups: dict[bool, tuple[Floats, Floats]] = {}
         for _, arc in insides(text, ["timing"]):
-            kind = match[1] if (match := _TYPE.search(arc)) else "combinational"
+            timing_type = match[1] if (match := _TYPE.search(arc)) else "combinational"
             sense = match[1] if (match := _SENSE.search(arc)) else "non_unate"
             related = match[1].split() if (match := _RELATED.search(arc)) else []
             tables = {
                 group.keyword: (group.argument, arc[group.inside : group.end - 1])
                 for group in groups(arc, "the library")
             }
-            if kind in ("setup_rising", "setup_falling"):
+            if timing_type in ("setup_rising", "setup_falling"):
                 for rises, keyword in ((True, "rise_constraint"), (False, "fall_constraint")):
                     if keyword in tables:
                         slews, clocks, values = self.table(*tables[keyword])
@@ -185,8 +185,10 @@ class _Reader:
                             slews, values = clocks / self.load * self.time, values.T
                         setups[rises] = (slews, values[:, 0])
                 continue
-            changes = _CAUSES.get(kind) or (
-                _CAUSES[sense] if kind.startswith("combinational") and sense in _CAUSES else ()
+            changes = _CAUSES.get(timing_type) or (
+                _CAUSES[sense]
+                if timing_type.startswith("combinational") and sense in _CAUSES
+                else ()
             )
             for source in related:
                 for source_rises, rises in changes:

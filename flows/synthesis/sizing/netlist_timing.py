@@ -185,29 +185,29 @@ class TimingGraph:
             for bit in port["bits"]:
                 net(bit)
         for cell_name, cell in module["cells"].items():
-            kind, connections = cell["type"], cell["connections"]
-            if kind in self.modules:
-                ports = self.modules[kind]["ports"]
+            cell_type, connections = cell["type"], cell["connections"]
+            if cell_type in self.modules:
+                ports = self.modules[cell_type]["ports"]
                 bound = [
                     (inner, net(outer))
                     for port, bits in connections.items()
                     for inner, outer in zip(ports[port]["bits"], bits, strict=False)
                     if isinstance(inner, int)
                 ]
-                children.append((kind, bound))
+                children.append((cell_type, bound))
                 continue
-            if kind not in self.tables.number:
+            if cell_type not in self.tables.number:
                 continue
             number = len(masters)
             masters.append(Master(name, cell_name))
-            timed = self.tables.cells[kind]
-            order = self.tables.pins[kind]
+            timed = self.tables.cells[cell_type]
+            order = self.tables.pins[cell_type]
             local = {port: [net(bit) for bit in bits] for port, bits in connections.items()}
             for index, pin in enumerate(order):
                 pins += [(bit, number, index) for bit in local.get(pin, ())]
                 if (pin, True) in timed.setups or (pin, False) in timed.setups:
                     checks += [(bit, number, index) for bit in local.get(pin, ())]
-            for index, edge in enumerate(self.tables.edges[kind]):
+            for index, edge in enumerate(self.tables.edges[cell_type]):
                 edges += [
                     (source, output, number, index, edge.source_rises, edge.output_rises)
                     for source in local.get(edge.source, ())
@@ -277,7 +277,7 @@ class TimingGraph:
         """Order edges by levels: nets are as many edges away from where paths begin."""
         sources, outputs = self.edges[:, 0], self.edges[:, 1]
         missing = np.bincount(outputs, minlength=self.nets)
-        by_source = np.argsort(sources, kind="stable")
+        by_source = np.argsort(sources, cell_type="stable")
         starts = np.searchsorted(sources[by_source], np.arange(self.nets + 1))
         level = np.full(self.nets, -1)
         front = np.flatnonzero(missing == 0)
@@ -382,13 +382,15 @@ class TimingGraph:
             required[nodes] = np.minimum(required[nodes], late)
             nodes = 2 * self.checks[:, 0] + rises
             setup = np.zeros(len(nodes))
-            for kind in np.unique(self.types[self.checks[:, 1]]):
-                name = self.tables.names[kind]
+            for cell_type in np.unique(self.types[self.checks[:, 1]]):
+                name = self.tables.names[cell_type]
                 for index, pin in enumerate(self.tables.pins[name]):
                     check = self.tables.cells[name].setups.get((pin, bool(rises)))
                     if check is None:
                         continue
-                    mine = (self.types[self.checks[:, 1]] == kind) & (self.checks[:, 2] == index)
+                    mine = (self.types[self.checks[:, 1]] == cell_type) & (
+                        self.checks[:, 2] == index
+                    )
                     setup[mine] = np.interp(slew[nodes[mine]], *check)
             np.minimum.at(required, nodes, period - setup)
 
