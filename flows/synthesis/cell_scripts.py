@@ -41,9 +41,9 @@ class Recipe:
 RECIPES: Mapping[str, Recipe] = {
     recipe.name: recipe
     for recipe in (
-        Recipe("nf", "area and speed balanced", "nf", "nf"),
+        Recipe("nf", "area and speed balanced", "nf", "map"),
         Recipe("area", "smallest", "amap", "amap"),
-        Recipe("speed", "fastest", "map", "nf"),
+        Recipe("speed", "fastest", "map", "map"),
     )
 }
 

@@ -46,7 +46,7 @@ def pin(name: str, load: float) -> str:
     return f"pin ({name}) {{ direction : input; capacitance : {load}; }}"
 
 
-def arc(source: str, cell_type: str, strength: int, axis: Sequence[float]) -> str:
+def arc(source: str, attribute: str, strength: int, axis: Sequence[float]) -> str:
     """Return an arc whose delay is 10 ps and 4 ps for each fF at strength 1."""
     rows = {
         name: ", ".join(f"{first + 4.0 * load / strength}" for load in axis)
@@ -58,7 +58,7 @@ def arc(source: str, cell_type: str, strength: int, axis: Sequence[float]) -> st
         for name, row in ((f"cell_{edge}", rows["cell"]), (f"{edge}_transition",
                                                            rows["transition"]))
     )  # fmt: skip
-    return f'timing () {{ related_pin : "{source}"; {cell_type}\n{tables} }}\n'
+    return f'timing () {{ related_pin : "{source}"; {attribute}\n{tables} }}\n'
 
 
 def cell(
@@ -162,7 +162,7 @@ def path_ns(netlist: Netlist, library: Library, tech: StandardCells) -> float:
 
 
 def plain(netlist: Netlist, library: Library) -> dict[str, Any]:
-    """Return what a netlist computes: without buffers, and with the least of each family."""
+    """Return a netlist without buffers and with the least cell of each family."""
     cells = timed_cells(library)
     least = {name: group[0] for name, group in families(cells).items()}
     modules = copy.deepcopy({k: v for k, v in netlist["modules"].items() if k not in cells})

@@ -79,7 +79,7 @@ class Sizer:
             if not len(masters):
                 break
             most = max(1, int(share * len(masters)))
-            chosen = np.argsort(-gains, cell_type="stable")[:most]
+            chosen = np.argsort(-gains, kind="stable")[:most]
             before = graph.types.copy()
             graph.types[masters[chosen]] = types[chosen]
             after = graph.time()
@@ -107,8 +107,11 @@ class Sizer:
         through = times.required[graph.to_node] - times.arrival[graph.from_node] - times.delay
         edges = np.flatnonzero(through <= window)
         masters, index = graph.edges[edges, 2], graph.edges[edges, 3]
-        slope = np.zeros(2 * graph.nets)
+        effect, slope, more_slew = (np.zeros(2 * graph.nets) for _ in range(3))
+        np.maximum.at(effect, graph.from_node[edges], times.effect[edges])
         np.maximum.at(slope, graph.to_node[edges], times.slope[edges])
+        np.maximum.at(more_slew, graph.to_node[edges], times.transition_slope[edges])
+        slope += more_slew * effect  # of what drives a node, until the end of the next cell
         types = graph.types[masters]
         loads, slews = times.loads[graph.edges[edges, 1]], times.slew[graph.from_node[edges]]
         own, cost, best = times.delay[edges], np.zeros(len(graph.masters)), graph.types.copy()
@@ -116,9 +119,10 @@ class Sizer:
         for step in (1, 2):
             rank = np.minimum(self._rank[types] + step, self._sizes[self._family[types]] - 1)
             larger = self._table[self._family[types], rank]
-            delay = tables.at(tables.first_edge[larger] + index, loads, slews)
+            delay, transition = tables.at(tables.first_edge[larger] + index, loads, slews)
             more = tables.loads[larger, pins] - tables.loads[types, pins]
             change = delay - own + more * slope[graph.from_node[edges]]
+            change += (transition - times.transition[edges]) * effect[graph.to_node[edges]]
             worst = np.full(len(graph.masters), -np.inf)
             np.maximum.at(worst, masters, change)
             proposal = graph.types.copy()
@@ -180,7 +184,7 @@ class Sizer:
             mine = allowed[edges[:, 2]]
             numbers = np.flatnonzero(mine)
             smaller = candidate[edges[numbers, 2]]
-            delay = tables.at(
+            delay, _ = tables.at(
                 tables.first_edge[smaller] + edges[numbers, 3], loads[numbers], slews[numbers]
             )
             late = delay - times.delay[numbers] > spare[numbers]

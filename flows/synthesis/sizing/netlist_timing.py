@@ -80,22 +80,26 @@ class CellTables:
         self.delays = np.array([_padded(table.delays, shape) for table in tables])
         self.transitions = np.array([_padded(table.transitions, shape) for table in tables])
 
-    def rows(self, tables: Ints, loads: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return delays and transitions over the slew with a load, and the delay per load."""
+    def rows(self, tables: Ints, loads: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return delays and transitions over the slew with a load, and both per load."""
         index, share, step = _positions(self.load_axis[tables], loads)
-        low, high = (self.delays[tables, :, index + i] for i in (0, 1))
-        slope = (high - low) / step[:, None]
-        delays = low + (high - low) * share[:, None]
-        low, high = (self.transitions[tables, :, index + i] for i in (0, 1))
-        return delays, low + (high - low) * share[:, None], slope.mean(axis=1)
+        results, slopes = [], []
+        for values in (self.delays, self.transitions):
+            low, high = (values[tables, :, index + i] for i in (0, 1))
+            results.append(low + (high - low) * share[:, None])
+            slopes.append(((high - low) / step[:, None]).mean(axis=1))
+        return results[0], results[1], slopes[0], slopes[1]
 
-    def at(self, tables: Ints, loads: Floats, slews: Floats) -> Floats:
-        """Return delays with loads and slews."""
-        delays, _, _ = self.rows(tables, loads)
+    def at(self, tables: Ints, loads: Floats, slews: Floats) -> tuple[Floats, Floats]:
+        """Return delays and transitions with loads and slews."""
+        delays, transitions, _, _ = self.rows(tables, loads)
         index, share, _ = _positions(self.slews[tables], slews)
         every = np.arange(len(tables))
-        low = delays[every, index]
-        return low + (delays[every, index + 1] - low) * share
+        delay, transition = (
+            rows[every, index] + (rows[every, index + 1] - rows[every, index]) * share
+            for rows in (delays, transitions)
+        )
+        return delay, transition
 
 
 def _axis(values: Floats, length: int) -> Floats:
@@ -277,7 +281,7 @@ class TimingGraph:
         """Order edges by levels: nets are as many edges away from where paths begin."""
         sources, outputs = self.edges[:, 0], self.edges[:, 1]
         missing = np.bincount(outputs, minlength=self.nets)
-        by_source = np.argsort(sources, cell_type="stable")
+        by_source = np.argsort(sources, kind="stable")
         starts = np.searchsorted(sources[by_source], np.arange(self.nets + 1))
         level = np.full(self.nets, -1)
         front = np.flatnonzero(missing == 0)
@@ -329,22 +333,25 @@ class TimingGraph:
         loads = self.net_loads()
         seen = loads if limits is None else np.minimum(loads, limits)
         tables = self.edge_tables()
-        delay_rows, slew_rows, slopes = self.tables.rows(tables, seen[self.edges[:, 1]])
+        delay_rows, slew_rows, slopes, slew_slopes = self.tables.rows(
+            tables, seen[self.edges[:, 1]]
+        )
         axes = self.tables.slews[tables]
         added = np.zeros(len(tables)) if extra is None else extra[self.edges[:, 1]]
         nodes = 2 * self.nets
         arrival, slew = np.full(nodes, -np.inf), np.zeros(nodes)
         self._begin(arrival, slew, seen)
-        delay = np.zeros(len(tables))
+        delay, change, effect = (np.zeros(len(tables)) for _ in range(3))
         for run in self._forward:
             part = run.part
             source = self.from_node[part]
-            index, share, _ = _positions(axes[part], slew[source])
+            index, share, step = _positions(axes[part], slew[source])
             every = np.arange(part.start, part.stop)
-            low = delay_rows[every, index]
-            delay[part] = low + (delay_rows[every, index + 1] - low) * share + added[part]
+            low, high = delay_rows[every, index], delay_rows[every, index + 1]
+            delay[part] = low + (high - low) * share + added[part]
+            effect[part] = (high - low) / step
             low = slew_rows[every, index]
-            out = low + (slew_rows[every, index + 1] - low) * share
+            out = change[part] = low + (slew_rows[every, index + 1] - low) * share
             reached = arrival[source] + delay[part]
             out = np.where(np.isfinite(reached), out, 0.0)
             arrival[run.nodes] = np.maximum(
@@ -359,7 +366,9 @@ class TimingGraph:
             required[run.nodes] = np.minimum(
                 required[run.nodes], np.minimum.reduceat(needed, run.starts)
             )
-        return Times(loads, arrival, slew, required, delay, slopes)
+        return Times(
+            loads, arrival, slew, required, delay, change, slopes, slew_slopes, effect
+        )  # fmt: skip
 
     def _begin(self, arrival: Floats, slew: Floats, loads: Floats) -> None:
         """Set when inputs arrive: their driver takes longer the more it drives."""
@@ -397,7 +406,7 @@ class TimingGraph:
 
 @dataclass(frozen=True)
 class Times:
-    """Result of `TimingGraph.time`.
+    """Times of a netlist.
 
     Parameters
     ----------
@@ -405,8 +414,12 @@ class Times:
         Of every net.
     arrival, slew, required : array
         Of every node: 2 n is the fall of net n, 2 n + 1 its rise.
-    delay, slope : array
-        Of every edge: its delay, and how much it grows with the load.
+    delay, transition : array
+        Of every edge.
+    slope, transition_slope : array
+        By how much they grow with the load.
+    effect : array
+        By how much the delay of an edge grows with the slew of its source.
     """
 
     loads: Floats
@@ -414,7 +427,10 @@ class Times:
     slew: Floats
     required: Floats
     delay: Floats
+    transition: Floats
     slope: Floats
+    transition_slope: Floats
+    effect: Floats
 
     @cached_property
     def slack(self) -> Floats:
