@@ -42,7 +42,7 @@ SMALLER = 3
 
 
 class Sink(NamedTuple):
-    """A pin of a cell, or a port of the module, that reads a net.
+    """Reader of a net: a pin of a cell, or a port of the module.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Tree:
-    """Sinks and buffers that a driver drives; the other sinks are behind the buffers.
+    """Load of a driver: sinks, and the buffers that drive the other sinks.
 
     Parameters
     ----------

@@ -93,7 +93,7 @@ class TimedCell:
 
     @property
     def signature(self) -> tuple[object, ...]:
-        """Properties that the cells of a family share."""
+        """Common properties of the cells of a family."""
         return (
             tuple(sorted(self.inputs)), tuple(sorted(self.outputs.items())), self.state,
             tuple(sorted(self.edges)), tuple(sorted(self.setups)),
@@ -236,7 +236,7 @@ def families(cells: Mapping[str, TimedCell]) -> dict[str, list[str]]:
 
 
 def _outline(text: str) -> tuple[object, ...]:
-    """Return properties that cells of a family share and that are quick to read."""
+    """Return the common properties of the cells of a family."""
     return (tuple(sorted("".join(function.split()) for function in _FUNCTION.findall(text))),
             any(f"{state} (" in text or f"{state}(" in text for state in _STATE))  # fmt: skip
 

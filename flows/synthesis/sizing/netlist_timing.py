@@ -406,7 +406,7 @@ class TimingGraph:
 
 @dataclass(frozen=True)
 class Times:
-    """Times of a netlist.
+    """Result of `TimingGraph.time`.
 
     Parameters
     ----------
