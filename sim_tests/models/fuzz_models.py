@@ -22,6 +22,8 @@ import numpy as np
 
 from hwgen.errors import InputError
 from hwgen.models.import_model import import_model
+from sim_tests.models.checkpoints import FOLDER
+from sim_tests.models.gguf_checkpoints import write_checkpoint
 from sim_tests.models.model_files import Ggml, Small, write_gguf
 
 Campaign = Callable[[Path, int, int], Counter[str]]
@@ -69,6 +71,11 @@ def seeds(directory: Path) -> list[tuple[str, bytes, int]]:
     ):
         path = directory / f"seed{number}.gguf"
         write_gguf(path, one)
+        data = path.read_bytes()
+        result.append((path.name, data, data.rindex(b"blk.") + 64))
+    for name in ("gemma3", "phi4", "llama_yarn"):
+        path = directory / f"{name}.gguf"
+        write_checkpoint(FOLDER / name, path)
         data = path.read_bytes()
         result.append((path.name, data, data.rindex(b"blk.") + 64))
     return result

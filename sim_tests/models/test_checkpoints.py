@@ -10,13 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from flows.build.load import parse_config
 from flows.simulation.models.job_run import RtlJobs
 from flows.simulation.models.model_run import Record, RtlEngine
+from hwgen.cli import main
 from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import InputError
 from hwgen.models.compile.job_program import JobProgram
+from hwgen.models.files.safetensors_file import read_checkpoint
 from hwgen.models.files.store import Model
 from hwgen.models.run.engine import Run
 from hwgen.models.run.golden_engine import GoldenEngine
@@ -35,9 +38,11 @@ from sim_tests.models.checkpoints import (
     quantised,
     reference,
 )
+from sim_tests.models.fuzz_checkpoints import campaign
 from sim_tests.models.gguf_checkpoints import write_checkpoint
 from sim_tests.models.test_model_compile import assert_same, compiled
 from sim_tests.models.test_model_jobs import CModel, compilation, engine, program, written
+from sim_tests.support.selection import commit_seed
 
 VECTOR = "{name: %s, family: vector, input: %s, output: %s, parameters: fp32, array: {%s}}"
 ARRAY = "operations: [%s], lanes: 4, longest_row: 1024"
@@ -283,3 +288,40 @@ def test_shards_that_are_missing_or_differ_from_their_index_are_named(tmp_path: 
     assert "must be an object" in refused(source, tmp_path / "list")
     index.write_text('{"weight_map": []}', encoding="utf-8")
     assert "weight_map: must be an object" in refused(source, tmp_path / "empty")
+
+
+def test_a_number_that_is_none_is_named_with_its_place(tmp_path: Path) -> None:
+    source = copied("phi3", tmp_path / "checkpoint")
+    path = source / "model.safetensors"
+    stored = read_checkpoint(source)
+    names = "model.layers.1.self_attn.qkv_proj.weight", "model.norm.weight"
+    arrays = {name: tensor.array().copy() for name, tensor in stored.items()}
+    for number, (name, place) in enumerate(zip(names, ((50, 3), (7,)), strict=True)):
+        broken = {key: array.copy() for key, array in arrays.items()}
+        broken[name][place] = np.nan
+        save_file(broken, path)
+        text = refused(source, tmp_path / str(number))
+        assert f"{path}: tensor '{name}': element {place} is nan" in text
+
+
+def test_the_command_leaves_nothing_of_a_refused_checkpoint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = copied("llama", tmp_path / "checkpoint")
+    path = source / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-2])
+    arguments = ["model", "import", str(source), "--output", str(tmp_path / "out")]
+    assert main(arguments) == 2
+    assert "is no readable safetensors file" in capsys.readouterr().err
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["checkpoint"]
+
+
+def test_mutated_checkpoints_are_read_or_refused(tmp_path: Path) -> None:
+    counts = campaign(tmp_path, files=400, seed=commit_seed())
+    assert sum(counts.values()) == 400
+    assert min(counts["read"], counts["refused"]) > 40
+
+
+@pytest.mark.long
+def test_many_mutated_checkpoints_are_read_or_refused(tmp_path: Path) -> None:
+    assert sum(campaign(tmp_path, files=6000, seed=3).values()) == 6000

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
+from hwgen.models.files.import_common import LEAST_REAL, MOST_REAL
 from hwgen.models.graph.decoder_shape import Rotation
 from hwgen.models.graph.rope_scaling import (
     BETA_FAST,
@@ -102,7 +102,7 @@ class RotationReader:
         value = parameters.get(key)
         value = self._values.get(key) if value is None else value
         value = default if value is None else value
-        if type(value) not in (int, float) or not 0 < value < math.inf:
+        if type(value) not in (int, float) or not LEAST_REAL <= value <= MOST_REAL:
             self.problems.append(
                 f"{self._key}: {key}: must be a positive number, not {value!r:.40}"
             )
@@ -181,7 +181,7 @@ class RotationReader:
         if (
             not isinstance(values, list)
             or len(values) != elements // 2
-            or not all(type(v) in (int, float) and 0 < v < math.inf for v in values)
+            or not all(type(v) in (int, float) and LEAST_REAL <= v <= MOST_REAL for v in values)
         ):
             self.problems.append(
                 f"{self._key}: short_factor: must be a list of {elements // 2} positive numbers"

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwgen.core.files.arrays import check_regular
 from hwgen.errors import InputError
+from hwgen.models.files.import_common import LEAST_REAL, MOST_REAL
 
 if TYPE_CHECKING:
     import numpy as np
@@ -255,7 +256,7 @@ class GgufFile:
     def real(self, key: str, default: float | None = None) -> float:
         """Return a positive number of the metadata."""
         value = float(self._typed(key, (int, float), default))
-        if not 0 < value < math.inf:
+        if not LEAST_REAL <= value <= MOST_REAL:
             raise InputError(f"{self.path}: {key}: must be a positive number, not {value}")
         return value
 

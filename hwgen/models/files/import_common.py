@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from hwgen.models.files.store import Writer
 
+LEAST_REAL, MOST_REAL = 1e-30, 1e30
+"""Limits of positive numbers in configurations: single precision has these and their products."""
+
 _LISTED = 12  # problems that are written out
 
 

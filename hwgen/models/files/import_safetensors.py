@@ -236,7 +236,8 @@ def _write(
 
 def _check_finite(tensor: Stored, piece: Any, start: int) -> None:
     """Refuse a NaN or an infinity, and say where it is."""
-    finite = np.isfinite(piece)
+    with np.errstate(invalid="ignore"):  # of bfloat16
+        finite = np.isfinite(piece)
     if not finite.all():
         row, *rest = (int(i) for i in np.argwhere(~finite)[0])
         place = (tensor.first + start + row, *rest)

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fuzzing of checkpoints: mutated configurations, indices and safetensors are read or refused.
+
+``python -m sim_tests.models.fuzz_checkpoints --files 5000`` runs a campaign; the tests run a part.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hwgen.errors import InputError
+from hwgen.models.import_model import import_model
+from sim_tests.models.checkpoints import FOLDER
+from sim_tests.models.fuzz_models import MOST_MEMORY, MOST_SECONDS, main, mutate
+
+SEEDS = ("gemma3", "phi4", "qwen2", "smollm3", "llama_yarn", "llama_3", "stablelm", "granite")
+"""Checkpoints that are mutated."""
+
+_VALUES: tuple[Any, ...] = (
+    None, True, False, -1, 0, 1, 2, 3, 7, 64, 1 << 24, 1 << 31, 1 << 70, 1e-300, 0.5, 1.5, 1e30,
+    1e308, float("inf"), float("nan"), "", "x", "yarn", "llama3", "longrope", [], [1.0], {},
+    {"rope_type": "linear"},
+)  # fmt: skip
+
+
+def mutated_json(document: Any, rng: np.random.Generator) -> Any:
+    """Return a document with a value replaced, removed or added."""
+    result = json.loads(json.dumps(document))
+    for _ in range(int(rng.integers(1, 4))):
+        place = result
+        while True:
+            keys: list[Any] = [*place] if isinstance(place, dict) else [*range(len(place))]
+            if not keys:
+                break
+            key = keys[int(rng.integers(0, len(keys)))]
+            inside = place[key]
+            if isinstance(inside, (dict, list)) and inside and rng.random() < 0.7:
+                place = inside
+                continue
+            if rng.random() < 0.15:
+                del place[key]
+            else:
+                place[key] = _VALUES[int(rng.integers(0, len(_VALUES)))]
+            break
+    return result
+
+
+def change(directory: Path, rng: np.random.Generator) -> None:
+    """Mutate one file of a checkpoint, and sometimes take one away."""
+    files = sorted(path for path in directory.iterdir() if path.suffix != ".npz")
+    path = files[int(rng.integers(0, len(files)))]
+    if rng.random() < 0.5:
+        path = directory / "config.json"
+    if rng.random() < 0.02:
+        path.unlink()
+    elif path.suffix == ".json" and rng.random() < 0.9:
+        document = mutated_json(json.loads(path.read_text(encoding="utf-8")), rng)
+        path.write_text(json.dumps(document), encoding="utf-8")
+    else:
+        data = path.read_bytes()
+        header = 8 + int.from_bytes(data[:8], "little") if path.suffix == ".safetensors" else 1
+        path.write_bytes(mutate(data, rng, min(max(header, 1), len(data))))
+
+
+def campaign(directory: Path, files: int, seed: int) -> Counter[str]:
+    """Import mutated checkpoints and return how many were read and how many refused.
+
+    Anything but an `InputError` ends the campaign, as does one that takes too long.
+    """
+    rng = np.random.default_rng(seed)
+    counts: Counter[str] = Counter()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for number in range(files):
+        source, out = directory / "checkpoint", directory / "out"
+        shutil.copytree(FOLDER / SEEDS[number % len(SEEDS)], source)
+        (source / "config_v4.json").unlink()
+        change(source, rng)
+        out.mkdir()
+        start = time.process_time()
+        try:
+            import_model(source, out)
+            counts["read"] += 1
+        except InputError:
+            counts["refused"] += 1
+        except Exception as error:
+            error.add_note(f"file {number} of seed {seed}, in {source}")
+            raise
+        assert time.process_time() - start < MOST_SECONDS, f"file {number} of seed {seed}"
+        shutil.rmtree(source)
+        shutil.rmtree(out)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert (after - before) * 1024 < MOST_MEMORY, f"{after - before} KiB more"
+    return counts
+
+
+if __name__ == "__main__":
+    sys.exit(main(campaign, __doc__))
