@@ -22,6 +22,7 @@ from hwgen.models.compile.job_program import JobProgram
 from hwgen.models.files.safetensors_file import read_checkpoint
 from hwgen.models.files.store import Model
 from hwgen.models.run.engine import Run
+from hwgen.models.run.float_engine import FloatEngine
 from hwgen.models.run.golden_engine import GoldenEngine
 from hwgen.models.run.units import Units
 from sim_tests.engines.decoder_engines import small_engine
@@ -150,6 +151,15 @@ def test_golden_runs_are_near_transformers(
     model = quantised(float_model(name), tmp_path / "quantised")
     run = Run(GoldenEngine(model, Units(hardware(name))))
     logits = run.feed(reference(name)[0], every=True)
+    assert divergence(logits, name) < ABOVE_GOAL.get(name, GOAL)
+
+
+@pytest.mark.parametrize("name", ["gemma3", "olmo2", "qwen3"])
+def test_blocks_of_queries_behind_norms_are_rotated_by_hardware(
+    name: str, float_model: Callable[[str], Model], tmp_path: Path
+) -> None:
+    model = quantised(float_model(name), tmp_path / "quantised", hadamard=8)
+    logits = Run(FloatEngine(model)).feed(reference(name)[0], every=True)
     assert divergence(logits, name) < ABOVE_GOAL.get(name, GOAL)
 
 

@@ -24,14 +24,14 @@ def blocks_of(description: Description) -> set[int]:
     return {int(real(node, "hadamard")) for node in description.nodes} - {0}
 
 
-def query_products(description: Description) -> dict[str, Node]:
-    """Return the products that queries are made by, by the name of the attention.
+def query_makers(description: Description) -> dict[str, Node]:
+    """Return the products or norms that queries are made by, by the name of the attention.
 
     Raises
     ------
     InputError
-        If queries are made otherwise than by a product of their own, turned by their position or
-        not.
+        If queries are made otherwise than by a product or a norm of their own, rotated by their
+        position or not.
     """
     makers = {node.output: node for node in description.nodes}
     users: dict[str, list[Node]] = {}
@@ -48,15 +48,11 @@ def query_products(description: Description) -> dict[str, Node]:
         if maker is not None and maker.operation == "rope":
             array = maker.inputs["x"]
             maker, alone = makers.get(array), alone and len(users[array]) == 1
-        if (
-            maker is None
-            or maker.operation != "gemm"
-            or not alone
-            or len(users[maker.inputs["weights"]]) > 1
-        ):
+        operand = {"gemm": "weights", "rms_norm": "gamma"}.get(maker.operation if maker else "")
+        if maker is None or operand is None or not alone or len(users[maker.inputs[operand]]) > 1:
             raise InputError(
-                f"{node.name}: its queries are not made by a product of their own; leave out"
-                " --hadamard"
+                f"{node.name}: its queries are made by no product or norm of their own; leave"
+                " out --hadamard"
             )
         result[node.name] = maker
     return result
@@ -64,7 +60,7 @@ def query_products(description: Description) -> dict[str, Node]:
 
 def check_blocks(description: Description, block: int) -> None:
     """Refuse a decoder whose rows are no whole blocks, or whose queries cannot be scaled."""
-    query_products(description)
+    query_makers(description)
     for node in description.nodes:
         length: object = None
         if node.operation == "gemm":

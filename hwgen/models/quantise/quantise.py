@@ -21,7 +21,7 @@ from hwgen.errors import InputError
 from hwgen.models.files.gguf_blocks import Groups
 from hwgen.models.files.store import TOKENIZER, WEIGHTS, Model, Writer, write_description
 from hwgen.models.graph.description import Description, Node
-from hwgen.models.graph.hadamard import check_blocks, query_products
+from hwgen.models.graph.hadamard import check_blocks, query_makers
 from hwgen.models.quantise.calibration import Inputs, calibrated
 from hwgen.models.quantise.recipe import Recipe
 from hwgen.models.quantise.rotation import Changed, rotated
@@ -206,8 +206,8 @@ class _Work:
                 self._changed[name] = hadamard_transform(
                     self._weights(weights), block
                 ) / np.float32(block)
-        for node in query_products(self.model.description).values():
-            changed = [self._names[node.name]]
+        for node in query_makers(self.model.description).values():
+            changed = [self._names[node.name] if node.operation == "gemm" else node.inputs["gamma"]]
             if "bias" in node.inputs:
                 changed.append(node.inputs["bias"])
             for name in changed:
