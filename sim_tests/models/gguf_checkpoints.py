@@ -43,7 +43,9 @@ def write_checkpoint(source: Path, path: Path) -> None:
             array = _interleaved(array, _elements(config))
         if model_type.startswith("gemma") and name.endswith("norm.weight"):
             array = array + np.float32(1)
-        writer.add_tensor(names.get_name(name, (".weight", ".bias")), array)
+        own = names.get_name(name, (".weight", ".bias"))
+        assert own is not None
+        writer.add_tensor(own, array)
     for name, values in _factors(config).items():
         writer.add_tensor(name, np.array(values, np.float32))
     writer.write_header_to_file()
@@ -110,6 +112,7 @@ def _rotation(config: dict[str, Any]) -> dict[str, Any]:
                 "rope.scaling.yarn_beta_fast": parameters["beta_fast"],
             }
         case "longrope":
+            assert original is not None
             factor = config["max_position_embeddings"] / original
             amplitude = math.sqrt(1 + math.log(factor) / math.log(original))
             result |= {

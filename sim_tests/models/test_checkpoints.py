@@ -225,8 +225,8 @@ def test_a_layer_runs_on_rtl(
     record = Record(layers={model.description.layers - 1})
     run, golden = Run(RtlEngine(model, configs, record)), Run(GoldenEngine(model, Units(configs)))
     for part in (tokens[:2], tokens[2:3]):
-        bits = [each.feed(part).view(np.uint32) for each in (run, golden)]
-        np.testing.assert_array_equal(*bits)
+        bits, wanted = (each.feed(part).view(np.uint32) for each in (run, golden))
+        np.testing.assert_array_equal(bits, wanted)
     assert record.simulated > 0
     assert set(record.cycles) == {config.name for config in configs}
 

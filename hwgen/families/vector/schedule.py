@@ -118,9 +118,10 @@ def shares_beats(config: VectorConfig) -> bool:
 
 def parameter_bytes(config: VectorConfig, length: int) -> int:
     """Return the bytes in memory of a row of parameters."""
+    width: int = config.parameters.width
     if shares_beats(config):
-        return beats_of_row(config, length) * config.p_lanes * config.parameters.width // 8
-    return length * config.parameters.width // 8
+        return beats_of_row(config, length) * config.p_lanes * width // 8
+    return length * width // 8
 
 
 def pack_parameters(
@@ -136,7 +137,7 @@ def pack_parameters(
     second : ndarray, optional
         Numbers of the second half, such as beta.
     """
-    bits = config.parameters.encode(first)
+    bits: NDArray[Any] = config.parameters.encode(first)
     if not shares_beats(config):
         return bits
     length, lanes = bits.shape[-1], config.array.lanes

@@ -126,13 +126,10 @@ class JobProgram:
 
     def _on_rows(self, step: Step, inputs: dict[str, Reals], layer: int) -> Reals:
         if step.operation in ("rms_norm", "layer_norm"):
-            gamma, *beta = (
-                self._constant(step.inputs[key], layer)
-                for key in ("gamma", "beta")
-                if key in step.inputs
-            )
-            if beta:
-                return host.layer_norm(inputs["x"], gamma, *beta, step.epsilon)
+            gamma = self._constant(step.inputs["gamma"], layer)
+            if step.operation == "layer_norm":
+                beta = self._constant(step.inputs["beta"], layer)
+                return host.layer_norm(inputs["x"], gamma, beta, step.epsilon)
             return host.head_norm(inputs["x"], gamma, step.epsilon)
         if step.operation == "rope":
             table = self._constant(step.inputs["turns"], 0).reshape(-1, step.sizes["elements"])

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from hwgen.errors import InputError, did_you_mean
 from hwgen.models.files.checkpoint_rotation import RotationReader
-from hwgen.models.files.import_common import LEAST_REAL, MOST_REAL, refused
+from hwgen.models.files.import_common import positive_real, refused
 from hwgen.models.files.store import read_object
 from hwgen.models.graph.decoder_shape import DecoderShape
 
@@ -137,9 +137,10 @@ class CheckpointConfig:
         """Return a positive number."""
         value = self.values.get(key)
         value = default if value is None else value
-        if type(value) not in (int, float) or not LEAST_REAL <= value <= MOST_REAL:
+        result = positive_real(value)
+        if result is None:
             raise InputError(f"{self.path}: {key}: must be a positive number, not {value!r:.40}")
-        return float(value)
+        return result
 
     def _optional(self, key: str) -> float:
         """Return a positive number, 0 where there is none."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hwgen.models.files.import_common import LEAST_REAL, MOST_REAL
+from hwgen.models.files.import_common import positive_real
 from hwgen.models.graph.decoder_shape import Rotation
 from hwgen.models.graph.rope_scaling import (
     BETA_FAST,
@@ -71,8 +71,8 @@ class RotationReader:
         given = self._object(self._values.get(self._key))
         if not {"full_attention", "sliding_attention"} & set(given):
             base = self._values.get("rope_local_base_freq")
-            local = {"rope_theta": _LOCAL_BASE if base is None else base}
-            return self._rotation(given), self._local(local)
+            base = _LOCAL_BASE if base is None else base
+            return self._rotation(given), self._local({"rope_theta": base})
         full, local = (
             self._object(given.get(name)) for name in ("full_attention", "sliding_attention")
         )
@@ -102,12 +102,13 @@ class RotationReader:
         value = parameters.get(key)
         value = self._values.get(key) if value is None else value
         value = default if value is None else value
-        if type(value) not in (int, float) or not LEAST_REAL <= value <= MOST_REAL:
+        result = positive_real(value)
+        if result is None:
             self.problems.append(
                 f"{self._key}: {key}: must be a positive number, not {value!r:.40}"
             )
             return 1.0
-        return float(value)
+        return result
 
     def _rotation(self, parameters: Mapping[str, Any]) -> Rotation:
         name = parameters.get("rope_type", parameters.get("type", "default"))
@@ -181,7 +182,7 @@ class RotationReader:
         if (
             not isinstance(values, list)
             or len(values) != elements // 2
-            or not all(type(v) in (int, float) and LEAST_REAL <= v <= MOST_REAL for v in values)
+            or not all(positive_real(value) for value in values)
         ):
             self.problems.append(
                 f"{self._key}: short_factor: must be a list of {elements // 2} positive numbers"

@@ -130,7 +130,8 @@ def _q4_1(blocks: Bytes) -> Groups:
 
 def _fifth_bits(data: Bytes) -> Bytes:
     """Return the bits of four bytes, shape (n, 32), in place of the fifth bit of an element."""
-    return np.unpackbits(np.ascontiguousarray(data), axis=1, bitorder="little") << 4
+    bits = np.unpackbits(np.ascontiguousarray(data), axis=1, bitorder="little")
+    return np.asarray(bits << 4, np.uint8)
 
 
 def _q5_0(blocks: Bytes) -> Groups:
@@ -146,7 +147,8 @@ def _q5_1(blocks: Bytes) -> Groups:
 def _pairs(data: Bytes) -> Bytes:
     """Return four digits of two bits a byte: the lowest ones of 32 bytes, then the next."""
     shifts = np.array([0, 2, 4, 6], np.uint8)[:, None]
-    return (data.reshape(len(data), -1, 1, 32) >> shifts & 3).reshape(len(data), -1)
+    digits = data.reshape(len(data), -1, 1, 32) >> shifts & 3
+    return np.asarray(digits.reshape(len(data), -1), np.uint8)
 
 
 def _q2_k(blocks: Bytes) -> Groups:
@@ -206,7 +208,7 @@ def _iq4_nl(blocks: Bytes) -> Groups:
 
 def _iq4_xs(blocks: Bytes) -> Groups:
     """Return super-blocks of 8 groups with scales of 6 bits, less 32."""
-    high = np.ascontiguousarray(blocks[:, 2:4]).view("<u2") >> np.arange(0, 16, 2, np.uint16) & 3
+    high = np.ascontiguousarray(blocks[:, 2:4]).view("<u2") >> np.arange(0, 16, 2) & 3
     low = np.stack([blocks[:, 4:8] & 15, blocks[:, 4:8] >> 4], axis=-1).reshape(len(blocks), -1)
     sixes = (low | high.astype(np.uint8) << 4).astype(np.float32) - np.float32(32)
     values = _LEVELS[_nibbles(blocks[:, 8:].reshape(-1, 8, 16))].reshape(len(blocks), -1)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwgen.core.files.arrays import check_regular
 from hwgen.errors import InputError
-from hwgen.models.files.import_common import LEAST_REAL, MOST_REAL
+from hwgen.models.files.import_common import positive_real
 
 if TYPE_CHECKING:
     import numpy as np
@@ -255,10 +255,11 @@ class GgufFile:
 
     def real(self, key: str, default: float | None = None) -> float:
         """Return a positive number of the metadata."""
-        value = float(self._typed(key, (int, float), default))
-        if not LEAST_REAL <= value <= MOST_REAL:
+        value = self._typed(key, (int, float), default)
+        result = positive_real(value)
+        if result is None:
             raise InputError(f"{self.path}: {key}: must be a positive number, not {value}")
-        return value
+        return result
 
     def _typed(self, key: str, code: Any, default: Any) -> Any:
         value = self.metadata.get(key, default)

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from hwgen.models.files.store import Writer
 
-LEAST_REAL, MOST_REAL = 1e-30, 1e30
-"""Limits of positive numbers in configurations: single precision has these and their products."""
+_LEAST, _MOST = 1e-30, 1e30  # of numbers in configurations: single precision has these
 
 _LISTED = 12  # problems that are written out
 
@@ -28,6 +27,13 @@ _LISTED = 12  # problems that are written out
 def readable(text: str) -> str:
     """Return a text without what is no character, not longer than a description has it."""
     return text.encode("utf-8", "replace").decode()[:300]
+
+
+def positive_real(value: object) -> float | None:
+    """Return a value of a configuration as a positive number, None if it is none."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value) if _LEAST <= value <= _MOST else None
+    return None
 
 
 def refused(path: Path, problems: Sequence[str]) -> InputError:

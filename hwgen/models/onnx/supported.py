@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterator
 
 from hwgen.models.files.checkpoint_config import FAMILIES
+from hwgen.models.files.gguf_architectures import ARCHITECTURES
 from hwgen.models.files.gguf_blocks import I2_S_LAYOUTS, OTHERS, TYPES
-from hwgen.models.files.import_gguf import ARCHITECTURES
 from hwgen.models.files.safetensors_file import DTYPES
 from hwgen.models.graph.operations import OPERATIONS as DESCRIBED
 from hwgen.models.onnx.file import ARRAYS
