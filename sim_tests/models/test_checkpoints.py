@@ -155,7 +155,7 @@ def test_golden_runs_are_near_transformers(
 
 
 @pytest.mark.parametrize("name", ["gemma3", "olmo2", "qwen3"])
-def test_blocks_of_queries_behind_norms_are_rotated_by_hardware(
+def test_normalised_queries_are_rotated_by_hardware(
     name: str, float_model: Callable[[str], Model], tmp_path: Path
 ) -> None:
     model = quantised(float_model(name), tmp_path / "quantised", hadamard=8)

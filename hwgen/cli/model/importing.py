@@ -42,7 +42,7 @@ def import_command(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Read a network: a decoder of the Llama or BitNet kind, or any network of ONNX operators.
+    """Read a network: a decoder such as Llama, Qwen or Gemma, or any network of ONNX operators.
 
     FILE is a GGUF file, a directory with config.json and safetensors, or an ONNX file.
 

@@ -18,7 +18,7 @@ from hwgen.models.files.tokenizer import token_number
 
 BLANK = "\u2581"
 
-KINDS = {"llama": "bpe", "t5": "unigram"}
+ALGORITHMS = {"llama": "bpe", "t5": "unigram"}
 """Algorithms by the names of tokenizers in GGUF files."""
 
 _NORMAL, _UNKNOWN, _CONTROL, _USER, _UNUSED, _BYTE = range(1, 7)  # types of tokens
@@ -50,7 +50,7 @@ class SentencePieceTokenizer:
     """
 
     def __init__(self, document: dict[str, Any]) -> None:
-        self._unigram = KINDS[str(document["model"])] == "unigram"
+        self._unigram = ALGORITHMS[str(document["model"])] == "unigram"
         if document.get("normalises"):
             raise InputError(
                 "tokenizer: it normalises texts by a table of its own, which is not supported; save"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hwgen.errors import InputError, ToolMissing
-from hwgen.models.files.sentencepiece import KINDS, SentencePieceTokenizer
+from hwgen.models.files.sentencepiece import ALGORITHMS, SentencePieceTokenizer
 from hwgen.models.files.sentencepiece_file import FILE as SENTENCEPIECE
 from hwgen.models.files.sentencepiece_file import sentencepiece_document
 from hwgen.models.files.store import read_object
@@ -106,7 +106,7 @@ def tokenizer_of(document: dict[str, Any]) -> Tokenizer | JsonTokenizer | Senten
     model = document.get("model")
     if model == PACKAGE:
         return JsonTokenizer(document)
-    if isinstance(model, str) and model in KINDS:
+    if isinstance(model, str) and model in ALGORITHMS:
         return SentencePieceTokenizer(document)
     return Tokenizer(document)
 
