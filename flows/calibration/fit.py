@@ -31,26 +31,90 @@ class Equation:
     measured: float
 
 
+@dataclass(frozen=True)
+class Bound:
+    """Bounds of the cost of a component.
+
+    Parameters
+    ----------
+    low, usual, high : float
+        In the unit of the quantity.
+    """
+
+    low: float
+    usual: float
+    high: float
+
+    def contains(self, cost: float) -> bool:
+        """Return whether a cost of six digits is within the bounds."""
+        slack = 1e-5 * self.high
+        return self.low - slack <= cost <= self.high + slack
+
+
+_SWEEPS = 20_000
+
 SMALL = 0.02
 """Relative errors that count as none where others are to be weighed less."""
 
 
-def fit_robust(equations: Sequence[Equation], weights: Sequence[float]) -> dict[str, float]:
-    """Return the cost of each kind, none negative, such that the mean relative error is small.
+def fit_robust(
+    equations: Sequence[Equation],
+    weights: Sequence[float],
+    bounds: Mapping[str, Bound],
+    guess: float,
+) -> dict[str, float]:
+    """Return the cost of each component within its bounds such that mean relative errors are small.
 
     The squares of the relative errors are weighed by their reciprocals until these hardly change:
     a design that is like no other does not shift the costs of all.
+
+    Parameters
+    ----------
+    equations : sequence of Equation
+    weights : sequence of float
+        Of each equation.
+    bounds : mapping
+        Of each component; those that no equation has get their usual cost.
+    guess : float
+        Weight of the usual cost of a component, as of one more equation.
     """
-    names = sorted({name for e in equations for name, n in e.counts.items() if n})
+    names = sorted(bounds)
+    low, usual, high = (
+        np.array([getattr(bounds[name], field) for name in names])
+        for field in ("low", "usual", "high")
+    )
     matrix = np.array([[e.counts.get(name, 0.0) for name in names] for e in equations], np.float64)
     scaled = matrix / np.array([e.measured for e in equations])[:, None]
     base = np.array(weights)
-    solution = non_negative(scaled * base[:, None], base)
-    for _ in range(4):
+    near = guess * np.diag(1 / np.maximum(usual, 1e-3 * high))
+    aim = near @ usual
+    weight = base
+    for _ in range(5):
+        solution = within_bounds(
+            np.vstack([scaled * weight[:, None], near]), np.concatenate([weight, aim]), low, high
+        )
         errors = np.abs(scaled @ solution - 1)
         weight = base / np.sqrt(np.maximum(errors, SMALL))
-        solution = non_negative(scaled * weight[:, None], weight)
     return dict(zip(names, solution.tolist(), strict=True))
+
+
+def within_bounds(a: Array, b: Array, low: Array, high: Array) -> Array:
+    """Return the x with the smallest ``|a x - b|`` for which ``low <= x <= high``.
+
+    Coordinates are optimised in turn until none moves: the problem is convex.
+    """
+    gram, against = a.T @ a, a.T @ b
+    x = np.clip(np.linalg.lstsq(a, b, rcond=None)[0], low, high)
+    scale = np.maximum(high, 1e-12)
+    for _ in range(_SWEEPS):
+        before = x.copy()
+        for index in range(len(x)):
+            if gram[index, index] > 0:
+                step = (against[index] - gram[index] @ x) / gram[index, index]
+                x[index] = np.clip(x[index] + step, low[index], high[index])
+        if (np.abs(x - before) <= 1e-9 * scale).all():
+            break
+    return np.asarray(x, np.float64)
 
 
 def non_negative(a: Array, b: Array) -> Array:

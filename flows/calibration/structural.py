@@ -20,13 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from cost_model.netlist.components import COMPONENTS, Counts, components
+from cost_model.netlist.components import Counts, components
 from cost_model.netlist.costs import STORED as REGISTER
 from cost_model.netlist.costs import cost, logic_share
 from cost_model.netlist.model import TOP
 from cost_model.netlist.netlist import Netlist
 from flows.build.design import Design
 from flows.build.load import parse_config
+from flows.calibration.bounds import bounds
 from flows.calibration.draws import NAME
 from flows.calibration.fit import Equation, fit_robust
 from flows.calibration.mapping_cache import map_cached, versions
@@ -172,6 +173,8 @@ def table(technology: str, measured: Sequence[Measured]) -> dict[str, Any]:
     modules = [_modules(m) for m in measured]
     flip_flops = _flip_flop(measured)
 
+    limits = {quantity: bounds(technology, quantity) for quantity in QUANTITIES}
+
     def fitted(chosen: Sequence[int]) -> dict[str, dict[str, float]]:
         result: dict[str, dict[str, float]] = {}
         for quantity in QUANTITIES:
@@ -180,15 +183,10 @@ def table(technology: str, measured: Sequence[Measured]) -> dict[str, Any]:
             # What a bit of a register takes at least is known apart from all that is around it.
             equations.append(Equation("flip-flop", {REGISTER: 1.0}, flip_flops[quantity]))
             weights.append(FLIP_FLOP)
-            for each_name, (_, share) in COMPONENTS.items():
-                equations.append(
-                    Equation(each_name, {each_name: 1.0}, share * flip_flops[quantity])
-                )
-                weights.append(GUESS)
             if quantity == "area_um2":
                 inside = [equation for i in chosen for equation in modules[i]]
                 equations, weights = equations + inside, weights + [PART] * len(inside)
-            result[quantity] = fit_robust(equations, weights)
+            result[quantity] = fit_robust(equations, weights, limits[quantity], GUESS)
         return result
 
     numbers = range(len(measured))
@@ -200,6 +198,13 @@ def table(technology: str, measured: Sequence[Measured]) -> dict[str, Any]:
                 each_name: float(f"{price:.6g}") for each_name, price in sorted(prices.items())
             }
             for quantity, prices in fitted(numbers).items()
+        },
+        "bounds": {
+            quantity: {
+                name: [float(f"{limit.low:.6g}"), float(f"{limit.high:.6g}")]
+                for name, limit in sorted(limits[quantity].items())
+            }
+            for quantity in QUANTITIES
         },
         "uncertainty": {name: error["covered"] for name, error in errors.items()},
         "uncertainty_of_logic": {

@@ -21,7 +21,7 @@ from cost_model.netlist.fabric.fabric import Fabric, fabric
 from cost_model.netlist.netlist import Netlist
 from flows.build.design import Design
 from flows.calibration import fpga
-from flows.calibration.fit import Equation, fit_robust
+from flows.calibration.fit import Bound, Equation, fit_robust
 from flows.calibration.results import covered
 from flows.calibration.structural import designs
 from hwgen.errors import InputError
@@ -29,6 +29,9 @@ from hwgen.errors import InputError
 STEP, LAST = 2, 78
 """Every second of the designs that standard cells are calibrated on, up to this one: some minutes
 of Yosys."""
+
+MOST = 4.0
+"""How many times its usual look-up tables a component takes at most."""
 
 GUESS = 0.02
 """Weight of what components cost by guess: it decides where the designs do not."""
@@ -91,12 +94,10 @@ def table(target: str, measured: Sequence[Measured]) -> dict[str, Any]:
         )
         for each in measured
     ]
-    guesses = [
-        Equation(each_name, {each_name: 1.0}, share) for each_name, (_, share) in COMPONENTS.items()
-    ]
+    limits = {name: Bound(0.0, share, MOST * share) for name, (_, share) in COMPONENTS.items()}
 
     def fitted(chosen: Sequence[Equation]) -> dict[str, float]:
-        return fit_robust([*chosen, *guesses], [1.0] * len(chosen) + [GUESS] * len(guesses))
+        return fit_robust(chosen, [1.0] * len(chosen), limits, GUESS)
 
     luts = [
         sum(prices.get(each_name, 0.0) * n for each_name, n in equation.counts.items())

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 
@@ -18,7 +19,7 @@ from flows.bench import draws as held_out
 from flows.build.load import load_config, parse_config
 from flows.calibration import draws, structural
 from flows.calibration.delays import USUAL
-from flows.calibration.fit import Equation, fit_robust
+from flows.calibration.fit import Bound, Equation, fit_robust, within_bounds
 from hwgen.core.registry import families
 from sim_tests.cost.test_structure import Pair, chain, structured
 from sim_tests.support.designs import design_of, estimate_of
@@ -212,9 +213,35 @@ def test_every_kind_of_a_structure_has_a_price(technology: str) -> None:
 def test_one_odd_design_does_not_shift_the_costs() -> None:
     usual = [Equation(str(n), {"a": n, "b": 3}, 2.0 * n + 3) for n in range(1, 12)]
     odd = Equation("odd", {"a": 5.0, "b": 3}, 40.0)
-    prices = fit_robust([*usual, odd], [1.0] * 12)
+    bounds = {"a": Bound(0.0, 1.0, 10.0), "b": Bound(0.0, 1.0, 10.0)}
+    prices = fit_robust([*usual, odd], [1.0] * 12, bounds, 1e-3)
     assert prices["a"] == pytest.approx(2, rel=0.05)
     assert prices["b"] == pytest.approx(1, rel=0.1)
+
+
+def test_fits_stay_within_bounds() -> None:
+    """Measurements that say 2 and 0 give the bounds where these are narrower."""
+    equations = [Equation(str(n), {"a": n, "b": n % 3}, 2.0 * n) for n in range(1, 12)]
+    bounds = {"a": Bound(0.5, 1.0, 1.5), "b": Bound(0.2, 0.3, 0.4), "c": Bound(1.0, 2.0, 3.0)}
+    prices = fit_robust(equations, [1.0] * 11, bounds, 1e-3)
+    assert prices["a"] == pytest.approx(1.5)
+    assert prices["b"] == pytest.approx(0.4)
+    assert prices["c"] == pytest.approx(2.0), "no design has it: its usual cost"
+
+
+def test_a_bounded_fit_is_the_optimum() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        a, b = rng.normal(size=(9, 4)), rng.normal(size=9)
+        low = rng.uniform(-0.5, 0.0, 4)
+        high = low + rng.uniform(0.1, 1.0, 4)
+        x = within_bounds(a, b, low, high)
+        assert ((x >= low) & (x <= high)).all()
+        gradient = a.T @ (a @ x - b)
+        free = (x > low + 1e-9) & (x < high - 1e-9)
+        assert np.abs(gradient[free]).max(initial=0) < 1e-6
+        assert (gradient[x <= low + 1e-9] > -1e-6).all()
+        assert (gradient[x >= high - 1e-9] < 1e-6).all()
 
 
 def test_calibration_designs_are_legal_and_of_every_family() -> None:
