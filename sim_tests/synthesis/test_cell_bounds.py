@@ -6,12 +6,13 @@ from __future__ import annotations
 import pytest
 
 from cost_model.netlist.components import COMPONENTS
-from flows.calibration.bounds import RULES, Bound, bounds, bounds_of
+from flows.calibration.bounds import RULES, bounds, bounds_of
 from flows.calibration.cell_functions import (
     UnreadableFunctionError,
     smallest_cells,
     truth_table,
 )
+from flows.calibration.fit import Bound
 from flows.calibration.results import QUANTITIES
 from flows.synthesis import liberty
 from hwgen.technologies import technology_names
