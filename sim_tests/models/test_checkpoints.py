@@ -15,10 +15,12 @@ from safetensors.numpy import save_file
 from flows.build.load import parse_config
 from flows.simulation.models.job_run import RtlJobs
 from flows.simulation.models.model_run import Record, RtlEngine
+from flows.simulation.models.program_run import run_compiled
 from hwgen.cli import main
 from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import InputError
 from hwgen.models.compile.job_program import JobProgram
+from hwgen.models.compile.list_program import ListProgram
 from hwgen.models.files.safetensors_file import read_checkpoint
 from hwgen.models.files.store import Model
 from hwgen.models.run.engine import Run
@@ -198,6 +200,21 @@ def test_a_list_computes_what_golden_runs_do(
     config = small_engine(gate=gate_of(name), norm=norm_of(name))
     result = compiled(model, config, tmp_path / "list", tokens=3, context=16)
     assert_same(model, result, config, 3, reference(name)[0][:8])
+
+
+@pytest.mark.long  # an engine is compiled
+@pytest.mark.parametrize("name", [name for name in NAMES if name != CAPPED])
+def test_hardware_runs_the_list_whole(
+    name: str, float_model: Callable[[str], Model], tmp_path: Path
+) -> None:
+    """From three tokens to the next: every byte of memory is that of the golden interpreter."""
+    model = quantised(float_model(name), tmp_path / "quantised")
+    config = small_engine(gate=gate_of(name), norm=norm_of(name))
+    result = compiled(model, config, tmp_path / "list", tokens=2, context=8)
+    prompt = reference(name)[0][:3]
+    wanted = ListProgram(result)
+    wanted.start(prompt)
+    assert run_compiled(result, prompt, 1).tokens == wanted.run(0, len(prompt), 1)
 
 
 @pytest.mark.long  # an engine is compiled

@@ -181,6 +181,39 @@ def test_everything_that_is_not_supported_is_listed_at_once(tmp_path: Path) -> N
     assert "the tensor of layers.1.feed_norm is missing" in text
 
 
+def test_a_type_that_is_not_read_is_named_once(tmp_path: Path) -> None:
+    path = tmp_path / "small.gguf"
+    write_gguf(path, Small())
+    data = path.read_bytes()
+    names = [
+        f"blk.{layer}.ffn_{part}.weight" for layer in (0, 1) for part in ("gate", "up", "down")
+    ]
+    for name in names:
+        data = patched(data, name, lambda out, at: struct.pack_into("<I", out, at, 19))
+    text = refused(tmp_path, data)
+    assert text.count("IQ1_S") == 1
+    assert "and 5 more: the type IQ1_S is not read; supported are BF16" in text
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"llama.rope.scaling.type": "dynamic"}, "'dynamic': supported are none, linear, yarn"),
+        ({"llama.rope.scaling.type": "yarn"}, "the metadata lack llama.rope.scaling.factor"),
+        ({"llama.rope.dimension_count": 7}, "rotation of 7 of 16 elements of a head"),
+        ({"llama.rope.freq_base": 0.5}, "rope.freq_base: must be above 1, not 0.5"),
+        ({"llama.expert_count": 8}, "use a dense model"),
+        ({"llama.attention.value_length": 8}, "values have 8 elements a head, keys 16"),
+    ],
+)
+def test_metadata_that_are_not_supported_are_named(
+    more: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "small.gguf"
+    write_gguf(path, replace(Small(), more=more))
+    assert words in refused(tmp_path, path.read_bytes())
+
+
 def test_tensors_beyond_the_file_or_upon_each_other_are_named(tmp_path: Path) -> None:
     path = tmp_path / "small.gguf"
     write_gguf(path, Small())
