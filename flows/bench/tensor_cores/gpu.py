@@ -53,7 +53,7 @@ def import_torch() -> Any:
         If it is not installed.
     """
     try:
-        import torch  # type: ignore[import-not-found]  # only where there is a GPU
+        import torch  # only where there is a GPU
     except ImportError:
         raise ToolMissing("PyTorch was not found: pip install torch, with CUDA") from None
     return torch

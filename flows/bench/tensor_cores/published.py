@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Compare and print."""
     chosen = parser("tensor_cores.published", __doc__).parse_args(arguments)
     try:
-        import torch  # type: ignore[import-not-found]  # large, and for this alone
+        import torch  # large, and for this alone
         from mmasim.nv_ptx import sim  # type: ignore[import-not-found]
     except ImportError as error:
         raise ToolMissing(f"{error}: pip install mmasim torch") from None

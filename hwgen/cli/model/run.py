@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from flows.simulation.models.model_run import Record
     from hwgen.core.params.base import FamilyConfig
     from hwgen.models.files.store import Model
-    from hwgen.models.files.tokenizer import Tokenizer
-    from hwgen.models.files.tokenizer_json import JsonTokenizer
+    from hwgen.models.files.tokenizer_json import AnyTokenizer
     from hwgen.models.run.sampling import Sampling
     from hwgen.models.run.units import Units
 
@@ -89,7 +88,7 @@ class Continuation:
 
     request: Request
     name: str
-    tokenizer: Tokenizer | JsonTokenizer | None
+    tokenizer: AnyTokenizer | None
     prompt: list[int]
     tokens: list[int]
     seconds: float

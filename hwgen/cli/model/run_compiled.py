@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
     from flows.simulation.models.model_run import Record
     from hwgen.models.compile.compiled_files import JobFiles
-    from hwgen.models.files.tokenizer import Tokenizer
-    from hwgen.models.files.tokenizer_json import JsonTokenizer
+    from hwgen.models.files.tokenizer_json import AnyTokenizer
     from hwgen.models.run.host_arithmetic import Draws
 
 
@@ -53,7 +52,7 @@ def check_compiled(request: Chosen) -> None:
         raise click.UsageError("a compiled model runs by --engine golden or --engine rtl")
 
 
-def tokens_of(request: Request) -> tuple[Tokenizer | JsonTokenizer | None, list[int]]:
+def tokens_of(request: Request) -> tuple[AnyTokenizer | None, list[int]]:
     """Return the tokenizer of a compiled model, if a text is given, and the prompt's tokens."""
     from hwgen.errors import InputError
     from hwgen.models.files.tokenizer_json import tokenizer_of

@@ -101,7 +101,11 @@ class JsonTokenizer:
         return result
 
 
-def tokenizer_of(document: dict[str, Any]) -> Tokenizer | JsonTokenizer | SentencePieceTokenizer:
+AnyTokenizer = Tokenizer | JsonTokenizer | SentencePieceTokenizer
+"""A tokenizer of any kind of file."""
+
+
+def tokenizer_of(document: dict[str, Any]) -> AnyTokenizer:
     """Return a model's tokenizer by its document, which an import wrote."""
     model = document.get("model")
     if model == PACKAGE:
