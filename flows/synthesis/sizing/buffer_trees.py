@@ -372,11 +372,11 @@ class TreeBuilder:
         return self._curves[key]
 
     def limit(self, cell: str, output: str) -> float:
-        """Return the load that a cell drives well."""
+        """Return the load that a cell drives well: a few gates, or what it moves quickly."""
+        few = FEW * self.tech.load_ff
         curve = self._curve_of(cell, output)
-        if curve is None:
-            return self.tech.buffer.load_ff
-        return min(curve.load_at(self._transition), self.tables.cells[cell].limits[output])
+        quick = curve.load_at(self._transition) if curve else self.tech.buffer.load_ff
+        return min(max(quick, few), self.tables.cells[cell].limits.get(output, math.inf))
 
     def _estimated(self) -> tuple[Floats, Floats]:
         """Return the loads that nets have at most with trees, and the delays of these trees."""
@@ -569,6 +569,10 @@ _OUTSIDE = -1
 LIGHT = 4.0
 """What an output of a module drives at most in the eyes of the module, in units of the load that
 the technology states; the module around it puts the rest behind buffers."""
+
+FEW = 4.0
+"""Load that any cell may have, in units of the load that the technology states, which is that of
+about three gates."""
 
 STEP = 0.005
 """Part of the period by which a tree must be faster to be preferred to a smaller one."""
