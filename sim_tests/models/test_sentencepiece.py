@@ -183,3 +183,10 @@ def test_checkpoints_have_a_tokenizer_model(tmp_path: Path) -> None:
         import_model(source, tmp_path / "model")
     tokenizer = tokenizer_of(tokenizer_document(source, VOCABULARY) or {})
     assert (tokenizer.begin, tokenizer.end, tokenizer.chat_template) == (None, 2, "{{ x }}")
+    template = source / "chat_template.jinja"  # of transformers 5
+    template.write_text("{{ y }}", encoding="utf-8")
+    tokenizer = tokenizer_of(tokenizer_document(source, VOCABULARY) or {})
+    assert tokenizer.chat_template == "{{ y }}"
+    template.write_bytes(b"\xff")
+    with pytest.raises(InputError, match=r"chat_template\.jinja is not readable text"):
+        tokenizer_document(source, VOCABULARY)

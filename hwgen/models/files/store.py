@@ -215,6 +215,23 @@ class Model:
         return read_object(path)
 
 
+def read_text(path: Path) -> str:
+    """Return the contents of a text file.
+
+    Raises
+    ------
+    InputError
+        If it is no regular file, too long, or no UTF-8.
+    """
+    check_regular(path, "models")
+    if path.stat().st_size > _MAX_TEXT:
+        raise InputError(f"{path} has {path.stat().st_size} bytes, more than {_MAX_TEXT}")
+    try:
+        return path.read_text(encoding="utf-8")
+    except ValueError as error:
+        raise InputError(f"{path} is not readable text: {str(error)[:200]}") from None
+
+
 def read_json(path: Path) -> Any:
     """Return the contents of a JSON file.
 
@@ -223,11 +240,9 @@ def read_json(path: Path) -> Any:
     InputError
         If it is no regular file, too long, or no JSON.
     """
-    check_regular(path, "models")
-    if path.stat().st_size > _MAX_TEXT:
-        raise InputError(f"{path} has {path.stat().st_size} bytes, more than {_MAX_TEXT}")
+    text = read_text(path)
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not readable JSON: {str(error)[:200]}") from None
 

@@ -15,14 +15,14 @@ from hwgen.errors import InputError, ToolMissing
 from hwgen.models.files.sentencepiece import ALGORITHMS, SentencePieceTokenizer
 from hwgen.models.files.sentencepiece_file import FILE as SENTENCEPIECE
 from hwgen.models.files.sentencepiece_file import sentencepiece_document
-from hwgen.models.files.store import read_object
+from hwgen.models.files.store import read_object, read_text
 from hwgen.models.files.tokenizer import Tokenizer
 
 PACKAGE = "tokenizers"
 """What a model's document says under ``model``."""
 
 FILE = "tokenizer.json"
-_SETTINGS = "tokenizer_config.json"
+_SETTINGS, _TEMPLATE = "tokenizer_config.json", "chat_template.jinja"
 _MOST_BYTES = 1 << 26
 _MOST_TOKENS = 1 << 24
 
@@ -140,6 +140,8 @@ def tokenizer_document(path: Path, vocabulary: int) -> dict[str, Any] | None:
         return None
     settings = _object(path / _SETTINGS) if (path / _SETTINGS).exists() else {}
     template = settings.get("chat_template")
+    if (path / _TEMPLATE).exists():
+        template = read_text(path / _TEMPLATE)
     if isinstance(settings.get("add_bos_token"), bool):
         document["add_begin"] = settings["add_bos_token"]
     if isinstance(template, str):
