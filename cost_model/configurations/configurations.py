@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Self
 
 import numpy as np
+from annotated_types import Ge, Le
 from numpy.typing import NDArray
 from pydantic import BaseModel
 from pydantic_core import PydanticCustomError
@@ -322,11 +323,11 @@ def _bounds(family: str) -> Mapping[str, tuple[float, float, type | None]]:
 
     def walk(model: Any, prefix: str) -> None:
         for name, info in model.model_fields.items():
-            if hasattr(info.annotation, "model_fields"):
+            if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
                 walk(info.annotation, f"{prefix}{name}.")
                 continue
-            low = [m.ge for m in info.metadata if hasattr(m, "ge")]
-            high = [m.le for m in info.metadata if hasattr(m, "le")]
+            low = [m.ge for m in info.metadata if isinstance(m, Ge)]
+            high = [m.le for m in info.metadata if isinstance(m, Le)]
             kinds = {int: int, float: float, float | None: float}
             bounds[prefix + name] = (
                 min(low, default=-np.inf),
