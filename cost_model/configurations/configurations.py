@@ -326,8 +326,8 @@ def _bounds(family: str) -> Mapping[str, tuple[float, float, type | None]]:
             if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
                 walk(info.annotation, f"{prefix}{name}.")
                 continue
-            low = [m.ge for m in info.metadata if isinstance(m, Ge)]
-            high = [m.le for m in info.metadata if isinstance(m, Le)]
+            low = [cast("float", m.ge) for m in info.metadata if isinstance(m, Ge)]
+            high = [cast("float", m.le) for m in info.metadata if isinstance(m, Le)]
             kinds = {int: int, float: float, float | None: float}
             bounds[prefix + name] = (
                 min(low, default=-np.inf),
