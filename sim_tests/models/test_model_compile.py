@@ -267,7 +267,7 @@ def test_compiled_files_that_do_not_belong_together(model: Model, tmp_path: Path
     (path / "image.bin").write_bytes(b"")
     with pytest.raises(InputError, match="has 0 bytes, not"):
         CompiledList(path)
-    (path / "compiled.json").write_text('{"hwgen_compiled": 1}')
+    (path / "compiled.json").write_text('{"hwgen_compiled": 2}')
     with pytest.raises(InputError, match="is not complete"):
         CompiledList(path)
 

@@ -20,7 +20,7 @@ from hwgen.models.files.store import read_json
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream.schedule import JobEngine
 
-VERSION = 1
+VERSION = 2
 """Of the form of `DOCUMENT`; a reader refuses others."""
 
 DOCUMENT, ENGINE, IMAGE_FILE, LIST_FILE = "compiled.json", "engine.json", "image.bin", "program.bin"
