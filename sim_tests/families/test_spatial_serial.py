@@ -187,7 +187,9 @@ def test_a_distribution_changes_time_and_rate_alone() -> None:
     assert narrow["energy_mj(w)"] < plain["energy_mj(w)"]
     on_fpga = estimate_of(configs[1], "ecp5", workloads={"w": [(64, 512, 64)]})["metrics"]
     assert on_fpga["cycles(w)"] == narrow["cycles(w)"]
-    assert on_fpga["tops"] == pytest.approx(narrow["tops"])
+    # There it has another clock.
+    rates = [each["tops"] / min(500.0, each["fmax_mhz"]) for each in (on_fpga, narrow)]
+    assert rates[0] == pytest.approx(rates[1])
     mac = [
         parse_config((text % s).replace("serial_column", "mac"))
         for s in ("", "activation_sigma: 20")

@@ -115,7 +115,7 @@ def broken_rules(array: AlignmentFields, activation: Any, *, aligned: bool) -> l
                 f"array.fraction_bits: must be auto without alignment, not {bits}; only activations"
                 " that are aligned beat by beat have fraction bits to choose"
             )
-    elif not isinstance(a, FloatFormat):
+    elif not a.is_float:
         problem = (
             f"array.alignment: must be none with activation {a}, not {alignment}; integers need no"
             " alignment"
