@@ -33,12 +33,12 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from flows.synthesis import liberty, macros, timing
-from flows.synthesis.cell_scripts import RECIPES, adder_map, explicit_adders, scripts
+from flows.synthesis.cell_scripts import RECIPES, Recipe, adder_map, explicit_adders, scripts
 from flows.synthesis.liberty import Library
 from flows.synthesis.macros import Chosen
 from flows.synthesis.sizing.netlist_timing import Constraints
@@ -130,6 +130,18 @@ class Mapped:
         return cls(**values)
 
 
+FEW_CELLS = 16
+"""Combinational cells below which ABC's ``map`` is not used: it crashes with a library of six."""
+
+
+def _able(recipe: Recipe, library: Library) -> Recipe:
+    """Return a recipe whose mappers work with a library."""
+    if sum(not cell.sequential for cell in library.cells.values()) >= FEW_CELLS:
+        return recipe
+    mappers = ["nf" if each == "map" else each for each in (recipe.preserved, recipe.rest)]
+    return replace(recipe, preserved=mappers[0], rest=mappers[1])
+
+
 def map_core(
     verilog: str,
     top: str,
@@ -210,7 +222,13 @@ def map_core(
             work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hwgen-synth-")))
         work.mkdir(parents=True, exist_ok=True)
         files = scripts(
-            top, tech, RECIPES[recipe], keep, clock_ps, full_adders=full_adders, boxes=bool(boxes)
+            top,
+            tech,
+            _able(RECIPES[recipe], library),
+            keep,
+            clock_ps,
+            full_adders=full_adders,
+            boxes=bool(boxes),
         )
         files |= {"design.v": verilog, "cells.lib": library.text}
         if memories is not None and boxes:
