@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 
 import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "sim_tests" / "data" / "tokenizers"
@@ -28,6 +29,14 @@ TEXTS = (
 )  # fmt: skip
 
 
+def forget_paths(path: Path) -> None:
+    """Remove the paths of this machine that a trained model has."""
+    model = sentencepiece_model_pb2.ModelProto.FromString(path.read_bytes())
+    model.trainer_spec.ClearField("input")
+    model.trainer_spec.ClearField("model_prefix")
+    path.write_bytes(model.SerializeToString())
+
+
 def main() -> None:
     """Write the tokenizers."""
     FOLDER.mkdir(exist_ok=True)
@@ -40,6 +49,7 @@ def main() -> None:
             }
         )  # fmt: skip
         (FOLDER / f"{name}.vocab").unlink()
+        forget_paths(FOLDER / f"{name}.model")
         by = sentencepiece.SentencePieceProcessor(model_file=str(FOLDER / f"{name}.model"))
         expected = [{"text": text, "tokens": by.encode(text)} for text in TEXTS]
         path = FOLDER / f"{name}.json"
