@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from hwgen.errors import InputError
-from hwgen.models.files.tokenizer import token_number
+from hwgen.models.files.tokenizer import any_of, encode_pieces, token_number
 
 BLANK = "\u2581"
 
@@ -106,13 +106,10 @@ class SentencePieceTokenizer:
         InputError
             If a character cannot be written by the model's tokens.
         """
-        result = [] if self.begin is None else [self.begin]
-        at = 0
-        for match in self._cut.finditer(text) if special and self._cut else ():
-            result += self._plain(text[at : match.start()])
-            result.append(self._special[match[0]])
-            at = match.end()
-        return result + self._plain(text[at:])
+        begin = [] if self.begin is None else [self.begin]
+        return begin + encode_pieces(
+            text, self._cut if special else None, self._special, self._plain
+        )
 
     @cached_property
     def _special(self) -> dict[str, int]:
@@ -122,13 +119,13 @@ class SentencePieceTokenizer:
 
     @cached_property
     def _cut(self) -> re.Pattern[str] | None:
-        return _any_of(self._special)
+        return any_of(self._special)
 
     @cached_property
     def _whole(self) -> re.Pattern[str] | None:
         """Pieces of the user, which are cut out before all others."""
         pairs = zip(self.tokens, self._types, strict=True)
-        return _any_of([token for token, kind in pairs if kind == _USER and token])
+        return any_of([token for token, kind in pairs if kind == _USER and token])
 
     def _plain(self, text: str) -> list[int]:
         """Return the tokens of a text without special ones."""
@@ -253,9 +250,3 @@ class SentencePieceTokenizer:
     def decode(self, tokens: list[int]) -> str:
         """Return the text of tokens that follow others; other bytes become U+FFFD."""
         return self.decode_bytes(tokens).decode("utf-8", "replace")
-
-
-def _any_of(texts: Any) -> re.Pattern[str] | None:
-    """Return the expression of the longest of some texts."""
-    names = sorted(texts, key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, names))) if names else None

@@ -9,6 +9,7 @@ merges.  The `tokenizers` package reads no GGUF.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
@@ -63,6 +64,28 @@ def alphabet() -> str:
     seen = {*range(33, 127), *range(161, 173), *range(174, 256)}
     other = iter(range(256, 512))
     return "".join(chr(byte if byte in seen else next(other)) for byte in range(256))
+
+
+def any_of(texts: Iterable[str]) -> re.Pattern[str] | None:
+    """Return the expression of the longest of some texts, None if there are none."""
+    names = sorted(texts, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, names))) if names else None
+
+
+def encode_pieces(
+    text: str,
+    cut: re.Pattern[str] | None,
+    special: Mapping[str, int],
+    plain: Callable[[str], list[int]],
+) -> list[int]:
+    """Return the tokens of a text: special ones where `cut` matches, `plain` of what is between."""
+    result: list[int] = []
+    at = 0
+    for match in cut.finditer(text) if cut else ():
+        result += plain(text[at : match.start()])
+        result.append(special[match[0]])
+        at = match.end()
+    return result + plain(text[at:])
 
 
 def token_number(document: dict[str, Any], key: str, count: int) -> int | None:
@@ -143,8 +166,7 @@ class Tokenizer:
 
     @cached_property
     def _cut(self) -> re.Pattern[str] | None:
-        names = sorted(self._special, key=len, reverse=True)
-        return re.compile("|".join(map(re.escape, names))) if names else None
+        return any_of(self._special)
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
         """Return the tokens of a text.
@@ -160,13 +182,10 @@ class Tokenizer:
         InputError
             If a character cannot be written by the model's tokens.
         """
-        result = [] if self.begin is None else [self.begin]
-        at = 0
-        for match in self._cut.finditer(text) if special and self._cut else ():
-            result += self._plain(text[at : match.start()])
-            result.append(self._special[match[0]])
-            at = match.end()
-        return result + self._plain(text[at:])
+        begin = [] if self.begin is None else [self.begin]
+        return begin + encode_pieces(
+            text, self._cut if special else None, self._special, self._plain
+        )
 
     def _plain(self, text: str) -> list[int]:
         """Return the tokens of a text without special ones."""
