@@ -311,3 +311,24 @@ def test_a_gelu_is_found_in_any_order(order: str, tmp_path: Path) -> None:
     given = {"x": image(None, (2, 8), 1)}
     (result,) = TensorEngine(model).run(given).values()
     np.testing.assert_allclose(result, reference(net.model(), given)[0], atol=1e-6)
+
+
+def test_results_that_are_not_finite_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    net = Net()
+    net.output(net.op("Log", net.input("x", (1, 4))))
+    imported(tmp_path, net)
+    np.save(tmp_path / "x.npy", np.array([[0, 1, -1, 2]], np.float32))
+    files = ["--input", str(tmp_path / "x.npy"), "--output", str(tmp_path / "y.npy"), "--force"]
+    command = ["model", "run", str(tmp_path / "model"), *files]
+    assert main(command) == 0
+    shown = capsys.readouterr()
+    assert "largest 0,3: 0.693147, 0,1: 0, 0,0: -inf, 0,2: nan" in shown.out
+    assert "warning: 2 of the 4 elements of Log_1/out are infinite or no number" in shown.err
+    result = np.load(tmp_path / "y.npy")
+    np.testing.assert_allclose(result, [[-np.inf, 0, np.nan, np.log(2)]], rtol=1e-6)
+    assert main([*command, "--json"]) == 0
+    (output,) = json.loads(capsys.readouterr().out)["outputs"].values()
+    assert output["largest"][2:] == [["0,0", "-inf"], ["0,2", "nan"]]
+    assert output["not_finite"] == 2

@@ -82,9 +82,15 @@ def tell(
         return
     for output, array in outputs.items():
         shown = _summary(array)
-        largest = ", ".join(f"{at}: {value:.6g}" for at, value in shown["largest"])
+        largest = ", ".join(f"{at}: {float(value):.6g}" for at, value in shown["largest"])
         shape = " x ".join(map(str, shown["shape"])) or "one number"
         click.echo(f"{output}: {shape} of {shown['dtype']}; largest {largest}")
+        if shown["not_finite"]:
+            click.echo(
+                f"warning: {shown['not_finite']} of the {array.size} elements of {output} are"
+                " infinite or no number",
+                err=True,
+            )
     if record is not None:
         line = simulated_line(record)
         console().print(line, markup=False, highlight=False, soft_wrap=True)
@@ -169,17 +175,22 @@ def _joined(frames: list[dict[str, Any]]) -> dict[str, NDArray[Any]]:
 
 
 def _summary(array: NDArray[np.generic]) -> dict[str, Any]:
-    """Return shape, type and the largest elements of an array."""
+    """Return shape, type and the largest elements of an array; ``"nan"`` comes last.
+
+    JSON has no numbers for what is not finite: ``"inf"``, ``"-inf"`` and ``"nan"`` are texts.
+    """
     import numpy as np
 
     flat = np.asarray(array).reshape(-1)
-    order = np.argsort(-flat.astype(np.float64), kind="stable")[:_SHOWN]
+    wide = flat.astype(np.float64)
+    order = np.argsort(-wide, kind="stable")[:_SHOWN]
     places = [",".join(map(str, np.unravel_index(int(i), array.shape))) for i in order]
-    values = [float(flat[i]) if math.isfinite(float(flat[i])) else None for i in order]
+    values = [float(wide[i]) if math.isfinite(wide[i]) else str(float(wide[i])) for i in order]
     return {
         "shape": list(array.shape),
         "dtype": array.dtype.name,
         "largest": [[at, value] for at, value in zip(places, values, strict=True)],
+        "not_finite": int((~np.isfinite(wide)).sum()),
     }
 
 
