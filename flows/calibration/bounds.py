@@ -9,6 +9,7 @@ usual lies between them: fits are drawn toward it where designs do not tell.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 
 from flows.calibration.cell_functions import smallest_cells
 from flows.calibration.fit import Bound
@@ -95,9 +96,15 @@ def bounds(technology: str, quantity: str) -> dict[str, Bound]:
     ToolMissing
         If the Liberty files are not found.
     """
-    cells = smallest_cells(liberty.load(technology))
+    cells = _cells(technology)
     costs = cell_costs(technology)
     return bounds_of(lambda name: getattr(costs[cells[name]], quantity) if name in cells else None)
+
+
+@cache
+def _cells(technology: str) -> Mapping[str, str]:
+    """Return the smallest cell of each function of a technology's library."""
+    return smallest_cells(liberty.load(technology))
 
 
 def bounds_of(cost_of: Callable[[str], float | None]) -> dict[str, Bound]:

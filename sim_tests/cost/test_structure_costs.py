@@ -250,6 +250,7 @@ def test_calibration_designs_are_legal_and_of_every_family() -> None:
     assert len({config.digest for config in result}) == len(result)
 
 
+@pytest.mark.rotate(3)
 def test_held_out_designs_are_of_a_size_and_repeatable() -> None:
     names, most = draws.alone(), 10_000.0
     result = held_out.draw(11, 2 * len(names), most, names=names)

@@ -247,7 +247,7 @@ def test_another_model_of_memory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["ws", "lut_post", "cube"])
 @pytest.mark.slow
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 def test_random_jobs_under_stalls(name: str) -> None:
     rng = np.random.default_rng(7)
     for stalls, latency in ((0.0, 1), (0.5, 3), (0.9, 40)):
@@ -257,6 +257,7 @@ def test_random_jobs_under_stalls(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.rotate(2)
 def test_a_result_buffer_of_one_beat() -> None:
     host = opened("one_beat", read_latency=3, write_latency=3, stalls=0.5, seed=5)
     with host.model:
@@ -304,6 +305,7 @@ def test_thousands_of_random_jobs(name: str) -> None:
 @given(data=st.data())
 @settings(max_examples=25, deadline=None)
 @pytest.mark.slow
+@pytest.mark.rotate(3)
 def test_any_size_latency_and_stalls(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(["ws", "lut_post"]))
     config = config_of(name)
@@ -422,7 +424,7 @@ def counted(host: JobHost, size: tuple[int, int, int]) -> tuple[dict[str, int], 
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(4)
 def test_cycles_and_traffic(shipped: JobHost) -> None:
     config = shipped.config
     for size in (

@@ -85,6 +85,7 @@ def timed(
     return result
 
 
+@pytest.mark.rotate(3)
 def test_bounds_of_random_lists() -> None:
     """Drawn anew with each commit; units of several kinds, one line or two, all at once or not."""
     result = timed(MIXED, 40, commit_seed())

@@ -152,7 +152,7 @@ def small() -> tuple[World, Path]:
         pytest.param(MIXED, 40, ("done", "operand"), id="units_of_several_kinds"),
     ],
 )
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(4)
 def test_random_lists(
     values: dict[str, Any], lists: int, ends: tuple[str, ...], request: pytest.FixtureRequest
 ) -> None:

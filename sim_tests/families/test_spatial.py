@@ -103,7 +103,7 @@ def with_accumulator(family_name: str, data: dict[str, Any], overflow: str) -> S
     return result
 
 
-COVERING = Covering("cover", AXES, configuration, every=10, legal=legal)
+COVERING = Covering("cover", AXES, configuration, every=15, legal=legal)
 
 SMALL_POINTS: list[dict[str, Any]] = [
     {"sizes": ("cube", {"rows": 2, "cols": 2, "depth": 3}), "pe": "carry_save", "registers": 0},
@@ -251,7 +251,7 @@ CONTRACT = Contract(
     regressions=(Regressions(SMALL),),
     shipped=("cube.yaml", "adder_tree.yaml", "broadcast_2d.yaml"),
     clean=LINTED,
-    mutations=(Mutations(CubeConfig, STREAM_CASES, MUTATIONS, every=3),),
+    mutations=(Mutations(CubeConfig, STREAM_CASES, MUTATIONS, every=5),),
     steady=(
         # Tiles of no fewer beats than a drain takes follow each other without a bubble.
         steady("cube", "carry_save", {"depth": 4}),

@@ -63,7 +63,7 @@ class Jobs:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(8)
 def test_formats_follow_one_another_on_the_same_hardware(tmp_path: Path) -> None:
     array, rng = {"rows": 1, "cols": 2, "depth": 4}, np.random.default_rng(4)
     configs = {fmt: core("cube", fmt, array, 1) for fmt in SCALABLE}
@@ -137,7 +137,7 @@ CONTRACT = Contract(
     "spatial_scalable",
     "cube",
     regressions=(
-        Regressions(COVERING, every=4),
+        Regressions(COVERING, every=6),
         Regressions(
             [
                 core("cube", fmt, {"rows": 2, "cols": 1, "depth": depth}, pe)

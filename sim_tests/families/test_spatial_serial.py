@@ -288,7 +288,7 @@ LINTED = [
 CONTRACT = Contract(
     "spatial_serial",
     "cube",
-    covering=Covering("serial", AXES, configuration, every=10, legal=legal),
+    covering=Covering("serial", AXES, configuration, every=15, legal=legal),
     shipped=("serial.yaml",),
     clean=LINTED,
     mutations=(
@@ -296,7 +296,7 @@ CONTRACT = Contract(
             CubeConfig,
             ("shapes_7", "values_lowest", *STREAM_CASES[2:]),
             MUTATIONS,
-            every=3,
+            every=5,
         ),
     ),
     refused=(

@@ -67,7 +67,7 @@ def configuration(name: str, values: dict[str, Any]) -> SystolicConfig:
     return SystolicConfig.model_validate(data)
 
 
-COVERING = Covering("cover", AXES, configuration, every=6)
+COVERING = Covering("cover", AXES, configuration, every=9)
 
 
 def sized(rows: int, cols: int, dataflow: str) -> SystolicConfig:
@@ -195,7 +195,7 @@ CONTRACT = Contract(
     ),
     shipped=("systolic*.yaml",),
     mutations=(
-        Mutations(SystolicConfig, STREAM_CASES, MUTATIONS, every=3),
+        Mutations(SystolicConfig, STREAM_CASES, MUTATIONS, every=5),
         Mutations(SystolicConfig, (), RULES),
     ),
     steady=tuple(

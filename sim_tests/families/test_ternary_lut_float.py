@@ -88,7 +88,7 @@ def core(name: str, values: dict[str, Any], **array: Any) -> TernaryLutConfig:
     )
 
 
-COVERING = Covering("float", AXES, configuration, every=6)
+COVERING = Covering("float", AXES, configuration, every=9)
 LARGE = [configuration(f"large_{i}", values) for i, values in enumerate(LARGE_POINTS)]
 LARGEST = [configuration(f"largest_{i}", values) for i, values in enumerate(LARGEST_POINTS)]
 CONFIGS = [*COVERING.configs, *LARGE]
@@ -350,7 +350,7 @@ CONTRACT = Contract(
     "ternary_lut",
     covering=COVERING,
     regressions=(
-        Regressions(LARGE, every=6),
+        Regressions(LARGE, every=9),
         Regressions(LARGEST, long=True),
     ),
     clean=CONFIGS[::9],
@@ -359,7 +359,7 @@ CONTRACT = Contract(
             TernaryLutConfig,
             ("shapes_0", "shapes_7", "values_random", "stalls_4", "back_to_back_full_rate"),
             MUTATIONS,
-            every=3,
+            every=5,
         ),
     ),
     refused=(

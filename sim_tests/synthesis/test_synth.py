@@ -306,6 +306,7 @@ def test_products_of_logic_are_products(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.rotate(3)
 def test_deep_memories_are_large_ones_by_a_recipe(tmp_path: Path) -> None:
     require_tools("yosys")
     yosys = probe("yosys").installation
