@@ -82,7 +82,7 @@ class ConfigError(InputError):
         super().__init__("\n".join(map(str, self.problems)))
 
 
-def did_you_mean(word: str, candidates: Iterable[str]) -> str:
+def did_you_mean(word: str, candidates: Iterable[str], cutoff: float = 0.5) -> str:
     """Return `` (did you mean 'x'?)`` for the nearest known word, or an empty string."""
-    near = difflib.get_close_matches(word[:64], list(candidates), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(word[:64], list(candidates), n=1, cutoff=cutoff)
     return f" (did you mean {near[0]!r}?)" if near else ""

@@ -8,13 +8,30 @@ announces may be broken without harm to the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar
 
 from hwgen.errors import InputError, did_you_mean
 
 T = TypeVar("T")
+
+_SEPARATORS = re.compile(r"[-_. ]")
+
+
+def match_name(name: str, names: Iterable[str]) -> str | None:
+    """Return the one of `names` that is `name` but for letter case, dashes, underscores and dots.
+
+    >>> match_name("ECP5-45F", ["ecp5-25f", "ecp5-45f"])
+    'ecp5-45f'
+    """
+    names = tuple(names)
+    if name in names:
+        return name
+    plain = _SEPARATORS.sub("", name).casefold()
+    matches = [each for each in names if _SEPARATORS.sub("", each).casefold() == plain]
+    return matches[0] if len(matches) == 1 else None
 
 
 class Registry(Mapping[str, T]):
@@ -74,19 +91,20 @@ class Registry(Mapping[str, T]):
         return self._points[name]
 
     def named(self, name: str) -> T:
-        """Return the object that is called `name`.
+        """Return the object that is called `name`, as `match_name` reads it.
 
         Raises
         ------
         InputError
             If no installed package offers it, or what `load` raises.
         """
-        if name not in self:
+        match = match_name(name, self)
+        if match is None:
             raise InputError(
                 f"no {self.noun} is called {name!r}{did_you_mean(name, self)}; there is:"
                 f" {', '.join(self)}"
             )
-        return self[name]
+        return self[match]
 
 
 def label(noun: str, point: EntryPoint) -> str:

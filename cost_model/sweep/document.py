@@ -15,7 +15,7 @@ from cost_model.sweep.reader import Reader
 from cost_model.sweep.space import Space, Subspace
 from hwgen.config.document import Document, read_document
 from hwgen.core.registry import families
-from hwgen.errors import InputError, did_you_mean
+from hwgen.errors import ConfigError, InputError, Problem, did_you_mean
 from hwgen.models.workload import model_workload
 from hwgen.workloads import FORM, Network, read_network, shipped, too_large, workload_path
 
@@ -72,6 +72,11 @@ def read_sweep(path: str | Path, version: str) -> SweepFile:
     Metrics are not known here; `cost_model.sweep.probe` checks what is said about them.
     """
     document = read_document(path)
+    if not document.data.keys() & {"objectives", "parameters", "families"} and (
+        "family" in document.data
+    ):
+        text = "is the configuration of one core, not a sweep: `hwgen estimate` takes it"
+        raise ConfigError([Problem(text, file=document.file)])
     reader = Reader(document)
     plan = _Sweep(reader, Path(path).parent).plan(version)
     if reader.problems or plan is None:

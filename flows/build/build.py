@@ -19,6 +19,7 @@ from hwgen.core.params.target import Target
 from hwgen.core.post import PostSettings
 from hwgen.core.resolve import Limit
 from hwgen.errors import HwgenError
+from hwgen.technologies import default_clock
 
 
 class Build:
@@ -124,11 +125,20 @@ def retarget(
     clock_mhz: float | None = None,
     memory: OffChip | None = None,
 ) -> Target:
-    """Return a target with another technology, clock or memory, where one is given."""
+    """Return a target with another technology, clock or memory, where one is given.
+
+    A clock that nobody asked for is the default of the technology.
+    """
     changes = {"technology": technology, "clock_mhz": clock_mhz, "memory": memory}
-    return target.model_copy(
+    result = target.model_copy(
         update={name: value for name, value in changes.items() if value is not None}
     )
+    if result.names_clock:
+        return result
+    clock = default_clock(result.technology)
+    fresh = Target.model_fields["clock_mhz"].default if clock is None else clock
+    result.__dict__["clock_mhz"] = fresh
+    return result
 
 
 def _text(error: Exception) -> str:

@@ -111,7 +111,7 @@ def run_job(
         if engine != "fast":
             raise InputError(
                 f"cocotb runs cores with stream ports, but {core.name!r} works on memory;"
-                " use --engine fast"
+                " use --driver fast"
             )
         return _run_in_memory(design, job, operands, pages, on_progress, timeout)
     plan = core.schedule(job)

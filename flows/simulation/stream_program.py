@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Beats through a stream core with no Python in the simulation: ``hwgen run --engine fast``.
+"""Beats through a stream core with no Python in the simulation: ``hwgen run --driver fast``.
 
 The Verilated model is driven by ``cpp/stream.cpp``, which gets the beats of each input port
 through a pipe.  A schedule repeats blocks, so that the beats of a port can be far more than its

@@ -28,6 +28,7 @@ from typing import NoReturn
 import click
 
 from hwgen import __version__
+from hwgen.cli.support.groups import ALIASES, AliasedGroup
 from hwgen.errors import ConfigError, HwgenError, did_you_mean
 
 _HELPERS = frozenset({"support"})
@@ -37,7 +38,7 @@ _OBJECTS = 50_000
 """New objects after which Python looks for garbage."""
 
 
-class LazyGroup(click.Group):
+class LazyGroup(AliasedGroup):
     """The group of all commands, each imported when it is first used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -45,6 +46,7 @@ class LazyGroup(click.Group):
         return sorted(n.replace("_", "-") for n in names if n[0] != "_" and n not in _HELPERS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        cmd_name = ALIASES.get(cmd_name, cmd_name)
         if cmd_name not in self.list_commands(ctx):
             return None
         command = import_module(f"{__name__}.{cmd_name.replace('-', '_')}").command
@@ -55,21 +57,13 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name, commands = args[0], self.list_commands(ctx)
-        if name not in commands and not name.startswith("-"):
+        if name not in (*commands, *ALIASES) and not name.startswith("-"):
             ctx.fail(f"no command is called {name!r}{did_you_mean(name, commands)}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, _summary(name)) for name in self.list_commands(ctx)])
-
-    def invoke(self, ctx: click.Context) -> object:
-        try:
-            return super().invoke(ctx)
-        except BrokenPipeError:
-            # The reader has gone; the interpreter's last flush must not complain about it.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            ctx.exit(_BROKEN_PIPE)
 
 
 def _summary(name: str) -> str:
@@ -86,8 +80,8 @@ def _summary(name: str) -> str:
     cls=LazyGroup,
     name="hwgen",
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Start with `hwgen families` and `hwgen init FAMILY`.  Exit status: 0 done, 1 a check"
-    " failed, 2 bad input, 3 a tool is missing.",
+    epilog="Exit status: 0 done, 1 a check failed, 2 bad input, 3 a tool is missing.\n\n"
+    "\b\nExample:\n  hwgen init systolic --name tour -o tour.yaml",
 )
 @click.version_option(__version__, prog_name="hwgen", message="%(prog)s %(version)s")
 def cli() -> None:
@@ -119,7 +113,12 @@ def main(arguments: Sequence[str] | None = None, command: click.Command = cli) -
     try:
         name = "hwgen" if command is cli else None
         status = command.main(arguments, prog_name=name, standalone_mode=False)
+        sys.stdout.flush()
         return status if isinstance(status, int) else 0
+    except BrokenPipeError:
+        # The reader has gone; the interpreter's last flush must not complain about it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return _BROKEN_PIPE
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return 2

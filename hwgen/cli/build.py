@@ -10,6 +10,7 @@ import click
 from hwgen.cli.support.common import (
     config_option,
     emit_json,
+    example,
     force_option,
     headed,
     json_option,
@@ -19,7 +20,7 @@ from hwgen.cli.support.outputs import atomic_directory
 from hwgen.reports.terminal import console
 
 
-@click.command()
+@click.command(epilog=example("hwgen build -c tour.yaml -o build/tour"))
 @config_option
 @path_option("--output", "DIR", "Directory to write into; default build/NAME.")
 @force_option

@@ -7,13 +7,20 @@ from pathlib import Path
 
 import click
 
-from hwgen.cli.support.common import emit_json, force_option, json_option, path_option
+from hwgen.cli.support.common import (
+    emit_json,
+    example,
+    force_option,
+    json_option,
+    path_option,
+    target_option,
+)
 from hwgen.cli.support.outputs import check_file
 from hwgen.reports.terminal import console
 
 
-@click.command()
-@click.option("--target", metavar="T", required=True, help="Technology or FPGA family.")
+@click.command(epilog=example("hwgen calibrate --target nangate45"))
+@target_option("Technology or FPGA family.", required=True)
 @path_option("--output", "FILE", "Where to write the table; default where hwgen reads it.")
 @click.option(
     "--designs", metavar="N", type=click.IntRange(1),

@@ -7,16 +7,27 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hwgen.cli.support.common import emit_json, json_option
+from hwgen.cli.support.common import emit_json, example, json_option
 from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
     from flows.tools.toolchain import Status
 
 
-@click.command(epilog="Exit status: 0 if hwgen build, sim and run have what they need, else 3.")
+@click.command(
+    epilog=example(
+        "hwgen doctor",
+        "Exit status: 0 if hwgen build, sim and run have what they need, else 3.",
+    )
+)
+@click.option(
+    "--prepare",
+    is_flag=True,
+    help="Also compile tools that are WebAssembly, once, for up to a minute each; else their first"
+    " use does.",
+)
 @json_option
-def command(as_json: bool) -> None:
+def command(prepare: bool, as_json: bool) -> None:
     """Show which external tools are there, and how to get those that are not."""
     from flows.tools.toolchain import probe_all
     from flows.tools.wasm import prepare_all
@@ -27,7 +38,8 @@ def command(as_json: bool) -> None:
         emit_json({"ready": ready, "tools": [_as_json(status) for status in statuses]})
     else:
         _print(statuses)
-    prepare_all()
+    if prepare:
+        prepare_all()
     if not ready:
         click.get_current_context().exit(3)
 
@@ -59,17 +71,17 @@ def _print(statuses: list[Status]) -> None:
     from flows.tools.toolchain import version_text
 
     table = Table(box=None, pad_edge=False)
-    for heading in ("tool", "found", "needed", "where", "used to"):
+    for heading in ("tool", "found", "needed", "where, or how to get it", "used to"):
         table.add_column(heading, overflow="fold", no_wrap=heading == "tool")
     for status in statuses:
         tool, installation = status.tool, status.installation
-        mark = Text("missing", style="red" if tool.base else "yellow")
+        mark = Text("missing", "red") if tool.base else Text("none", "yellow")
         if installation:
             mark = Text(
                 version_text(installation) if installation.version else "yes", style="green"
             )
         needed = version_text(tool) if tool.minimum else "any"
-        location = installation.where if installation else "; ".join(status.rejected) or "-"
+        location = installation.where if installation else "; ".join((*status.rejected, tool.get))
         table.add_row(tool.name, mark, needed, location, tool.used_for)
     out = console()
     if not out.is_terminal:
@@ -77,11 +89,3 @@ def _print(statuses: list[Status]) -> None:
         unlimited = out.options.update_width(1 << 14)
         out.width = max(out.width, out.measure(table, options=unlimited).maximum)
     out.print(table)
-    for heading, base in (
-        ("missing", True),
-        ("not there, and not needed by build, sim, run", False),
-    ):
-        lines = [s.line for s in statuses if not s.installation and s.tool.base == base]
-        if lines:
-            # One line each however narrow the terminal: it is what `require` raises.
-            click.echo("\n".join([f"\n{heading}:", *lines]))

@@ -13,6 +13,7 @@ from hwgen.cli.support.common import (
     clock_option,
     config_option,
     emit_json,
+    example,
     file_option,
     fpga_energies_option,
     json_option,
@@ -20,12 +21,15 @@ from hwgen.cli.support.common import (
     new_table,
     print_device,
     requested_memory,
+    target_option,
+    task_progress,
     workload_options,
 )
 from hwgen.cli.support.operands import operand_options, read_operands
 from hwgen.cli.support.run_post import requested_settings
+from hwgen.progress import steps
 from hwgen.reports.datasheet import METRICS, assumed_clock, breakdown, standing
-from hwgen.reports.roofline import SERVED, describe_memory, number, summary
+from hwgen.reports.roofline import SERVED, describe_memory, distinct, number, summary
 from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
@@ -36,9 +40,13 @@ if TYPE_CHECKING:
 _BAR = 24
 
 
-@click.command()
+@click.command(
+    epilog=example(
+        "hwgen estimate -c configs/lut_core.yaml --workload bitnet_2b4t_decode --memory lpddr4x"
+    )
+)
 @config_option
-@click.option("--target", metavar="T", help="Technology instead of the configuration's.")
+@target_option("Technology instead of the configuration's.")
 @clock_option("Clock instead of the configuration's.")
 @workload_options
 @click.option(
@@ -112,17 +120,18 @@ def command(
         Build(Design.of(core), retarget(core.target, target, clock_mhz, off_chip))
         for core, off_chip in zip(cores, served, strict=True)
     ]
-    estimates = [
-        build.estimate(
-            workloads,
-            operands=each,
-            post=requested_settings(build.design.core, post, workloads),
-            made_of=made_of,
-            fpga_energies=fpga_energies,
-            jobs={text.replace(":", " "): parse_job(build.design.core, text) for text in jobs},
-        )
-        for core, build, each in zip(cores, builds, matrices, strict=True)
-    ]
+    with task_progress("estimating", quiet=as_json):
+        estimates = [
+            build.estimate(
+                workloads,
+                operands=each,
+                post=requested_settings(build.design.core, post, workloads),
+                made_of=made_of,
+                fpga_energies=fpga_energies,
+                jobs={text.replace(":", " "): parse_job(build.design.core, text) for text in jobs},
+            )
+            for build, each in steps("configurations", tuple(zip(builds, matrices, strict=True)))
+        ]
     results = [
         _synthesized(build.design, entry) for build, entry in zip(builds, estimates, strict=True)
     ]
@@ -212,8 +221,11 @@ def _show(entry: Mapping[str, Any]) -> None:
                       standing(entry["certainty"].get(metric)))  # fmt: skip
     out.print(table)
     if entry["meets_clock"] is False:
-        out.print(f"The clock of {entry['clock_mhz']:g} MHz is not reached. All figures are at"
-                  f" {number(entry['metrics']['fmax_mhz'])} MHz.", style="yellow")  # fmt: skip
+        asked, reached = distinct(entry["clock_mhz"], entry["metrics"]["fmax_mhz"])
+        out.print(
+            f"The clock of {asked} MHz is not reached. All figures are at {reached} MHz.",
+            style="yellow",
+        )
     if text := assumed_clock(entry):
         out.print(text, style="yellow")
     if device := entry["device"]:

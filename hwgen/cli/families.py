@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""List the families of accelerators and their parameters."""
+"""List the families of accelerators, or the parameters of one."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ from typing import Any
 
 import click
 
-from hwgen.cli.support.common import emit_json, json_option
+from hwgen.cli.support.common import emit_json, example, json_option
+from hwgen.cli.support.names import FamilyName
 from hwgen.reports.terminal import console
 
 
-@click.command(epilog="`hwgen init FAMILY` writes a configuration to start from.")
-@click.argument("name", metavar="[FAMILY]", default="")
+@click.command(
+    epilog=example(
+        "hwgen families systolic",
+        "`hwgen init FAMILY` writes a configuration to start from.",
+    )
+)
+@click.argument("name", metavar="[FAMILY]", default="", type=FamilyName())
 @click.option("--matrix", is_flag=True, help="Which family has which feature, as Markdown.")
 @json_option
 def command(name: str, matrix: bool, as_json: bool) -> None:
-    """List the families of accelerators and their parameters, or those of one FAMILY."""
+    """List the families of accelerators, or the parameters of one FAMILY."""
     from hwgen.core.registry import family
     from hwgen.reports.configuration import overview
 
@@ -26,6 +32,9 @@ def command(name: str, matrix: bool, as_json: bool) -> None:
         _matrix(as_json)
         return
 
+    if not name and not as_json:
+        _list()
+        return
     entries = overview()
     if name:
         family(name)  # refuses an unknown name
@@ -35,6 +44,20 @@ def command(name: str, matrix: bool, as_json: bool) -> None:
         return
     for entry in entries:
         _show(entry)
+
+
+def _list() -> None:
+    """Print a line for each family."""
+    from rich.table import Table
+
+    from hwgen.core.registry import families
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, overflow="ellipsis")
+    for name, entry in families().items():
+        table.add_row(name, entry.summary)
+    console().print(table)
 
 
 def _show(entry: dict[str, Any]) -> None:

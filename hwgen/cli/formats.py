@@ -7,15 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hwgen.cli.support.common import emit_json, json_option
+from hwgen.cli.support.common import emit_json, example, json_option
+from hwgen.cli.support.names import FormatName
 from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
     from hwgen.formats.block import BlockFormat
 
 
-@click.command(epilog="A format is one file: docs/number-formats.md writes one.")
-@click.argument("name", metavar="[NAME|FILE]", default="")
+@click.command(
+    epilog=example(
+        "hwgen formats mxfp4",
+        "A format is one file: docs/number-formats.md writes one.",
+    )
+)
+@click.argument("name", metavar="[NAME|FILE]", default="", type=FormatName())
 @json_option
 def command(name: str, as_json: bool) -> None:
     """List the block formats that weights can be packed in, or say all of one.

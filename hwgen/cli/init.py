@@ -7,12 +7,18 @@ from pathlib import Path
 
 import click
 
-from hwgen.cli.support.common import emit_json, json_option, path_option
+from hwgen.cli.support.common import emit_json, example, json_option, path_option
+from hwgen.cli.support.names import FamilyName
 from hwgen.cli.support.outputs import write_file
 
 
-@click.command(epilog="`hwgen families` lists the families.")
-@click.argument("family")
+@click.command(
+    epilog=example(
+        "hwgen init systolic --name tour -o tour.yaml",
+        "`hwgen families` lists the families.",
+    )
+)
+@click.argument("family", type=FamilyName())
 @path_option("--output", "FILE", "File to write; default: standard output.")
 @click.option("--name", metavar="NAME", default="", help="Name of the core; default: FAMILY_core.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")

@@ -8,22 +8,31 @@ from typing import Any
 
 import click
 
-from hwgen.cli.support.common import config_option, emit_json, json_option
+from hwgen.cli.support.common import (
+    config_option,
+    emit_json,
+    example,
+    json_option,
+    refused_option,
+)
 from hwgen.reports.terminal import console
 
+_SIZES = "is part of --gemm M,K,N"
 
-@click.command()
+
+@click.command(epilog=example("hwgen map -c configs/gemm_stream.yaml --gemm 256,1024,1024"))
 @config_option
-@click.option("--m", type=click.IntRange(1), required=True, help="Rows of A and C.")
-@click.option("--k", type=click.IntRange(1), required=True, help="Length of the reduction.")
-@click.option("--n", type=click.IntRange(1), required=True, help="Columns of W and C.")
+@click.option("--gemm", metavar="M,K,N", help="The product.")
+@refused_option("--m", _SIZES)
+@refused_option("--k", _SIZES)
+@refused_option("--n", _SIZES)
 @click.option(
     "--least-traffic",
     is_flag=True,
     help="Let a block of A or W take all of its buffer; the cores wait while it is loaded.",
 )
 @json_option
-def command(config: Path, m: int, k: int, n: int, least_traffic: bool, as_json: bool) -> None:
+def command(config: Path, gemm: str | None, least_traffic: bool, as_json: bool) -> None:
     """Show how an engine would cut a product into blocks, and what it then reads and takes.
 
     The plan moves the fewest bytes that the engine's buffers allow (within 2 %), then takes the
@@ -34,7 +43,11 @@ def command(config: Path, m: int, k: int, n: int, least_traffic: bool, as_json: 
     from hwgen.families.gemm_stream.cycles.job import job_cycles
     from hwgen.families.gemm_stream.params import GemmStreamConfig
     from hwgen.families.gemm_stream.schedule import Plan
+    from hwgen.workloads import parse_gemm
 
+    if gemm is None:
+        raise click.UsageError("Missing option '--gemm'.")
+    m, k, n = parse_gemm(gemm)
     core = load_config(config)
     if not isinstance(core, GemmStreamConfig):
         raise InputError(

@@ -11,22 +11,30 @@ import click
 
 from hwgen.cli.support.common import (
     emit_json,
+    example,
     force_option,
     json_option,
     optional_config,
     path_option,
 )
+from hwgen.cli.support.names import FormatName
 from hwgen.cli.support.operands import load_matrix
 from hwgen.cli.support.outputs import atomic_directory, check_directory, npy_bytes
 from hwgen.reports.terminal import console
 
 
-@click.command(epilog="`hwgen formats` lists the block formats.")
+@click.command(
+    epilog=example(
+        "hwgen pack --format mxfp4 --weights w.npy -o packed",
+        "`hwgen formats` lists the block formats.",
+    )
+)
 @optional_config("Configuration of the core to pack for (YAML).")
 @click.option(
     "--format",
     "block",
     metavar="NAME|FILE",
+    type=FormatName(),
     help="Block format to quantise to and pack in, instead of a core's: mxfp4, q4_0, int4_g128 ...",
 )
 @path_option(

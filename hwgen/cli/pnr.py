@@ -12,38 +12,42 @@ from hwgen.cli.support.common import (
     clock_option,
     config_option,
     emit_json,
+    example,
     file_option,
     force_option,
     headed,
     json_option,
     new_table,
     path_option,
+    target_option,
     task_progress,
     tool_run_options,
 )
+from hwgen.cli.support.names import DeviceName
 from hwgen.cli.support.outputs import atomic_directory, check_file, write_file
+from hwgen.reports.roofline import distinct
 from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
     from flows.synthesis.result import PnrResult
 
 
-@click.command()
+@click.command(epilog=example("hwgen pnr -c tour.yaml --target ecp5 --seeds 3"))
 @config_option
-@click.option(
-    "--target",
-    metavar="NAME",
-    help="An FPGA family, as `hwgen technologies` lists them; default the configuration's.",
+@target_option(
+    "An FPGA family, as `hwgen technologies` lists them; default the configuration's.", fpga=True
 )
 @click.option(
     "--device",
     metavar="NAME",
-    help="As nextpnr calls it; default that of the configuration, else the largest.",
+    type=DeviceName(),
+    help="A device of `hwgen technologies`, or as nextpnr calls it; default that of the"
+    " configuration, else the largest.",
 )
 @click.option("--package", metavar="NAME", help="As nextpnr calls it; default the largest.")
 @click.option("--speed", metavar="GRADE", help="Speed grade; default the slowest.")
 @clock_option("Clock to aim at; default that of the configuration.")
-@click.option("--recipe", metavar="NAME", help="dsp or logic; see hwgen synth.")
+@click.option("--recipe", metavar="NAME", help="How to map: dsp or logic; see hwgen synth.")
 @click.option("--seeds", type=int, default=3, show_default=True, metavar="N",
               help="Run nextpnr with seeds 1 to N.")  # fmt: skip
 @click.option("--io", type=click.Choice(["frame", "pins"]), default="frame", show_default=True,
@@ -81,6 +85,7 @@ def command(
     """
     from contextlib import ExitStack
 
+    from flows.build.build import retarget
     from flows.build.load import load_design
     from flows.pnr.devices import placer
     from flows.pnr.pnr import bitstream as pack
@@ -91,8 +96,9 @@ def command(
 
     design = load_design(config)
     core = design.params
-    target = target or core.target.technology
-    named = core.target.device if device is None else None
+    chosen = None if device is None else technology_of(device)
+    target = target or chosen or core.target.technology
+    named = core.target.device if device is None else device
     if named is not None and technology_of(named) == target:
         device = _placed_as(named)
     else:
@@ -112,7 +118,7 @@ def command(
                 device=device,
                 package=package,
                 speed=speed,
-                clock_mhz=clock_mhz,
+                clock_mhz=retarget(core.target, target, clock_mhz).clock_mhz,
                 recipe=recipe,
                 seeds=seeds,
                 io=io,  # type: ignore[arg-type]
@@ -153,9 +159,11 @@ def _check(result: PnrResult) -> None:
     """Raise `CheckFailed` unless the best seed meets the clock that was asked for."""
     from hwgen.errors import CheckFailed
 
-    if result.fmax_max_mhz is None or result.fmax_max_mhz < result.clock_target_mhz:
-        reached = "no path" if result.fmax_max_mhz is None else f"{result.fmax_max_mhz:.1f} MHz"
-        raise CheckFailed(f"{reached}, not the {result.clock_target_mhz:g} MHz asked for")
+    if result.fmax_max_mhz is None:
+        raise CheckFailed(f"no path, not the {result.clock_target_mhz:g} MHz asked for")
+    if result.fmax_max_mhz < result.clock_target_mhz:
+        reached, asked = distinct(result.fmax_max_mhz, result.clock_target_mhz)
+        raise CheckFailed(f"{reached} MHz, not the {asked} MHz asked for")
 
 
 def _placed_as(name: str) -> str:

@@ -12,14 +12,17 @@ import click
 from hwgen.cli.support.common import (
     config_option,
     emit_json,
+    example,
     force_option,
     json_option,
     memory_options,
     path_option,
     requested_memory,
+    task_progress,
     workload_options,
 )
 from hwgen.cli.support.outputs import check_file, write_file
+from hwgen.progress import steps
 from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 _SUFFIXES = (".md", ".html")
 
 
-@click.command()
+@click.command(epilog=example("hwgen report -c tour.yaml --gemm 100,300,50 -o tour.html"))
 @config_option
 @workload_options
 @memory_options
@@ -61,11 +64,12 @@ def command(
 
     if output:
         check_sheet(output, "--output", force=force)
-    design = load_design(config)
-    core = design.params
-    off_chip = requested_memory(core, memory, gb_s, efficiency)
-    build = Build(design, retarget(core.target, memory=off_chip))
-    sheet = sheet_of(build, named_workloads(gemms, names, [core], context))
+    with task_progress("estimating", quiet=as_json):
+        design = load_design(config)
+        core = design.params
+        off_chip = requested_memory(core, memory, gb_s, efficiency)
+        build = Build(design, retarget(core.target, memory=off_chip))
+        sheet = sheet_of(build, named_workloads(gemms, names, [core], context))
     if output:
         write_sheet(output, core.name, sheet, force=force)
     if as_json:
@@ -132,7 +136,10 @@ def sheet_of(
     return {
         "manifest": about,
         "configuration": yaml.safe_dump(about["config"], sort_keys=False, allow_unicode=True),
-        "estimates": [each.estimate(workloads, fpga_energies=fpga_energies) for each in builds],
+        "estimates": [
+            each.estimate(workloads, fpga_energies=fpga_energies)
+            for each in steps("technologies", builds)
+        ],
         "synthesis": [
             result.document()
             for target in targets

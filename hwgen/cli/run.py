@@ -11,10 +11,12 @@ import click
 from hwgen.cli.support.common import (
     config_option,
     emit_json,
+    example,
     file_option,
     force_option,
     json_option,
     path_option,
+    refused_option,
 )
 from hwgen.cli.support.operands import load_operand
 from hwgen.cli.support.outputs import check_file, npy_bytes, write_file
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
     from hwgen.core.post import Columns, PostSettings
 
 
-@click.command()
+@click.command(
+    epilog=example("hwgen run -c tour.yaml --activations a.npy --weights w.npy -o c.npy --check")
+)
 @config_option
 @path_option(
     "--activations", "A.npy",
@@ -62,7 +66,7 @@ if TYPE_CHECKING:
     required=True,
 )  # fmt: skip
 @click.option(
-    "--engine",
+    "--driver",
     type=click.Choice(["fast", "cocotb"]),
     default="fast",
     show_default=True,
@@ -72,6 +76,7 @@ if TYPE_CHECKING:
     "--post",
     "Post-processing (YAML or JSON): output, activation, scale, bias, ...; default: raw.",
 )
+@refused_option("--engine", "is called --driver here; --engine chooses what computes a model")
 @click.option("--check", is_flag=True, help="Compare with the golden model; exit 1 if it differs.")
 @force_option
 @json_option
@@ -83,7 +88,7 @@ def command(
     operands: tuple[str, ...],
     scalars: tuple[str, ...],
     output: Path,
-    engine: Engine,
+    driver: Engine,
     post: Path | None,
     check: bool,
     force: bool,
@@ -114,9 +119,9 @@ def command(
                     f"--{option} is for products of matrices; {operation.name} takes"
                     f" {' '.join(f'--operand {t.name}=FILE.npy' for t in operation.operands)}"
                 )
-        if engine != "fast":
+        if driver != "fast":
             raise click.UsageError(
-                f"--engine cocotb runs products of matrices, not {operation.name}"
+                f"--driver cocotb runs products of matrices, not {operation.name}"
             )
         run(core, operation, operands, scalars, output, check=check, force=force, as_json=as_json)
         return
@@ -130,7 +135,7 @@ def command(
             raise click.UsageError(f"Missing option '--{option}'.")
     assert activations is not None
     assert weights is not None
-    _multiply(core, activations, weights, output, engine, post, check, force, as_json)
+    _multiply(core, activations, weights, output, driver, post, check, force, as_json)
 
 
 def _multiply(

@@ -8,10 +8,15 @@ from importlib import resources
 
 import click
 
-from hwgen.cli.support.common import emit_json
+from hwgen.cli.support.common import emit_json, example
 
 
-@click.command(epilog="VS Code's YAML extension takes it under `yaml.schemas`.")
+@click.command(
+    epilog=example(
+        "hwgen schema > hwgen.schema.json",
+        "VS Code's YAML extension takes it under `yaml.schemas`.",
+    )
+)
 @click.option(
     "--manifest", is_flag=True, help="Print that of the manifests of built cores instead."
 )

@@ -13,6 +13,8 @@ import click
 from hwgen.cli.support.common import (
     config_option,
     emit_json,
+    example,
+    jobs_option,
     json_option,
     path_option,
     task_progress,
@@ -24,15 +26,14 @@ if TYPE_CHECKING:
     from flows.simulation.runner import Outcome
 
 
-@click.command()
+@click.command(epilog=example("hwgen sim -c tour.yaml"))
 @config_option
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True,
               help="Of shapes, values and stalls.")  # fmt: skip
 @click.option("--case", "names", metavar="NAME", multiple=True,
               help="Run this case only; may be given several times.")  # fmt: skip
 @click.option("--waves", type=click.Choice(["fst", "vcd"]), help="Write waveforms.")
-@click.option("--jobs", type=click.IntRange(1, 64), default=1, show_default=True,
-              help="Simulators that run at once.")  # fmt: skip
+@jobs_option("Simulators that run at once")
 @path_option("--output", "DIR", "Directory for results; default build/NAME-sim.")
 @json_option
 def command(
@@ -40,7 +41,7 @@ def command(
     seed: int,
     names: tuple[str, ...],
     waves: Literal["fst", "vcd"] | None,
-    jobs: int,
+    jobs: int | None,
     output: Path | None,
     as_json: bool,
 ) -> int:
@@ -53,6 +54,7 @@ def command(
 
     from flows.build.load import load_design
     from flows.simulation.runner import case_names, regress, write_results
+    from flows.tools.parallel import processors
     from hwgen.errors import InputError, did_you_mean
 
     design = load_design(config)
@@ -80,7 +82,7 @@ def command(
             seed=seed,
             names=names or None,
             waves=waves,
-            jobs=jobs,
+            jobs=jobs or processors(),
             on_line=follow,
         )
     seconds = time.monotonic() - start

@@ -16,9 +16,11 @@ import click
 
 from hwgen.cli.support.common import (
     emit_json,
+    example,
     file_option,
     force_option,
     headed,
+    jobs_option,
     json_option,
     new_table,
     path_option,
@@ -41,12 +43,10 @@ if TYPE_CHECKING:
 _JOURNAL = "journal"
 
 
-@click.command()
+@click.command(epilog=example("hwgen sweep -c configs/sweeps/tradeoff.yaml -o tradeoff"))
 @file_option("--config", "Sweep file (YAML); docs/sweep.md describes it.", required=True)
 @path_option("--output", "DIR", "Directory for results; default build/NAME-sweep.")
-@click.option(
-    "--jobs", type=click.IntRange(1, 256), help="Processes; default one for each processor."
-)
+@jobs_option("Processes")
 @click.option(
     "--scheduler", metavar="ADDRESS", help="Of a Dask scheduler, whose workers then do the work."
 )

@@ -7,12 +7,18 @@ from typing import Any
 
 import click
 
-from hwgen.cli.support.common import emit_json, json_option
+from hwgen.cli.support.common import emit_json, example, json_option
+from hwgen.cli.support.names import TechnologyName
 from hwgen.reports.terminal import console
 
 
-@click.command(epilog="A technology is one file: docs/adding-a-technology.md writes one.")
-@click.argument("name", metavar="[TECHNOLOGY]", default="")
+@click.command(
+    epilog=example(
+        "hwgen technologies ecp5",
+        "A technology is one file: docs/adding-a-technology.md writes one.",
+    )
+)
+@click.argument("name", metavar="[TECHNOLOGY]", default="", type=TechnologyName())
 @json_option
 def command(name: str, as_json: bool) -> None:
     """List the technologies that accelerators can be for, or say all of one TECHNOLOGY."""
@@ -62,7 +68,8 @@ def _entry(name: str) -> dict[str, Any]:
     try:
         paths = [str(path) for path in liberty_files(tech)]
     except ToolMissing as error:
-        return {**entry, "liberty_files": None, "liberty_missing": str(error)}
+        missing = f"{error}. They come from {tech.liberty_origin}" if tech.liberty_origin else error
+        return {**entry, "liberty_files": None, "liberty_missing": str(missing)}
     return {**entry, "liberty_files": paths}
 
 
@@ -93,8 +100,9 @@ def _show(entries: list[dict[str, Any]]) -> None:
         click.echo("\ndevices (target.device):")
         for name, names in devices:
             click.echo(f"  {name}: {', '.join(names)}")
-    if lacking := [entry["liberty_missing"] for entry in entries if entry.get("liberty_missing")]:
-        click.echo(f"\n{lacking[0]}")  # the others differ by their names
+    for entry in entries:
+        if lacking := entry.get("liberty_missing"):
+            click.echo(f"\n{lacking}")
 
 
 def _show_one(entry: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ import click
 
 from hwgen.cli.support.common import (
     emit_json,
+    example,
     force_option,
     json_option,
     optional_config,
@@ -18,7 +19,7 @@ from hwgen.cli.support.outputs import check_file, npy_bytes, write_file
 from hwgen.reports.terminal import console
 
 
-@click.command()
+@click.command(epilog=example("hwgen unpack --input packed/w.json -o w.npy"))
 @optional_config("Configuration that a core's weights were packed for; a block format needs none.")
 @path_option(
     "--input", "NAME.json", "Description that `hwgen pack` wrote; the image lies beside it.",

@@ -18,6 +18,8 @@ from hwgen.errors import ConfigError, Problem, did_you_mean
 
 MAX_PROBLEMS = 50
 _SHOWN = 40
+_NEAR = 0.9
+"""Similarity of words that differ by a letter, such as a plural."""
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _FIELD_FIRST = re.compile(r"([a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)*): (.*)", re.DOTALL)
 # Errors that the description of the parameter explains better than pydantic does.
@@ -185,11 +187,12 @@ def _unknown_key(path: tuple[str, ...], fields: Fields) -> str:
     group, key = fields.get(path[:-1]), path[-1]
     legal = group.members if group else ()
     elsewhere = [p.path for p in fields.values() if p.path and p.path[-1] == key]
-    if elsewhere:
+    # A key of this group that is spelled almost so comes before one of another group.
+    near = did_you_mean(key, legal, _NEAR)
+    if elsewhere and not near:
         parent = ".".join(elsewhere[0][:-1])
         near = f" (it belongs under {parent!r})" if parent else " (it belongs at the left margin)"
-    else:
-        near = did_you_mean(key, legal)
+    near = near or did_you_mean(key, legal)
     here = f"; legal here: {', '.join(legal)}" if legal else ""  # the keys of items are not known
     return f"unknown key{near}{here}"
 

@@ -53,6 +53,7 @@ def parse_draft(
 
 
 def _validate(document: Document) -> Draft:
+    _refuse_other_file(document)
     registered = families()
     problems = list(document.problems)
     name = document.data.get("family")
@@ -76,6 +77,19 @@ def _validate(document: Document) -> Draft:
     if draft is None or problems:
         raise ConfigError(in_order(problems))
     return draft
+
+
+def _refuse_other_file(document: Document) -> None:
+    """Refuse a file that is clearly something else than a configuration, and say what it is for."""
+    keys = document.data.keys()
+    if "objectives" in keys and keys & {"parameters", "families"}:
+        raise ConfigError([Problem(_SWEEP.format(file=document.file), file=document.file)])
+    if "layers" in keys and "family" not in keys:
+        raise ConfigError([Problem(_WORKLOAD, file=document.file)])
+
+
+_SWEEP = "is a sweep, not the configuration of one core: hwgen sweep --config {file}"
+_WORKLOAD = "is a workload, not a configuration: name it with --workload beside --config"
 
 
 def _family_problem(document: Document, families: Sequence[str]) -> Problem:

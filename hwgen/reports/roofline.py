@@ -59,3 +59,12 @@ def number(value: float | None) -> str:
     if value == 0 or abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.4g}"
+
+
+def distinct(one: float, other: float) -> tuple[str, str]:
+    """Return two different figures for people, with as many digits as tell them apart."""
+    for digits in range(4, 17):
+        texts = f"{one:.{digits}g}", f"{other:.{digits}g}"
+        if texts[0] != texts[1] or one == other:
+            break
+    return texts

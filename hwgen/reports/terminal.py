@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -45,7 +48,10 @@ def cycle_progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
         TimeRemainingColumn(),
     )
     out = console()
-    quiet = quiet or not out.is_terminal  # or it leaves an empty line behind
+    if not out.is_terminal and not quiet:
+        with minute_lines("simulating") as tell:
+            yield lambda cycles, total: tell("cycles", cycles, total)
+        return
     with Progress(*columns, console=out, transient=True, disable=quiet) as progress:
         task = progress.add_task("", total=1, rate="")
 
@@ -55,3 +61,58 @@ def cycle_progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
             progress.update(task, completed=cycles, total=total, rate=rate)
 
         yield update
+
+
+MINUTE = 60.0
+"""Seconds between lines of progress where no terminal shows a bar."""
+
+
+@contextmanager
+def minute_lines(doing: str) -> Iterator[Callable[[str, int, int], None]]:
+    """Print a line on stderr every minute: what is being done, how far it is, the time left.
+
+    Yields
+    ------
+    callable
+        Takes the name of the steps, how many are done, and how many there are, 0 if unknown.
+    """
+    start, state, ended = time.monotonic(), _State(), threading.Event()
+
+    def tell() -> None:
+        while not ended.wait(MINUTE):
+            line = state.line(doing, time.monotonic() - start)
+            sys.stderr.write(f"{line}\n")
+            sys.stderr.flush()
+
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield state.update
+    finally:
+        ended.set()
+        thread.join()
+
+
+class _State:
+    """Steps of some work: their name, how many are done, and since when."""
+
+    def __init__(self) -> None:
+        self._label, self._done, self._total = "", 0, 0
+        self._start = time.monotonic()
+
+    def update(self, label: str, done: int, total: int) -> None:
+        if done < self._done or total != self._total:  # another part of the work
+            self._start = time.monotonic()
+        self._label, self._done, self._total = label, done, total
+
+    def line(self, doing: str, elapsed: float) -> str:
+        """Return the line after some seconds in all."""
+        parts = [f"{doing}: {elapsed / 60:.0f} min"]
+        if self._total:
+            parts.append(f"{self._done} of {self._total} {self._label}")
+        elif self._label:
+            parts.append(self._label)
+        if self._total and 0 < self._done < self._total:
+            left = (time.monotonic() - self._start) / self._done * (self._total - self._done)
+            parts.append(f"about {max(1.0, left / 60):.0f} min left")
+        return ", ".join(parts)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hwgen.errors import ConfigError, InputError, Problem
-from hwgen.plugins import Registry, label
+from hwgen.plugins import Registry, label, match_name
 
 if TYPE_CHECKING:
     from hwgen.technologies.fpga_model import Fpga
@@ -101,8 +101,14 @@ def devices(name: str | None = None) -> tuple[str, ...]:
 
 
 def technology_of(device: str) -> str | None:
-    """Return the technology of a device, None if no installed one has it."""
-    return _devices().get(device)
+    """Return the technology of a device in any spelling, None if no installed one has it."""
+    match = match_name(device, _devices())
+    return None if match is None else _devices()[match]
+
+
+def default_clock(name: str) -> float | None:
+    """Return the clock target in MHz that a technology has by itself, as FPGA families do."""
+    return fpga_family(name).clock_mhz if _read_type(name) == "fpga" else None
 
 
 @cache

@@ -43,6 +43,6 @@ class TechnologyModel(Model):
 
 _NON_MAPPING_FIELDS = {
     "summary", "costs", "liberty", "mapper_clock_ps", "memories", "rules", "place_and_route",
-    "devices", "luts_in", "dsp_block",
+    "devices", "luts_in", "dsp_block", "clock_mhz", "liberty_origin",
 }  # fmt: skip
 """Fields that shape no mapped design; the Liberty files count by what they hold."""

@@ -313,6 +313,11 @@ class Fpga(TechnologyModel):
     """An FPGA family."""
 
     kind: Literal["fpga"] = Field(description="`fpga`.")
+    clock_mhz: Annotated[float, Field(ge=1)] = Field(
+        100.0,
+        description="Clock target in MHz of configurations that name none: what an array of"
+        " 16 x 16 integers reaches, in round numbers.",
+    )
     command: str = Field(description="The synthesis command of Yosys.")
     options: Recipes
     products: str = Field(

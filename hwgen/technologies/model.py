@@ -143,6 +143,9 @@ class StandardCells(TechnologyModel):
         description="Liberty files that make the library, compressed or not: relative to the PDK"
         " directory, or beside this file.",
     )
+    liberty_origin: str = Field(
+        "", description="Where the Liberty files come from, for people who lack them."
+    )
     unusable: Several[str] = Field(
         (),
         description="Patterns of cells that a mapper must not pick: scan, clock gates, tristate,"

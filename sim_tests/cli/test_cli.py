@@ -20,6 +20,7 @@ from flows.build import build as builds
 from flows.build.load import parse_config
 from hwgen.cli import cli, main
 from hwgen.cli.support.outputs import MARKER, atomic_directory, write_file
+from hwgen.core.registry import families
 from hwgen.errors import InputError
 from hwgen.technologies import technologies, technology_names
 
@@ -101,7 +102,7 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["init", "systolic", "--output", "/"], "/ is a directory"),
         *(
             (
-                ["map", "--config", f"configs/{name}.yaml", "--m", "8", "--k", "8", "--n", "8"],
+                ["map", "--config", f"configs/{name}.yaml", "--gemm", "8,8,8"],
                 f"family: {name} cuts no product into blocks",
             )
             for name in ("transformer", "stream_engine", "attention")
@@ -166,6 +167,9 @@ def test_the_feature_matrix_is_computed_from_trials(
 
 def test_families_and_schema(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["families"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(families())
+    assert main(["families", "Systolic"]) == 0
     text = capsys.readouterr().out
     assert "array.rows" in text
     assert "1..256" in text

@@ -77,7 +77,7 @@ def test_an_output_has_one_name() -> None:
         assert command is not None
         for option in command.params:
             if option.name == "output":
-                assert option.opts == ["--output"], name
+                assert option.opts == ["-o", "--output"], name
             assert not {"--out", "--outdir", "--markdown", "--destination"} & set(option.opts)
 
 

@@ -313,7 +313,7 @@ def test_core_and_engine_give_the_same(files: Path) -> None:
     job = PostSettings("int8", "relu", columns=True, zero=-3)
     expected = apply(job, config_of("os").result, product, columns)
     for config, engine in (("core", "fast"), ("core", "cocotb"), ("engine", "fast")):
-        assert run(f"{config}.yaml", "--post", "post.yaml", "--engine", engine, "--check") == 0
+        assert run(f"{config}.yaml", "--post", "post.yaml", "--driver", engine, "--check") == 0
         result = np.load("c.npy")
         assert result.dtype == np.int8
         assert np.array_equal(result, expected)

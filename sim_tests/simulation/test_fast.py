@@ -164,8 +164,8 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     files = [f"--{name}={tmp_path / file}" for name, file in (
         ("config", "c.yaml"), ("activations", "a.npy"), ("weights", "w.npy"), ("output", "c.npy")
     )]  # fmt: skip
-    assert main(["run", *files, "--engine", "slow"]) == 2
+    assert main(["run", *files, "--driver", "slow"]) == 2
     assert "'fast', 'cocotb'" in capsys.readouterr().err
-    assert main(["run", *files, "--engine", "cocotb", "--check"]) == 0
+    assert main(["run", *files, "--driver", "cocotb", "--check"]) == 0
     assert main(["run", *files, "--check", "--force"]) == 0
     assert (np.load(tmp_path / "c.npy") == 3).all()

@@ -243,7 +243,7 @@ def test_matrices_through_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (result.result == a.astype(int) @ w.astype(int)).all()
         model = cycles(config, *size)
         assert abs(result.cycles - model) <= 4 * max(size)  # rows that are not aligned take longer
-    with pytest.raises(InputError, match="'eng' works on memory; use --engine fast"):
+    with pytest.raises(InputError, match="'eng' works on memory; use --driver fast"):
         run_product(design_of(config), a, w, engine="cocotb")
     with monkeypatch.context() as patch:
         patch.setattr(Model, "map", lambda model, at, _: model.fault(at, 8, "SLVERR"))

@@ -13,14 +13,18 @@ from hwgen.cli.model.compile import compile_command
 from hwgen.cli.model.importing import import_command
 from hwgen.cli.model.passes import estimate_command
 from hwgen.cli.model.quantise import quantise_command
-from hwgen.cli.support.common import file_option, force_option, json_option, path_option
+from hwgen.cli.support.common import example, file_option, force_option, json_option, path_option
+from hwgen.cli.support.groups import AliasedGroup
 
 if TYPE_CHECKING:
     from hwgen.models.run.host_arithmetic import Draws
     from hwgen.models.run.sampling import Sampling
 
 
-@click.group(epilog="Start with `hwgen model import FILE --output DIR`.")
+@click.group(
+    cls=AliasedGroup,
+    epilog=example("hwgen model import configs/models/austen-16m.gguf -o austen"),
+)
 def command() -> None:
     """Read a network from a file, run it, and say what it takes."""
 
@@ -31,7 +35,10 @@ command.add_command(import_command)
 command.add_command(quantise_command)
 
 
-@command.command("run")
+@command.command(
+    "run",
+    epilog=example('hwgen model run austen --prompt "Emma was" --tokens 12'),
+)
 @click.argument("source", metavar="DIR", type=click.Path(path_type=Path))
 @click.option(
     "--input",
@@ -40,11 +47,8 @@ command.add_command(quantise_command)
     multiple=True,
     help="Input of a network that is no decoder; may hold several frames, one behind another.",
 )
-@click.option(
-    "--output",
-    metavar="FILE.npy",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Where to write what it gives; several outputs to a .npz file.",
+@path_option(
+    "--output", "FILE.npy", "Where to write what it gives; several outputs to a .npz file."
 )
 @click.option("--prompt", metavar="TEXT", help="What to continue; special tokens may stand in it.")
 @path_option(

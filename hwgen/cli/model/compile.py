@@ -13,10 +13,12 @@ from click.core import ParameterSource
 from hwgen.cli.support.common import (
     config_option,
     emit_json,
+    example,
     force_option,
     json_option,
     new_table,
     path_option,
+    task_progress,
 )
 from hwgen.cli.support.outputs import atomic_directory, check_directory
 from hwgen.reports.terminal import console
@@ -48,7 +50,10 @@ def _number(_: Any, __: Any, text: str | None) -> int | None:
     return result
 
 
-@click.command("compile")
+@click.command(
+    "compile",
+    epilog=example("hwgen model compile austen-int8 -c configs/gemm_stream.yaml -o austen-jobs"),
+)
 @click.argument("source", metavar="DIR", type=click.Path(path_type=Path))
 @config_option
 @path_option("--output", "DIR", "Directory to write the compiled model into.", required=True)
@@ -115,20 +120,24 @@ def compile_command(
     settings = Settings(at_once, context, base, memory_bytes)
     model = Model(source)
     compilation: Compilation
-    if isinstance(core, ListCore):
-        compilation, timing, files = _list(model, core, settings)
-    elif not isinstance(core, GemmStreamCore):
-        raise InputError(
-            f"{config}: family: must be one that executes command lists, or an engine that"
-            f" multiplies matrices in memory, not {core.family_name()}"
-        )
-    elif model.description.decodes:
-        compilation, timing, files = _jobs(model, core.params, settings)
-    else:
-        _refuse_positions(model.description.name)
-        compilation, timing, files = _network(model, core.params, settings)
-    document = {**compilation.document(), "passes": timing}
-    with atomic_directory(output, force=force) as directory:
+    with (
+        task_progress("compiling", quiet=as_json) as update,
+        atomic_directory(output, force=force) as directory,
+    ):
+        update("operations", 0, 0)
+        if isinstance(core, ListCore):
+            compilation, timing, files = _list(model, core, settings)
+        elif not isinstance(core, GemmStreamCore):
+            raise InputError(
+                f"{config}: family: must be one that executes command lists, or an engine that"
+                f" multiplies matrices in memory, not {core.family_name()}"
+            )
+        elif model.description.decodes:
+            compilation, timing, files = _jobs(model, core.params, settings)
+        else:
+            _refuse_positions(model.description.name)
+            compilation, timing, files = _network(model, core.params, settings)
+        document = {**compilation.document(), "passes": timing}
         compilation.write(directory)
         layers = json.dumps(timing, indent=1) + "\n"
         for name, text in {**files, LAYERS: layers}.items():

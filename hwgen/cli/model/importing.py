@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hwgen.cli.support.common import emit_json, force_option, json_option, path_option
+from hwgen.cli.support.common import (
+    emit_json,
+    example,
+    force_option,
+    json_option,
+    path_option,
+    task_progress,
+)
 from hwgen.cli.support.outputs import atomic_directory, check_directory
 from hwgen.reports.terminal import console
 
@@ -16,7 +23,9 @@ if TYPE_CHECKING:
     from hwgen.models.graph.description import Description
 
 
-@click.command("import")
+@click.command(
+    "import", epilog=example("hwgen model import configs/models/austen-16m.gguf -o austen")
+)
 @click.argument("source", metavar="FILE", type=click.Path(path_type=Path))
 @path_option("--output", "DIR", "Directory to write the model into.", required=True)
 @click.option(
@@ -52,7 +61,10 @@ def import_command(
     from hwgen.models.import_model import import_model
 
     check_directory(output)
-    with atomic_directory(output, force=force) as directory:
+    with (
+        atomic_directory(output, force=force) as directory,
+        task_progress("importing", quiet=as_json),
+    ):
         description = import_model(source, directory, i2s_layout, _sizes(sizes))
     summary = _summary(description)
     if as_json:

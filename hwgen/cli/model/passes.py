@@ -12,13 +12,17 @@ from hwgen.cli.support.common import (
     clock_option,
     config_option,
     emit_json,
+    example,
     force_option,
     fpga_energies_option,
     json_option,
     memory_options,
     path_option,
     requested_memory,
+    target_option,
+    task_progress,
 )
+from hwgen.progress import steps
 
 if TYPE_CHECKING:
     from hwgen.core.params.base import FamilyConfig
@@ -26,7 +30,12 @@ if TYPE_CHECKING:
     from hwgen.workloads.network import Network
 
 
-@click.command("estimate")
+@click.command(
+    "estimate",
+    epilog=example(
+        "hwgen model estimate austen-int8 -c configs/decoder_ternary/products.yaml --memory lpddr4x"
+    ),
+)
 @click.argument("source", metavar="DIR", type=click.Path(path_type=Path))
 @config_option
 @click.option(
@@ -44,12 +53,10 @@ if TYPE_CHECKING:
     type=click.IntRange(0, 1 << 24),
     help="Earlier positions of a decode step; default those of the prompt.",
 )
-@click.option(
-    "--target",
+@target_option(
+    "Technology instead of the configuration's; several are compared in one table.",
     "targets",
-    metavar="T",
     multiple=True,
-    help="Technology instead of the configuration's; several are compared in one table.",
 )
 @clock_option("Clock instead of the configuration's.")
 @memory_options
@@ -106,7 +113,11 @@ def estimate_command(
         Build(design, retarget(core.target, target, clock_mhz, served))
         for target in targets or (None,)
     ]
-    entries = [build.estimate(workloads, fpga_energies=fpga_energies) for build in builds]
+    with task_progress("estimating", quiet=as_json):
+        entries = [
+            build.estimate(workloads, fpga_energies=fpga_energies)
+            for build in steps("technologies", builds)
+        ]
     result = [speeds(entry["metrics"], workloads) for entry in entries]
     if report is not None:
         from hwgen.cli.report import sheet_of

@@ -9,8 +9,18 @@ from typing import Any
 
 import click
 
-from hwgen.cli.support.common import emit_json, force_option, json_option, new_table, path_option
+from hwgen.cli.support.common import (
+    emit_json,
+    example,
+    force_option,
+    json_option,
+    new_table,
+    path_option,
+    refused_option,
+    task_progress,
+)
 from hwgen.cli.support.outputs import atomic_directory, check_directory
+from hwgen.progress import steps
 from hwgen.reports.terminal import console
 
 
@@ -23,13 +33,12 @@ class _Weights(click.Choice[str]):
         return super().convert(value, param, ctx)
 
 
-def _refuse_renamed(_: Any, __: Any, value: Any) -> None:
-    """Name the option that --judge has become."""
-    if value:
-        raise click.UsageError("--judge is called --evaluate")
-
-
-@click.command("quantise")
+@click.command(
+    "quantise",
+    epilog=example(
+        "hwgen model quantise austen --calibration configs/models/emma.txt -o austen-int8"
+    ),
+)
 @click.argument("source", metavar="DIR", type=click.Path(path_type=Path))
 @path_option("--output", "DIR", "Directory to write the quantised model into.", required=True)
 @path_option(
@@ -86,7 +95,7 @@ def _refuse_renamed(_: Any, __: Any, value: Any) -> None:
     "evaluated",
     multiple=True,
 )
-@click.option("--judge", multiple=True, hidden=True, expose_value=False, callback=_refuse_renamed)
+@refused_option("--judge", "is called --evaluate")
 @click.option(
     "--positions",
     type=click.IntRange(2, 1 << 20),
@@ -137,16 +146,26 @@ def quantise_command(
     )
     if not model.description.decodes:
         _refuse_of_decoders(calibration, evaluated, rotate or hadamard, compensate)
-        with atomic_directory(output, force=force) as directory:
+        with (
+            atomic_directory(output, force=force) as directory,
+            task_progress("quantising", quiet=as_json),
+        ):
             reports = calibrated(model, directory, calibration[0], recipe)
         result = {}
     else:
         first, *more = [_tokens(model, path) for path in calibration]
         texts = {str(path): _tokens(model, path)[:positions] for path in evaluated}
-        with atomic_directory(output, force=force) as directory:
+        with (
+            atomic_directory(output, force=force) as directory,
+            task_progress("quantising", quiet=as_json),
+        ):
             reports = quantise(model, directory, first, recipe, more)
         engines = FloatEngine(model), FloatEngine(Model(output))
-        result = {name: compare_predictions(*engines, tokens) for name, tokens in texts.items()}
+        with task_progress("evaluating", quiet=as_json):
+            result = {
+                name: compare_predictions(*engines, tokens)
+                for name, tokens in steps("texts", texts.items())
+            }
     if as_json:
         evaluations = {name: each.document() for name, each in result.items()}
         layers = [report.document() for report in reports]

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from hwgen.cli.support.names import FpgaName, TechnologyName, WorkloadName
 from hwgen.errors import InputError
-from hwgen.reports.terminal import console
+from hwgen.progress import shown_by
+from hwgen.reports.terminal import console, minute_lines
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -38,13 +40,15 @@ def optional_config(about: str) -> Callable[[F], F]:
 
 
 def _config(about: str, *, required: bool) -> Callable[[F], F]:
-    return file_option("--config", about, required=required)
+    return file_option("--config", about, "config", required=required)
 
 
 def file_option(name: str, about: str, *parameter: str, **options: Any) -> Callable[[F], F]:
     """Return a decorator that adds an option with an existing, readable file."""
     existing = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
-    return click.option(name, *parameter, metavar="FILE", type=existing, help=about, **options)
+    return click.option(
+        *_names(name), *parameter, metavar="FILE", type=existing, help=about, **options
+    )
 
 
 def path_option(
@@ -52,7 +56,48 @@ def path_option(
 ) -> Callable[[F], F]:
     """Return a decorator that adds an option with a path, which need not exist."""
     path = click.Path(path_type=Path)
-    return click.option(name, *parameter, metavar=metavar, type=path, help=about, **options)
+    return click.option(
+        *_names(name), *parameter, metavar=metavar, type=path, help=about, **options
+    )
+
+
+_SHORT = {"--config": "-c", "--output": "-o"}
+
+
+def _names(name: str) -> tuple[str, ...]:
+    """Return the names of an option, the short one first."""
+    return (_SHORT[name], name) if name in _SHORT else (name,)
+
+
+def target_option(
+    about: str, *parameter: str, fpga: bool = False, **options: Any
+) -> Callable[[F], F]:
+    """Return a decorator that adds ``--target NAME``, a technology in any spelling."""
+    names = FpgaName() if fpga else TechnologyName()
+    return click.option("--target", *parameter, metavar="NAME", type=names, help=about, **options)
+
+
+def jobs_option(about: str) -> Callable[[F], F]:
+    """Return a decorator that adds ``--jobs``: one for each processor by default."""
+    return click.option(
+        "--jobs", metavar="N", type=click.IntRange(1, 256),
+        help=f"{about}; default one for each processor.",
+    )  # fmt: skip
+
+
+def refused_option(name: str, hint: str) -> Callable[[F], F]:
+    """Return a decorator that refuses an option's former name with a hint."""
+
+    def refuse(context: click.Context, option: click.Parameter, value: Any) -> None:
+        if value and not context.resilient_parsing:
+            raise click.UsageError(f"{name}: {hint}", context)
+
+    return click.option(name, multiple=True, hidden=True, expose_value=False, callback=refuse)
+
+
+def example(line: str, note: str = "") -> str:
+    """Return the end of a command's help: a note, and an example of its use."""
+    return "\n\n".join(filter(None, (note, f"\b\nExample:\n  {line}")))
 
 
 def clock_option(meaning: str) -> Callable[[F], F]:
@@ -98,11 +143,7 @@ def force_option(function: F) -> F:
 
 def tool_run_options(function: F) -> F:
     """Add ``--no-cache`` and ``--jobs`` (parameters `no_cache`, `jobs`) of runs of slow tools."""
-    jobs = click.option(
-        "--jobs",
-        type=click.IntRange(1, 64),
-        help="Tools that run at once; default one a processor.",
-    )
+    jobs = jobs_option("Tools that run at once")
     no_cache = click.option(
         "--no-cache", is_flag=True, help="Run again, even if the result is known."
     )
@@ -116,8 +157,8 @@ def workload_options(function: F) -> F:
         help="A product to time; may be repeated.",
     )  # fmt: skip
     workload = click.option(
-        "--workload", "names", metavar="NAME|FILE", multiple=True,
-        help="A shipped workload, or a file of one; may be repeated.",
+        "--workload", "names", metavar="NAME|FILE", multiple=True, type=WorkloadName(),
+        help="A workload of `hwgen workloads`, or a file of one; may be repeated.",
     )  # fmt: skip
     context = click.option(
         "--context", metavar="POSITIONS", type=click.IntRange(0, 2**31 - 1),
@@ -195,6 +236,22 @@ def _float(text: str) -> float | None:
     return None
 
 
+@contextmanager
+def liberty_origin(target: str) -> Iterator[None]:
+    """Say where the Liberty files of a technology come from, if they are missing."""
+    from hwgen.errors import ToolMissing
+    from hwgen.technologies import technology
+
+    try:
+        yield
+    except ToolMissing as error:
+        tech = technology(target)
+        origin = tech.liberty_origin if tech.kind == "standard_cells" else ""
+        if not origin or "Liberty" not in str(error):
+            raise
+        raise ToolMissing(f"{error}. They come from {origin}") from None
+
+
 def headed(name: str, rest: str) -> Text:
     """Return a line that begins with a name in bold."""
     from rich.text import Text
@@ -230,7 +287,9 @@ def emit_json(data: Any) -> None:
 
 @contextmanager
 def task_progress(doing: str, *, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """Show the progress of some long tasks, on stderr where that is a terminal.
+    """Show the progress of long work on stderr: a bar on a terminal, else a line each minute.
+
+    `hwgen.progress.report` inside shows its steps, too.
 
     Parameters
     ----------
@@ -240,10 +299,11 @@ def task_progress(doing: str, *, quiet: bool) -> Iterator[Callable[[str, int, in
     Yields
     ------
     callable
-        Takes what was done last, how many tasks are done, and how many there are.
+        Takes what was done last, how many tasks are done, and how many there are, 0 if unknown.
     """
     from rich.progress import (
         BarColumn,
+        MofNCompleteColumn,
         Progress,
         SpinnerColumn,
         TextColumn,
@@ -255,17 +315,24 @@ def task_progress(doing: str, *, quiet: bool) -> Iterator[Callable[[str, int, in
         SpinnerColumn(),
         TextColumn(doing),
         BarColumn(),
-        TextColumn("{task.completed:.0f} of {task.total:.0f}"),
+        MofNCompleteColumn(separator=" of "),
         TextColumn("{task.fields[label]}", markup=False),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
     out = console(stderr=True)
-    quiet = quiet or not out.is_terminal
+    if not out.is_terminal and not quiet:
+        with minute_lines(doing) as tell, shown_by(tell):
+            yield tell
+        return
     with Progress(*columns, console=out, transient=True, disable=quiet) as progress:
-        task = progress.add_task("", total=1, label="")
+        task, last = progress.add_task("", total=None, label=""), [0]
 
         def update(label: str, done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total, label=label)
+            if done < last[0]:  # another part of the work, with a speed of its own
+                progress.reset(task)
+            last[0] = done
+            progress.update(task, completed=done, total=total or None, label=label)
 
-        yield update
+        with shown_by(update):
+            yield update

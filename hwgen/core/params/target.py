@@ -12,7 +12,8 @@ from pydantic_core import PydanticCustomError
 from hwgen.config.base import Model, check_rules
 from hwgen.core.params.off_chip import OffChip, TargetMemory
 from hwgen.errors import did_you_mean
-from hwgen.technologies import DEFAULT, devices, technologies, technology_of
+from hwgen.plugins import match_name
+from hwgen.technologies import DEFAULT, default_clock, devices, technologies, technology_of
 
 CLOCK_MHZ = (1.0, 5000.0)
 """Bounds of ``target.clock_mhz``."""
@@ -23,10 +24,10 @@ smaller than registers in every shipped technology that is manufactured."""
 
 
 def _installed(name: str) -> str:
-    names = technologies()
-    if name not in names:
+    match = match_name(name, technologies())
+    if match is None:
         raise PydanticCustomError("literal_error", "must be the name of an installed technology")
-    return name
+    return match
 
 
 def _list_installed(schema: dict[str, Any]) -> None:
@@ -34,8 +35,11 @@ def _list_installed(schema: dict[str, Any]) -> None:
 
 
 def _check_device(name: str | None) -> str | None:
-    if name is not None and technology_of(name) is None:
-        names = devices()
+    if name is None:
+        return None
+    names = devices()
+    match = match_name(name, names)
+    if match is None:
         raise PydanticCustomError(
             "device",
             "must be the name of a device, not {name}{hint}; there are {names}",
@@ -45,7 +49,7 @@ def _check_device(name: str | None) -> str | None:
                 "names": ", ".join(names),
             },
         )
-    return name
+    return match
 
 
 class Target(Model):
@@ -65,7 +69,7 @@ class Target(Model):
         500.0,
         ge=CLOCK_MHZ[0],
         le=CLOCK_MHZ[1],
-        description="Clock target.",
+        description="Clock target; if none is given, an FPGA family has its own default.",
         json_schema_extra={"unit": "MHz"},
     )
     activation_sigma: float | None = Field(
@@ -93,6 +97,20 @@ class Target(Model):
             if result is not None and "technology" not in data:
                 return {**data, "technology": result}
         return data
+
+    @model_validator(mode="after")
+    def _default_clock(self) -> Self:
+        clock = default_clock(self.technology)
+        if clock is not None and not self.names_clock:
+            # Past the frozen model, and not among the fields that were set: it follows a change of
+            # technology.
+            self.__dict__["clock_mhz"] = clock
+        return self
+
+    @property
+    def names_clock(self) -> bool:
+        """Whether the clock was asked for, and is no default."""
+        return "clock_mhz" in self.model_fields_set
 
     @model_validator(mode="after")
     def _of_one_technology(self) -> Self:

@@ -30,6 +30,7 @@ from hwgen.models.compile.compiled_files import (
 from hwgen.models.compile.placement import IMAGE, Placement
 from hwgen.models.files.store import TOKENIZER, Model
 from hwgen.models.graph.layered import Layered
+from hwgen.progress import steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -195,7 +196,10 @@ class Compilation(ABC):
             files[id(memory)] = file = (directory / name).open("wb")
             file.truncate(size)
         try:
-            for memory, name, array, layer in self.contents():
+            arrays = sum(
+                place.count for memory, _ in images.values() for place in memory.arrays.values()
+            )
+            for memory, name, array, layer in steps("arrays", self.contents(), arrays):
                 memory.put(files[id(memory)], name, array, layer)
         finally:
             for file in files.values():

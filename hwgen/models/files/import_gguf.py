@@ -25,6 +25,7 @@ from hwgen.models.files.import_common import described, readable, refused, write
 from hwgen.models.files.store import TOKENIZER, WEIGHTS, Writer, write_description
 from hwgen.models.graph.decoder_shape import FUSED, DecoderShape, products_of, weights_of
 from hwgen.models.graph.description import Description, Source
+from hwgen.progress import steps
 
 _NAMES = {
     "token_embd.weight": "embedding",
@@ -97,7 +98,7 @@ def import_gguf(path: Path, directory: Path, i2s_layout: str | None = None) -> D
     settings = Settings(i2s_layout or "", logit_scale_of(file, name))
     with (directory / WEIGHTS).open("wb") as out:
         writer = Writer(out)
-        for tensor, stored in result.items():
+        for tensor, stored in steps("tensors", result.items()):
             write_tensor(file, writer, tensor, stored, shape, scales.get(tensor), settings)
         write_factors(writer, shape)
     source = Source(

@@ -34,6 +34,7 @@ from hwgen.models.graph.decoder_shape import (
     weights_of,
 )
 from hwgen.models.graph.description import Description, Source
+from hwgen.progress import steps
 
 _NAMES = {
     "model.embed_tokens": "embedding",
@@ -88,7 +89,7 @@ def import_safetensors(path: Path, directory: Path) -> Description:
     result, scales = _assigned(path, read_checkpoint(path), shape, config)
     with (directory / WEIGHTS).open("wb") as out:
         writer = Writer(out)
-        for name, tensor in result.items():
+        for name, tensor in steps("tensors", result.items()):
             _write(writer, name, tensor, shape, scales.get(name), config)
         write_factors(writer, shape)
     source = Source(

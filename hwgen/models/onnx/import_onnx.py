@@ -24,6 +24,7 @@ from hwgen.models.onnx.file import Graph, GraphNode, array_of, read_graph
 from hwgen.models.onnx.operator_table import OPERATORS
 from hwgen.models.onnx.operators import ALTERNATIVES
 from hwgen.models.onnx.patterns import fuse_gelu
+from hwgen.progress import steps
 
 OPSETS = (7, 25)
 """First and last version of ONNX's operators that are read."""
@@ -99,7 +100,7 @@ def _write(directory: Path, builder: Builder) -> Writer:
     """Write the constants that operations take."""
     with (directory / WEIGHTS).open("wb") as file:
         writer = Writer(file)
-        for name, array in builder.tensors.items():
+        for name, array in steps("tensors", builder.tensors.items()):
             dtype = array.dtype.name
             writer.numbers(name, [np.ascontiguousarray(array)], array.shape, dtype)
     return writer

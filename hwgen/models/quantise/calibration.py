@@ -12,6 +12,7 @@ from hwgen.arithmetic.hadamard import hadamard_transform
 from hwgen.models.quantise.compensation import factor
 from hwgen.models.run.engine import Cache, Run
 from hwgen.models.run.float_engine import FloatEngine
+from hwgen.progress import steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -175,7 +176,7 @@ def calibrated(
         pieces.append(text[: min(most, MOST_CALIBRATION - count)])
         count += len(pieces[-1])
     watching = _Watching(model, arrays, min(1.0, _ROWS / count), moments, block)
-    for tokens in filter(len, pieces):
+    for tokens in steps("texts", tuple(filter(len, pieces))):
         Run(watching).feed(tokens, every=True)
     for inputs in watching.operands.values():
         inputs.done()

@@ -34,6 +34,7 @@ from hwgen.models.quantise.smoothing import (
 )
 from hwgen.models.run.exact_products import one_thread
 from hwgen.models.run.float_engine import rounded
+from hwgen.progress import steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -249,7 +250,7 @@ class _Work:
         """Write all weights, those of products as integers, and report their errors."""
         self.writer = writer
         products = {node.name: site for site in sites for node in site.products}
-        for node in self.model.description.nodes:
+        for node in steps("operations", self.model.description.nodes):
             for operand, name in node.inputs.items():
                 if node.name in products and operand == "weights":
                     self._product(writer, node, products[node.name])

@@ -20,6 +20,7 @@ from hwgen.models.graph.description import Description, Node, Tensor
 from hwgen.models.quantise.quantise import LayerReport
 from hwgen.models.quantise.recipe import Recipe
 from hwgen.models.run.tensor_engine import TensorEngine
+from hwgen.progress import steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -99,7 +100,7 @@ def _tensors(
     products = {n.inputs["weights"] for n in description.nodes if _multiplies_floats(description, n)
                 and n.operation == "gemm"}  # fmt: skip
     saturated = {}
-    for name, tensor in description.tensors.items():
+    for name, tensor in steps("tensors", description.tensors.items()):
         if name in products:
             groups = recipe.of(name, model.numbers(name))
             most = int(np.abs(groups.values).max())
