@@ -107,6 +107,10 @@ test: env ## run the tests (JUnit in build/test.xml)
 quick: env ## run the tests that take seconds
 	$(PYTEST) -m 'not long and not slow' $(ARGS)
 
+.PHONY: onnx-tests
+onnx-tests: env ## run the tests that onnx has of its operators, and write their page
+	$(RUN) -m sim_tests.onnx.backend_tests
+
 .PHONY: long
 long: env ## run the tests that take minutes
 	mkdir -p build

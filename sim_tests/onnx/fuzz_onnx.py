@@ -27,7 +27,16 @@ from hwgen.models.import_model import import_model
 from hwgen.models.onnx.operator_table import OPERATORS
 from hwgen.models.run.tensor_engine import TensorEngine
 from sim_tests.models.fuzz_models import MOST_SECONDS, main, mutate
-from sim_tests.onnx.onnx_files import dynamic_mlp, encoder, qdq_cnn, qdq_mlp, qlinear_cnn, qonnx_cnn
+from sim_tests.onnx.onnx_files import (
+    dynamic_mlp,
+    encoder,
+    enlarged,
+    qdq_cnn,
+    qdq_mlp,
+    qlinear_cnn,
+    qonnx_cnn,
+)
+from sim_tests.onnx.qoperator_nets import make as random_net
 
 MOST_MEMORY = 1 << 30
 MOST_RUN = 1 << 22  # multiply-accumulates and elements of what is run
@@ -37,8 +46,11 @@ _FLOATS = (0.0, -0.0, 1.0, -1.0, 1e-45, 3e38, float("inf"), float("nan"))
 
 def models() -> list[Any]:
     """Return the graphs that are mutated."""
-    makers = (qdq_mlp, qlinear_cnn, qdq_cnn, dynamic_mlp, qonnx_cnn, encoder)
-    return [make(1).model() for make in makers]
+    makers = (qdq_mlp, qlinear_cnn, qdq_cnn, dynamic_mlp, qonnx_cnn, encoder, enlarged)
+    return [
+        *(make(1).model() for make in makers),
+        *(random_net(seed)[0].model() for seed in (3, 4)),
+    ]
 
 
 def change(model: Any, rng: np.random.Generator) -> None:

@@ -335,3 +335,26 @@ def qonnx_cnn(seed: int = 0, bits: int = 4, rounding: str = "ROUND") -> Net:
     signs = net.op("BipolarQuant", w, net.constant(np.float32(0.2)), domain=QONNX)
     net.output(net.op("MatMul", x, signs))
     return net
+
+
+def enlarged(seed: int = 0) -> Net:
+    """Return a network that grows its images, normalises them, and has a branch that is taken."""
+    net = Net(seed)
+    x = net.input("image", (1, 4, 5, 4))
+    w = net.constant(net.rng.standard_normal((4, 3, 3, 3)).astype(np.float32))
+    x = net.op("ConvTranspose", x, w, group=2, strides=[2, 2], pads=[1, 1, 1, 1])
+    line = [net.constant(net.rng.standard_normal(6).astype(np.float32)) for _ in range(2)]
+    x = net.op("InstanceNormalization", x, *line)
+    sizes = net.constant(np.array([1, 6, 7, 9], np.int64))
+    x = net.op("Resize", x, "", "", sizes, mode="linear")
+    pads = net.constant(np.array([0, 0, 1, 0, 0, 0, 0, 2], np.int64))
+    x = net.op("LRN", net.op("Pad", x, pads, mode="reflect"), size=3)
+    graphs = []
+    for kind in ("Relu", "Neg"):
+        out = helper.make_tensor_value_info(f"{kind}/y", TensorProto.FLOAT, None)
+        graphs.append(
+            helper.make_graph([helper.make_node(kind, [x], [f"{kind}/y"])], kind, [], [out])
+        )
+    taken = net.constant(np.array(True))
+    net.output(net.op("If", taken, then_branch=graphs[0], else_branch=graphs[1]))
+    return net

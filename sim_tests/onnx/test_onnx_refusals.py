@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
@@ -51,14 +52,62 @@ def test_unknown_operators_are_all_listed(tmp_path: Path) -> None:
     assert "ArgMax ('ArgMax_4') is not supported; let the graph end before it" in text
 
 
+def _branches(net: Net, condition: str, *kinds: str) -> None:
+    graphs = []
+    for kind in kinds:
+        out = helper.make_tensor_value_info(f"{kind}/y", TensorProto.FLOAT, None)
+        node = helper.make_node(kind, ["x"], [f"{kind}/y"], f"inner {kind}")
+        graphs.append(helper.make_graph([node], kind, [], [out]))
+    net.output(net.op("If", condition, then_branch=graphs[0], else_branch=graphs[1]))
+
+
+def test_unknown_operators_inside_of_others_are_listed(tmp_path: Path) -> None:
+    net = Net()
+    x = net.input("x", (1, 4))
+    _branches(net, net.op("Cast", net.op("ReduceSum", x, keepdims=0), to=9), "GRU", "Det")
+    text = refusal(tmp_path, net.model())
+    assert "If: its condition is computed from the inputs" in text
+    assert "GRU ('inner GRU') is not supported" in text
+    assert "Det ('inner Det') is not supported" in text
+    net.output(net.op("LSTM", x))
+    text = refusal(tmp_path, net.model())
+    assert all(f"{name} (" in text for name in ("LSTM", "GRU", "Det"))
+
+
+def test_a_branch_that_is_not_taken_may_hold_anything(tmp_path: Path) -> None:
+    for taken in (True, False):
+        net = Net()
+        net.input("x", (1, 4))
+        _branches(net, net.constant(np.array(taken)), "Relu", "Det")
+        if taken:
+            (tmp_path / "out").mkdir()
+            net.write(tmp_path / "net.onnx")
+            description = import_model(tmp_path / "net.onnx", tmp_path / "out")
+            assert description.nodes[0].attributes["function"] == "relu"
+        else:
+            text = refusal(tmp_path, net.model())
+            assert "Det ('inner Det') is not supported" in text
+
+
+def test_integers_of_4_bits_are_no_result(tmp_path: Path) -> None:
+    net = Net()
+    x = net.input("x", (1, 4))
+    zero = net.constant(np.zeros((), ml_dtypes.int4))
+    net.output(net.op("QuantizeLinear", x, net.constant(np.float32(1)), zero))
+    assert "quantises to int4; int8 and uint8 are supported" in refusal(tmp_path, net.model(21))
+
+
 def test_restrictions_are_all_listed(tmp_path: Path) -> None:
     net = Net()
     x = net.input("x", (1, 3, 4, 4))
-    net.output(net.op("Resize", x, "", net.constant(np.ones(4, np.float32)), mode="cubic"))
+    net.output(net.op("Resize", x, "", net.constant(np.ones(4, np.float32)), mode="bicubic"))
     net.output(net.op("Softmax", net.op("Cast", x, to=TensorProto.DOUBLE)))
     net.output(net.op("GlobalAveragePool", x))
     text = refusal(tmp_path, net.model())
-    assert "node 'Resize_2', Resize: mode 'cubic' is not supported; nearest is (Resize: " in text
+    assert (
+        "node 'Resize_2', Resize: mode 'bicubic' is not supported; nearest, linear, cubic is"
+        in text
+    )
     assert ", Cast: float64 is not computed in; export the network in float32" in text
     assert "Softmax" not in text  # what comes behind a refused node says nothing more
 
@@ -70,7 +119,7 @@ def test_restrictions_are_all_listed(tmp_path: Path) -> None:
         (lambda m: initialiser(m).dims.append(-3), "which cannot be"),
         (lambda m: initialiser(m).dims.append(3), r"needs 12 bytes, but it has 4"),
         (lambda m: initialiser(m).ClearField("raw_data"), "needs 1 elements, but float_data has 0"),
-        (lambda m: setattr(initialiser(m), "data_type", 8), "is of type 8, which is not read"),
+        (lambda m: setattr(initialiser(m), "data_type", 8), "is of type string, which is not read"),
         (lambda m: m.graph.node[1].input.__setitem__(0, m.graph.node[4].output[0]),
          "the graph has a cycle, or nodes in disorder"),
         (lambda m: m.graph.node.append(m.graph.node[0]), "is there already"),

@@ -96,6 +96,7 @@ def _like(value: Any, default: Any) -> bool:
 
 
 _WINDOW = {"kernel": tuple, "strides": tuple, "dilations": tuple, "before": tuple, "after": tuple}
+_POINTS = {"x_scale": float, "x_zero": int, "scale": float, "zero": int, "dtype": str}
 _INTEGERS = {"dtype": str, "low": int, "high": int}
 
 TENSOR_OPERATIONS: dict[str, Form] = {
@@ -140,6 +141,15 @@ TENSOR_OPERATIONS: dict[str, Form] = {
         "clip(round(sum of (x - x_zero) * scale) + zero) over axes, in integers",
         attributes={"axes": tuple, "x_zero": int, "scale": float, "zero": int, "dtype": str},
         per_element=4,
+    ),
+    "linear_pool": Form(
+        "mean of (x - x_zero) * x_scale in each window, over scale, plus zero, in integers",
+        attributes={**_WINDOW, "padded": bool, **_POINTS}, per_element=4,
+    ),
+    "linear_softmax": Form(
+        "softmax of x * x_scale along an axis, over scale, plus zero, in integers",
+        attributes={"axis": int, "x_scale": float, "scale": float, "zero": int, "dtype": str},
+        per_element=6,
     ),
     "unary": Form(
         "function of x", attributes={"function": str}, defaults={"alpha": 0.0, "beta": 0.0},

@@ -79,7 +79,7 @@ def shape_of(operation: str, at: Mapping[str, Any], shapes: Mapping[str, Shape])
             return _slice(at, x)
         case "reduce" | "linear_mean":
             return _reduced(at, x)
-        case "pool" | "patches":
+        case "pool" | "patches" | "linear_pool":
             return _windows(operation, at, x)
         case "dynamic_quantise":
             return x if at["part"] == "values" else ()
@@ -145,6 +145,6 @@ def _windows(operation: str, at: Mapping[str, Any], x: Shape) -> Shape:
     counts = window_counts(x, at)
     if len(x) != count + 2 or min(counts) < 1:
         raise ValueError(f"windows of {at['kernel']} do not fit into {x}")
-    if operation == "pool":
+    if operation in ("pool", "linear_pool"):
         return (*x[:2], *counts)
     return (x[0], *counts, x[1] * math.prod(at["kernel"]))

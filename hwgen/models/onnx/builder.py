@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hwgen.models.files.import_common import readable
 from hwgen.models.graph.description import Node
 from hwgen.models.graph.tensor_shapes import shape_of, type_of
-from hwgen.models.onnx.file import MOST_ELEMENTS
+from hwgen.models.onnx.file import MOST_ELEMENTS, Graph
 from hwgen.models.run.tensor_integers import INTEGERS
 from hwgen.models.run.tensor_operations import HOST
 
@@ -23,6 +23,10 @@ PRODUCTS = ("gemm", "matmul", "integer_gemm", "integer_matmul")
 
 _MOST_NODES = 1 << 18
 _MOST_FOLDED = 1 << 30  # bytes of constants that are computed in all
+
+
+def _no_graphs(graph: Graph) -> list[Value]:
+    raise Unsupported("graphs inside of operators are not read here")
 
 
 class Unsupported(Exception):
@@ -89,6 +93,8 @@ class Value:
         Integers that it came from, for operations that go back to integers.
     linear : callable, optional
         Makes it in integers from its operands' integers; takes scale, zero point and type.
+    stored : str
+        Type that a constant has in the file.
     """
 
     name: str
@@ -98,6 +104,7 @@ class Value:
     codes: Codes | None = None
     sums: Sums | None = None
     linear: Callable[[np.float32, int, str], Value] | None = None
+    stored: str = ""
 
 
 @dataclass
@@ -118,6 +125,8 @@ class Builder:
         Constants that operations take, by name.
     current : str
         Name of the ONNX node that is converted.
+    inline : callable
+        Converts a graph inside of an operator, and returns its outputs.
     """
 
     opset: int
@@ -126,6 +135,7 @@ class Builder:
     types: dict[str, str] = field(default_factory=dict)
     tensors: dict[str, NDArray[Any]] = field(default_factory=dict)
     current: str = ""
+    inline: Callable[[Graph], list[Value]] = _no_graphs
     _names: set[str] = field(default_factory=set)
     _called: set[str] = field(default_factory=set)
     _shown: set[str] = field(default_factory=set)
@@ -157,9 +167,12 @@ class Builder:
         return Value(result, shape, dtype)
 
     def constant(self, array: Any, dtype: str | None = None) -> Value:
-        """Return a value that is known."""
+        """Return a value that is known; integers of 4 bits are computed with in 8."""
         result = np.asarray(array, dtype)
-        return Value("", result.shape, result.dtype.name, result)
+        stored = result.dtype.name
+        if stored in ("int4", "uint4"):
+            result = result.astype(stored.replace("4", "8"))
+        return Value("", result.shape, result.dtype.name, result, stored=stored)
 
     def emit(self, operation: str, inputs: Mapping[str, Value], **at: Any) -> Value:
         """Add an operation and return its result; one of constants is computed at once.

@@ -198,19 +198,6 @@ def _softmax(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     return [result]
 
 
-@operator("LayerNormalization", becomes="layer_norm",
-          restrictions="along the last axis; one result", inputs=3)  # fmt: skip
-def _layer_norm(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x, gamma = required(v, 0, "X"), required(v, 1, "Scale")
-    beta = optional(v, 2) or b.constant(np.zeros(gamma.shape, np.float32))
-    if axis_of(integer(node, "axis", -1), len(x.shape)) != len(x.shape) - 1:
-        raise Unsupported("axis must be the last one")
-    if gamma.shape != x.shape[-1:] or beta.shape != gamma.shape:
-        raise Unsupported(f"scale {gamma.shape} and bias {beta.shape} do not fit {x.shape}")
-    operands = {"x": x, "gamma": gamma, "beta": beta}
-    return [b.emit("layer_norm", operands, epsilon=number(node, "epsilon", 1e-5))]
-
-
 @operator("BatchNormalization", becomes="two binary; folded into a Conv before it",
           restrictions="not in training; parameters: constant", inputs=5)  # fmt: skip
 def _batch_norm(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
@@ -281,14 +268,21 @@ def window(
 
 @operator("MaxPool", becomes="pool, of integers where they are quantised",
           restrictions="no indices", inputs=1)  # fmt: skip
-@operator("AveragePool", becomes="pool", restrictions="ceil_mode 0", inputs=1)
+@operator("AveragePool", becomes="pool", inputs=1)
 def _pool(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     x = required(v, 0, "X")
     largest = node.operator == "MaxPool"
-    if not largest and integer(node, "ceil_mode", 0):
-        raise Unsupported("ceil_mode must be 0")
     at = window(node, x.shape[2:], ints(node, "kernel_shape", ()))
     padded = bool(integer(node, "count_include_pad", 0))
+    if not largest and padded and integer(node, "ceil_mode", 0):
+        # What is behind the padding does not count: the padding becomes a part of x.
+        attributes = node.attributes | {"ceil_mode": 0}
+        plain = window(replace(node, attributes=attributes), x.shape[2:], at["kernel"])
+        after = tuple(min(sides) for sides in zip(at["after"], plain["after"], strict=True))
+        x = b.emit("pad", {"x": x}, before=(0, 0, *at["before"]), after=(0, 0, *after), value=0.0)
+        more = tuple(n - m for n, m in zip(at["after"], after, strict=True))
+        at |= {"before": (0,) * len(more), "after": more}
+        padded = False
     function = "largest" if largest else "average"
     if largest:
         return [moved(b, "pool", x, function=function, padded=padded, **at)]

@@ -9,7 +9,7 @@ the directory they must lie in, and the order of nodes.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ MOST_ELEMENTS = 1 << 28
 
 _MOST_NODES = 1 << 17
 _MOST_AXES = 12
+_GRAPH = 5  # type of attributes that are graphs
 
 TYPES: dict[int, tuple[str, Any]] = {
     1: ("float32", np.float32), 2: ("uint8", np.uint8), 3: ("int8", np.int8),
@@ -130,22 +131,39 @@ def parse(path: Path) -> Any:
 
 def _check_texts(path: Path, model: Any) -> None:
     """Refuse names that are no UTF-8, which protocol buffers give as bytes."""
-    graph = model.graph
+    graphs = [*_graphs(model.graph)]
+    texts = [
+        model.producer_name, model.producer_version, model.domain,
+        *(text for entry in model.opset_import for text in (entry.domain,)),
+        *(text for entry in model.metadata_props for text in (entry.key, entry.value)),
+        *(text for graph in graphs for text in _texts(graph)),
+    ]  # fmt: skip
+    wrong = next((text for text in texts if not isinstance(text, str)), None)
+    if wrong is not None:
+        raise InputError(f"{path}: the name {wrong!r:.80} is no UTF-8; export the model again")
+
+
+def _graphs(graph: Any) -> Iterator[Any]:
+    """Return a graph, and those inside of its operators."""
+    waiting = [graph]
+    while waiting:
+        graph = waiting.pop()
+        yield graph
+        waiting += [a.g for n in graph.node for a in n.attribute if a.type == _GRAPH]
+
+
+def _texts(graph: Any) -> list[Any]:
+    """Return the names in a graph."""
     values = (*graph.input, *graph.output, *graph.value_info)
     tensors = (*graph.initializer, *(a.t for n in graph.node for a in n.attribute))
     places = [place for v in values for place in v.type.tensor_type.shape.dim]
-    texts = [
-        graph.name, model.producer_name, model.producer_version, model.domain,
-        *(text for entry in model.opset_import for text in (entry.domain,)),
-        *(text for entry in model.metadata_props for text in (entry.key, entry.value)),
+    return [
+        graph.name,
         *(text for n in graph.node for text in (n.name, n.op_type, n.domain, *n.input, *n.output)),
         *(a.name for n in graph.node for a in n.attribute), *(t.name for t in tensors),
         *(text for t in tensors for e in t.external_data for text in (e.key, e.value)),
         *(v.name for v in values), *(place.dim_param for place in places),
     ]  # fmt: skip
-    wrong = next((text for text in texts if not isinstance(text, str)), None)
-    if wrong is not None:
-        raise InputError(f"{path}: the name {wrong!r:.80} is no UTF-8; export the model again")
 
 
 def read_graph(path: Path) -> tuple[Any, Graph]:
@@ -164,18 +182,7 @@ def read_graph(path: Path) -> tuple[Any, Graph]:
     problems: list[str] = []
     if graph.sparse_initializer:
         problems.append("sparse initialisers are not supported; store them densely")
-    constants: dict[str, NDArray[Any]] = {}
-    for tensor in graph.initializer:
-        try:
-            constants[tensor.name] = array_of(tensor, path.parent)
-        except (InputError, OSError) as error:
-            problems.append(f"initialiser {readable(tensor.name)!r:.120}: {error}")
-    nodes = []
-    for index, node in enumerate(graph.node):
-        try:
-            nodes.append(_node(node, index, path.parent))
-        except InputError as error:
-            problems.append(str(error))
+    constants, nodes = _contents(graph, path.parent, problems)
     inputs = {}
     for value in graph.input:
         if value.name in constants:
@@ -196,6 +203,41 @@ def read_graph(path: Path) -> tuple[Any, Graph]:
     )  # fmt: skip
 
 
+def _contents(
+    graph: Any, directory: Path, problems: list[str]
+) -> tuple[dict[str, NDArray[Any]], list[GraphNode]]:
+    """Return initialisers and nodes of a graph, and add what is wrong with them to `problems`."""
+    constants: dict[str, NDArray[Any]] = {}
+    for tensor in graph.initializer:
+        try:
+            constants[tensor.name] = array_of(tensor, directory)
+        except (InputError, OSError) as error:
+            problems.append(f"initialiser {readable(tensor.name)!r:.120}: {error}")
+    nodes = []
+    for index, node in enumerate(graph.node):
+        try:
+            nodes.append(_node(node, index, directory))
+        except InputError as error:
+            problems.append(str(error))
+    return constants, nodes
+
+
+def _inner(graph: Any, directory: Path) -> Graph:
+    """Return a graph inside of an operator; its nodes may take arrays from outside.
+
+    Raises
+    ------
+    InputError
+        If something in it cannot be.
+    """
+    problems: list[str] = []
+    constants, nodes = _contents(graph, directory, problems)
+    if problems:
+        raise InputError("; ".join(problems[:_MOST_AXES]))
+    outputs = tuple(value.name for value in graph.output)
+    return Graph(readable(graph.name), "", {}, nodes, constants, {}, outputs)
+
+
 def array_of(tensor: Any, directory: Path) -> NDArray[Any]:
     """Return the array of a `TensorProto`.
 
@@ -207,7 +249,9 @@ def array_of(tensor: Any, directory: Path) -> NDArray[Any]:
     type_name = TYPES.get(tensor.data_type)
     if type_name is None:
         names = ", ".join(name for name, _ in TYPES.values())
-        raise InputError(f"is of type {tensor.data_type}, which is not read; {names} are")
+        raise InputError(
+            f"is of type {_type_name(tensor.data_type)}, which is not read; {names} are"
+        )
     name, dtype = type_name
     shape = tuple(tensor.dims)
     elements = _elements(shape)
@@ -233,8 +277,8 @@ def _nibbles(data: NDArray[np.uint8], elements: int, name: str) -> NDArray[Any]:
     """Return integers of 4 bits, the low one of a byte first."""
     both = np.stack([data & 15, data >> 4], -1).reshape(-1)[:elements]
     if name == "uint4":
-        return both
-    return (both.astype(np.int8) ^ 8) - np.int8(8)
+        return both.astype(ml_dtypes.uint4)
+    return ((both.astype(np.int8) ^ 8) - np.int8(8)).astype(ml_dtypes.int4)
 
 
 def _widened(array: NDArray[Any], name: str) -> NDArray[Any]:
@@ -313,12 +357,22 @@ def _external(tensor: Any, needed: int, directory: Path) -> bytes:
         return file.read(length)
 
 
+def _type_name(number: int) -> str:
+    """Return the name that ONNX has for a type of tensors."""
+    from onnx import TensorProto  # an optional dependency
+
+    try:
+        return str(TensorProto.DataType.Name(number)).lower()
+    except ValueError:
+        return f"number {number}"
+
+
 def _typed(value: Any) -> tuple[str, tuple[int | str | None, ...]]:
     """Return type and shape of an input."""
     if not value.type.HasField("tensor_type"):
         raise InputError("is no tensor; sequences, maps and optional values are not supported")
     kind = value.type.tensor_type
-    name = TYPES.get(kind.elem_type, (str(kind.elem_type), None))[0]
+    name = TYPES.get(kind.elem_type, (_type_name(kind.elem_type), None))[0]
     if name not in ARRAYS:
         raise InputError(f"is of type {name}; inputs may be {', '.join(ARRAYS)}")
     if not kind.HasField("shape"):
@@ -352,6 +406,11 @@ def _node(node: Any, index: int, directory: Path) -> GraphNode:
                     attributes[key] = array_of(attribute.t, directory)
                 except InputError as error:
                     raise InputError(f"node {name!r:.120}: {key} {error}") from None
+            case 5:
+                try:
+                    attributes[key] = _inner(attribute.g, directory)
+                except InputError as error:
+                    raise InputError(f"node {name!r:.120}: {key}: {error}") from None
             case 6:
                 attributes[key] = tuple(float(number) for number in attribute.floats)
             case 7:
@@ -361,7 +420,7 @@ def _node(node: Any, index: int, directory: Path) -> GraphNode:
                     text.decode("utf-8", "replace") for text in attribute.strings
                 )
             case _:
-                attributes[key] = None  # graphs and the like: of operators that are refused
+                attributes[key] = None  # types and the like: of operators that are refused
     operator = f"{domain}{readable(node.op_type)}"
     return GraphNode(name, operator, tuple(node.input), tuple(node.output), attributes)
 

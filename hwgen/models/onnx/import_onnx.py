@@ -7,7 +7,7 @@ QuantizeLinear and DequantizeLinear stand around an operator, it becomes one of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from hwgen.models.onnx.operators import ALTERNATIVES
 from hwgen.models.onnx.patterns import fuse_gelu
 from hwgen.progress import steps
 
-OPSETS = (7, 25)
+OPSETS = (7, 28)
 """First and last version of ONNX's operators that are read."""
 
 
@@ -60,7 +60,7 @@ def import_onnx(
     _infer(source, model, graph, inputs)
     _fold_batch_norms(graph)
     builder = Builder(graph.opsets.get("", 1))
-    builder.reserve(name for node in graph.nodes for name in node.outputs if name)
+    builder.reserve(name for node in nested(graph) for name in node.outputs if name)
     values: dict[str, Value] = {"": Value("", (), "")}
     taken = [builder.input(name, dtype, shape) for name, (dtype, shape) in inputs.items()]
     values |= dict(zip(inputs, taken, strict=True))
@@ -107,18 +107,13 @@ def _write(directory: Path, builder: Builder) -> Writer:
 
 
 def _check_operators(source: Path, graph: Graph) -> None:
-    """Refuse operators that are not read, all at once."""
-    result: dict[str, list[str]] = {}
-    for node in graph.nodes:
-        if node.operator not in OPERATORS:
-            result.setdefault(node.operator, []).append(node.name)
+    """Refuse operators that are not read, all at once.
+
+    Those inside of others are listed, too; alone they do not count, for a branch may not be taken.
+    """
     problems = []
-    for name, places in result.items():
-        more = f" and {len(places) - 3} more" if len(places) > 3 else ""
-        where = ", ".join(repr(place)[:80] for place in places[:3])
-        near = "" if name in ALTERNATIVES else did_you_mean(name, OPERATORS)
-        remedy = ALTERNATIVES.get(name, "see `docs/supported-operators.md` for what there is")
-        problems.append(f"{name[:80]} ({where}{more}) is not supported{near}; {remedy}")
+    if any(node.operator not in OPERATORS for node in graph.nodes):
+        problems = _unknown(nested(graph))
     version = graph.opsets.get("", 0)
     ours = any(":" not in node.operator for node in graph.nodes)
     if ours and not OPSETS[0] <= version <= OPSETS[1]:
@@ -128,6 +123,31 @@ def _check_operators(source: Path, graph: Graph) -> None:
         )
     if problems:
         raise refused(source, problems)
+
+
+def nested(graph: Graph) -> Iterator[GraphNode]:
+    """Return the nodes of a graph, each before those of the graphs inside of it."""
+    for node in graph.nodes:
+        yield node
+        for value in node.attributes.values():
+            if isinstance(value, Graph):
+                yield from nested(value)
+
+
+def _unknown(nodes: Iterable[GraphNode]) -> list[str]:
+    """Return the problems of operators that are not read."""
+    result: dict[str, list[str]] = {}
+    for node in nodes:
+        if node.operator not in OPERATORS:
+            result.setdefault(node.operator, []).append(node.name)
+    problems = []
+    for name, places in result.items():
+        more = f" and {len(places) - 3} more" if len(places) > 3 else ""
+        where = ", ".join(repr(place)[:80] for place in places[:3])
+        near = "" if name in ALTERNATIVES else did_you_mean(name, OPERATORS)
+        remedy = ALTERNATIVES.get(name, "see `docs/supported-operators.md` for what there is")
+        problems.append(f"{name[:80]} ({where}{more}) is not supported{near}; {remedy}")
+    return problems
 
 
 def _fixed(
@@ -215,7 +235,7 @@ def _check(source: Path, model: Any, shapes: Mapping[str, tuple[int, ...]]) -> N
 def _fold_batch_norms(graph: Graph) -> None:
     """Put factors and terms of BatchNormalization into the constants of a Conv before it."""
     uses: dict[str, int] = {}
-    for name in (*(name for node in graph.nodes for name in node.inputs), *graph.outputs):
+    for name in (*(name for node in nested(graph) for name in node.inputs), *graph.outputs):
         uses[name] = uses.get(name, 0) + 1
     makers = {node.outputs[0]: node for node in graph.nodes if node.outputs}
     kept: list[GraphNode] = []
@@ -259,8 +279,23 @@ def _folded(
 
 def _convert(builder: Builder, graph: Graph, values: dict[str, Value]) -> list[str]:
     """Turn nodes into operations, and return what stands against it."""
-    problems = []
-    used = {*(name for node in graph.nodes for name in node.inputs), *graph.outputs}
+    problems: list[str] = []
+
+    def inline(branch: Graph) -> list[Value]:
+        """Convert a branch that is taken."""
+        outside = builder.inline
+        scope = values | {name: builder.constant(a) for name, a in branch.constants.items()}
+        more = _unknown(branch.nodes)
+        if not more:
+            more = _convert(builder, branch, scope)
+        builder.inline = outside
+        problems.extend(more)
+        if more or any(name not in scope for name in branch.outputs):
+            raise Unsupported("its branch cannot be read")
+        return [scope[name] for name in branch.outputs]
+
+    builder.inline = inline
+    used = {*(name for node in nested(graph) for name in node.inputs), *graph.outputs}
     for node in graph.nodes:
         if any(name not in values for name in node.inputs):
             continue  # behind one that is refused
@@ -280,6 +315,9 @@ def _convert(builder: Builder, graph: Graph, values: dict[str, Value]) -> list[s
             continue
         except Unsupported as reason:
             limits = f" ({node.operator}: {operator.restrictions})" if operator.restrictions else ""
+            condition = next(iter(operands), None)
+            if node.operator == "If" and (condition is None or condition.constant is None):
+                problems += _unknown(nested(Graph("", "", {}, [node], {}, {}, ())))
             problems.append(f"node {node.name!r:.120}, {node.operator}: {reason}{limits}")
             continue
         for name, value in zip(node.outputs, results, strict=False):

@@ -15,6 +15,7 @@ from hwgen.models.onnx.elementwise import window
 from hwgen.models.onnx.file import GraphNode
 from hwgen.models.onnx.operators import (
     MICROSOFT,
+    checked_scale,
     constant_of,
     integer,
     moved,
@@ -205,8 +206,15 @@ def _transposed(b: Builder, w: Value) -> NDArray[Any]:
 
 def _activations(b: Builder, x: Value, y: Value) -> Value:
     """Return a product of activations."""
-    if min(len(x.shape), len(y.shape)) < 2:
-        raise Unsupported(f"multiplies vectors, {x.shape} by {y.shape}; Unsqueeze them")
+    if not x.shape or not y.shape:
+        raise Unsupported("multiplies a single number")
+    if min(len(x.shape), len(y.shape)) < 2:  # a vector is a row before, and a column behind
+        left = _flat(b, x)
+        right = moved(b, "reshape", y, shape=(*y.shape, 1)) if len(y.shape) == 1 else y
+        result = _activations(b, left, right)
+        shape = result.shape[: -1 - (len(x.shape) == 1)] if len(y.shape) == 1 else (
+            (*result.shape[:-2], result.shape[-1]))  # fmt: skip
+        return moved(b, "reshape", result, shape=shape)
     first, second = x.codes, y.codes
     if first and second and first.single and second.single and x.constant is y.constant is None:
         operands = {"x": first.value, "y": second.value}
@@ -312,16 +320,6 @@ def _scale(v: Operands, index: int, what: str) -> NDArray[np.float32]:
     """
     result = constant_of(required(v, index, what), what)
     return checked_scale(result, what)
-
-
-def checked_scale(scale: NDArray[Any], what: str) -> NDArray[np.float32]:
-    """Return scales, which must be finite and above 0."""
-    wrong = ~(np.isfinite(scale) & (scale > 0)) if scale.dtype.kind == "f" else np.ones(1, bool)
-    if wrong.any() or not scale.size:
-        at = int(np.flatnonzero(wrong)[0]) if wrong.any() and scale.dtype.kind == "f" else 0
-        value = scale.reshape(-1)[at] if scale.size else "nothing"
-        raise Unsupported(f"{what} must be finite and above 0; number {at} is {value}")
-    return scale.astype(np.float32)
 
 
 @operator("QLinearMatMul", becomes="integer_gemm or integer_matmul, requantise",

@@ -3,10 +3,21 @@
 
 from __future__ import annotations
 
-from hwgen.models.onnx import elementwise, matrix_products, quantised, shape_operators
+from hwgen.models.onnx import (
+    elementwise,
+    enlarging,
+    matrix_products,
+    normalisation,
+    quantised,
+    quantised_functions,
+    shape_operators,
+)
 from hwgen.models.onnx.operators import OPERATORS
 
-MODULES = (elementwise, matrix_products, quantised, shape_operators)
+MODULES = (
+    elementwise, enlarging, matrix_products, normalisation, quantised, quantised_functions,
+    shape_operators,
+)  # fmt: skip
 """Modules that register converters on import."""
 
 __all__ = ["MODULES", "OPERATORS"]

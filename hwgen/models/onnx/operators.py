@@ -50,18 +50,13 @@ ALTERNATIVES: dict[str, str] = {
     "LSTM": "recurrent networks are not read; use a network of convolutions or attention",
     "GRU": "recurrent networks are not read; use a network of convolutions or attention",
     "RNN": "recurrent networks are not read; use a network of convolutions or attention",
-    "If": "export the branch that is taken, e.g. by simplifying the graph for fixed shapes",
     "Loop": "export with the loop unrolled, e.g. by simplifying the graph for fixed shapes",
     "Scan": "export with the loop unrolled, e.g. by simplifying the graph for fixed shapes",
     "ArgMax": "let the graph end before it and take the largest element of the result yourself",
     "ArgMin": "let the graph end before it and take the least element of the result yourself",
     "TopK": "let the graph end before it and sort the result yourself",
     "NonMaxSuppression": "let the graph end before it, and do it on the result yourself",
-    "ConvTranspose": "export upsampling as Resize (nearest) and Conv",
-    "LRN": "local response normalisation is not read; use a network with BatchNormalization",
     "Einsum": "export it as MatMul and Transpose",
-    "InstanceNormalization": "use BatchNormalization or LayerNormalization",
-    "GroupNormalization": "use BatchNormalization or LayerNormalization",
     "com.microsoft:Attention": "export without fusing attention: as MatMul and Softmax",
     "com.microsoft:MultiHeadAttention": "export without fusing attention: as MatMul and Softmax",
     "com.microsoft:SkipLayerNormalization": "export without fusing: as Add and LayerNormalization",
@@ -155,6 +150,16 @@ def choice(node: GraphNode, key: str, default: str, choices: Sequence[str]) -> s
     if result not in choices:
         raise Unsupported(f"{key} {str(result)[:40]!r} is not supported; {', '.join(choices)} is")
     return str(result)
+
+
+def checked_scale(scale: NDArray[Any], what: str) -> NDArray[np.float32]:
+    """Return scales, which must be finite and above 0."""
+    wrong = ~(np.isfinite(scale) & (scale > 0)) if scale.dtype.kind == "f" else np.ones(1, bool)
+    if wrong.any() or not scale.size:
+        at = int(np.flatnonzero(wrong)[0]) if wrong.any() and scale.dtype.kind == "f" else 0
+        value = scale.reshape(-1)[at] if scale.size else "nothing"
+        raise Unsupported(f"{what} must be finite and above 0; number {at} is {value}")
+    return scale.astype(np.float32)
 
 
 def moved(b: Builder, operation: str, x: Value, **at: Any) -> Value:

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwgen.models.onnx.builder import Builder, Codes, Unsupported, Value
-from hwgen.models.onnx.file import GraphNode
-from hwgen.models.onnx.matrix_products import checked_scale, requantised
+from hwgen.models.onnx.file import TYPES, GraphNode
+from hwgen.models.onnx.matrix_products import requantised
 from hwgen.models.onnx.operators import (
     MICROSOFT,
     QONNX,
     axis_of,
+    checked_scale,
     choice,
     constant_of,
     dequantised,
@@ -45,9 +46,11 @@ def _quantize(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     x = required(v, 0, "x")
     scale = checked_scale(constant_of(required(v, 1, "y_scale"), "y_scale"), "y_scale")
     operand = optional(v, 2)
-    zero = np.zeros((), np.uint8) if operand is None else constant_of(operand, "y_zero_point")
-    if zero.dtype.name not in ("int8", "uint8"):
-        raise Unsupported(f"quantises to {zero.dtype}; int8 and uint8 are supported")
+    asked = TYPES.get(integer(node, "output_dtype", 0), ("uint8", np.uint8))[0]
+    stored = asked if operand is None else operand.stored or operand.dtype
+    if stored not in ("int8", "uint8"):
+        raise Unsupported(f"quantises to {stored}; int8 and uint8 are supported")
+    zero = np.zeros((), stored) if operand is None else constant_of(operand, "y_zero_point")
     axis = _axis(node, x, scale, zero)
     if scale.size == 1 and zero.size == 1:
         done = _again(b, x, scale.reshape(()), int(zero.item()), zero.dtype.name)

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from hwgen.models.onnx.builder import Builder, Unsupported, Value
-from hwgen.models.onnx.file import MOST_ELEMENTS, TYPES, GraphNode
+from hwgen.models.onnx.file import MOST_ELEMENTS, TYPES, Graph, GraphNode
 from hwgen.models.onnx.operators import (
     axis_of,
-    choice,
     constant_of,
     integer,
     ints,
@@ -175,10 +174,14 @@ def _split(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     if not lengths:
         each = -(-x.shape[axis] // max(count, 1))
         lengths = (each,) * (count - 1) + (x.shape[axis] - each * (count - 1),)
-    if sum(lengths) != x.shape[axis] or len(lengths) != count or min(lengths) < 1:
+    if sum(lengths) != x.shape[axis] or len(lengths) != count or min(lengths) < 0:
         raise Unsupported(f"{x.shape[axis]} cannot be split into {lengths} for {count} results")
     result, start = [], 0
     for length in lengths:
+        if not length:
+            shape = (*x.shape[:axis], 0, *x.shape[axis + 1 :])
+            result.append(b.constant(np.zeros(shape), x.dtype))
+            continue
         result.append(moved(b, "slice", x, axes=(axis,), starts=(start,), stops=(start + length,),
                            steps=(1,)))  # fmt: skip
         start += length
@@ -242,62 +245,13 @@ def _expand(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     return [b.emit("expand", {"x": x}, shape=shape)]
 
 
-@operator("Pad", becomes="pad", restrictions="mode: constant; pads: constant", inputs=4)
-def _pad(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x = required(v, 0, "data")
-    choice(node, "mode", "constant", ("constant",))
-    operand, value, chosen = optional(v, 1), optional(v, 2), optional(v, 3)
-    pads = whole(operand, "pads") if operand is not None else ints(node, "pads", ())
-    ndim = len(x.shape)
-    axes = whole(chosen, "axes") if chosen is not None else tuple(range(ndim))
-    if len(pads) != 2 * len(axes) or min(pads, default=0) < 0 or max(pads, default=0) > 1 << 20:
-        raise Unsupported(f"pads {pads[:8]} do not fit {ndim} axes, or take elements away")
-    sides = [[0] * ndim, [0] * ndim]
-    for index, axis in enumerate(axes):
-        for side in (0, 1):
-            sides[side][axis_of(axis, ndim)] = pads[side * len(axes) + index]
-    number = 0.0 if value is None else float(constant_of(value, "constant_value").reshape(-1)[0])
-    if not any(pads):
-        return [x]
-    return [b.emit("pad", {"x": x}, before=tuple(sides[0]), after=tuple(sides[1]), value=number)]
-
-
-@operator("Resize", "Upsample", becomes="gather, along each axis that grows",
-          restrictions="mode: nearest, coordinates asymmetric or half_pixel, rounding floor or"
-          " round_prefer_floor; sizes or scales: constant", inputs=4)  # fmt: skip
-def _resize(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    x = required(v, 0, "X")
-    choice(node, "mode", "nearest", ("nearest",))
-    old = node.operator == "Upsample"
-    mode = "asymmetric" if old else choice(
-        node, "coordinate_transformation_mode", "half_pixel", ("asymmetric", "half_pixel")
-    )  # fmt: skip
-    rounding = "floor" if old else choice(
-        node, "nearest_mode", "round_prefer_floor", ("floor", "round_prefer_floor")
-    )  # fmt: skip
-    scales, sizes = optional(v, 1 if old or b.opset < 11 else 2), optional(v, 3)
-    if sizes is not None and sizes.shape != (0,):
-        lengths = whole(sizes, "sizes")
-        factors = [new / length for new, length in zip(lengths, x.shape, strict=False)]
-    elif scales is not None and scales.shape != (0,):
-        factors = [float(f) for f in constant_of(scales, "scales").reshape(-1)]
-        lengths = tuple(
-            math.floor(f * n) if 0 < f < 1 << 16 else 0
-            for f, n in zip(factors, x.shape, strict=False)
-        )
-    else:
-        raise Unsupported("has neither sizes nor scales")
-    if len(lengths) != len(x.shape) or min(lengths) < 1:
-        raise Unsupported(f"{x.shape} cannot be resized to {lengths}")
-    for axis, (new, factor) in enumerate(zip(lengths, factors, strict=True)):
-        if new == x.shape[axis]:
-            continue
-        if math.prod(x.shape) // x.shape[axis] * new > MOST_ELEMENTS:
-            raise Unsupported(f"a result of {lengths} is too large")
-        place = np.arange(new, dtype=np.float32)
-        place = place / np.float32(factor) if mode == "asymmetric" else (
-            (place + np.float32(0.5)) / np.float32(factor) - np.float32(0.5))  # fmt: skip
-        nearest = np.floor(place) if rounding == "floor" else np.ceil(place - np.float32(0.5))
-        chosen = b.constant(np.clip(nearest, 0, x.shape[axis] - 1), "int64")
-        x = b.emit("gather", {"x": x, "indices": chosen}, axis=axis)
-    return [x]
+@operator("If", becomes="the branch that is taken", restrictions="condition: constant", inputs=1)
+def _if(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
+    condition = constant_of(required(v, 0, "cond"), "condition")
+    if condition.size != 1:
+        raise Unsupported(f"its condition must be one, not {condition.shape}")
+    key = "then_branch" if condition.any() else "else_branch"
+    branch = node.attributes.get(key)
+    if not isinstance(branch, Graph):
+        raise Unsupported(f"has no {key}")
+    return b.inline(branch)

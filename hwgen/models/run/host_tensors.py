@@ -150,8 +150,12 @@ def pooled(at: Attributes, x: Array) -> Array:
     return np.asarray(sums / inside, np.float32)
 
 
+NOT_COMPILED = ("linear_pool", "linear_softmax")
+"""Operations that only run by NumPy."""
+
 OPERATIONS: Mapping[str, Host] = {
-    **HOST, **INTEGERS, "unary": unary, "binary": binary, "clip": clip, "cast": cast,
-    "reduce": reduce, "softmax": softmax, "layer_norm": layer_norm, "pool": pooled,
+    **HOST, **{name: function for name, function in INTEGERS.items() if name not in NOT_COMPILED},
+    "unary": unary, "binary": binary, "clip": clip, "cast": cast, "reduce": reduce,
+    "softmax": softmax, "layer_norm": layer_norm, "pool": pooled,
 }  # fmt: skip
 """Operations of the host by name; each takes attributes and operands."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hwgen.models.run.tensor_operations import Array, Attributes, Host
+from hwgen.models.run.tensor_operations import Array, Attributes, Host, windows_of
 
 ROUNDINGS: dict[str, Any] = {
     "even": np.rint,
@@ -114,15 +114,49 @@ def linear(at: Attributes, x: Array, y: Array) -> Array:
             result = product * (x_scale * y_scale / scale) + zero
         else:
             x_ratio, y_ratio = x_scale / scale, y_scale / scale
-            fixed = _fused(single(at["x_zero"]), x_ratio, single(at["y_zero"]) * y_ratio)
-            result = _fused(y.astype(single), y_ratio, zero - fixed)
-            result = _fused(x.astype(single), x_ratio, result)
+            fixed = fused(single(at["x_zero"]), x_ratio, single(at["y_zero"]) * y_ratio)
+            result = fused(y.astype(single), y_ratio, zero - fixed)
+            result = fused(x.astype(single), x_ratio, result)
     return np.asarray(np.clip(np.rint(result), low, high).astype(at["dtype"]))
 
 
-def _fused(x: Any, factor: np.float32, term: Any) -> Any:
+def fused(x: Any, factor: Any, term: Any) -> Any:
     """Return ``x * factor + term``, rounded once; the product is exact in double precision."""
     return (np.multiply(x, factor, dtype=np.float64) + term).astype(np.float32)
+
+
+def linear_pool(at: Attributes, x: Array) -> Array:
+    """Return the means of windows of quantised numbers, added up in single precision in order."""
+    single = np.float32
+    numbers = single(at["x_scale"]) * (x.astype(np.int32) - at["x_zero"]).astype(single)
+    count = len(at["kernel"])
+
+    def sums(values: Array, fill: int) -> Array:
+        windows = windows_of(at, values, single(fill))
+        lines = windows.reshape(*windows.shape[:-count], -1)
+        return np.asarray(np.add.accumulate(lines, -1, single)[..., -1])
+
+    inside = sums(np.ones(x.shape[-count:], single), int(at["padded"]))
+    result = sums(numbers, 0) / inside / single(at["scale"]) + single(at["zero"])
+    return np.asarray(np.clip(np.rint(result), *limits_of(at["dtype"])).astype(at["dtype"]))
+
+
+def linear_softmax(at: Attributes, x: Array) -> Array:
+    """Return the softmax of quantised numbers by a table of exponentials in single precision.
+
+    The table reaches as high as sums of so many elements can be; they are added up in order.
+    """
+    single, low = np.float32, limits_of(at["dtype"])[0]
+    lines = np.moveaxis(x, at["axis"], -1).astype(np.int32) - low
+    most = np.log(np.finfo(single).max / single(lines.shape[-1]))
+    step = float(single(at["x_scale"]))
+    with np.errstate(all="ignore"):
+        table = np.exp((np.arange(256) - 255 + max(0.0, float(most) - 5) / step) * step)
+        values = table.astype(single)[lines + 255 - lines.max(-1, keepdims=True)]
+        sums = np.add.accumulate(values, -1, single)[..., -1:]
+        result = np.rint(values * np.floor(single(1) / single(at["scale"])) / sums) + at["zero"]
+    result = np.clip(np.nan_to_num(result), *limits_of(at["dtype"])).astype(at["dtype"])
+    return np.ascontiguousarray(np.moveaxis(result, -1, at["axis"]))
 
 
 def linear_mean(at: Attributes, x: Array) -> Array:
@@ -175,6 +209,6 @@ def corrected(
 INTEGERS: dict[str, Host] = {
     "quantise_linear": quantise_linear, "dequantise_linear": dequantise_linear,
     "requantise": requantise, "dynamic_quantise": dynamic_quantise, "linear": linear,
-    "linear_mean": linear_mean,
+    "linear_mean": linear_mean, "linear_pool": linear_pool, "linear_softmax": linear_softmax,
 }  # fmt: skip
 """Operations of quantised numbers by name."""
