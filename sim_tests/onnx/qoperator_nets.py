@@ -129,7 +129,9 @@ def concat(c: Chain) -> None:
 def unary(operator: str) -> Callable[[Chain], None]:
     def grow(c: Chain) -> None:
         after = c.fresh()
-        at = {"alpha": float(c.net.rng.uniform(0.01, 0.5))} if operator.endswith("Relu") else {}
+        at: dict[str, Any] = {}
+        if operator.endswith("Relu"):
+            at["alpha"] = float(c.net.rng.uniform(0.01, 0.5))
         c.then(operator, c.x, *c.point, *after, **at)
         c.point = after
 

@@ -157,7 +157,7 @@ def branch(taken: bool) -> tuple[str, Case, int]:
 
     def graph(name: str, nodes: list[Any]) -> Any:
         info = helper.make_tensor_value_info(f"{name}/out", TensorProto.FLOAT, None)
-        constant = numpy_helper.from_array(np.float32(2 + len(name)), f"{name}/c")
+        constant = numpy_helper.from_array(np.array(2 + len(name), np.float32), f"{name}/c")
         return helper.make_graph(nodes, name, [], [info], [constant])
 
     def make(net: Net) -> Any:

@@ -49,8 +49,10 @@ def _pad(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     x = _cut(b, x, np.maximum(-sides, 0))
     sides = np.maximum(sides, 0)
     if mode != "constant":
-        for axis in np.flatnonzero(sides.any(0)):
-            x = _repeated(b, x, int(axis), *(int(side) for side in sides[:, axis]), mode)
+        for axis in range(ndim):
+            before, after = int(sides[0, axis]), int(sides[1, axis])
+            if before or after:
+                x = _repeated(b, x, axis, before, after, mode)
         return [x]
     if value is None:
         fill = number(node, "value", 0.0)
@@ -60,8 +62,8 @@ def _pad(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
         return [x]
     if not math.isfinite(fill):
         raise Unsupported(f"constant_value must be finite, not {fill}")
-    before, after = (tuple(int(n) for n in side) for side in sides)
-    return [b.emit("pad", {"x": x}, before=before, after=after, value=fill)]
+    lengths = [tuple(int(n) for n in side) for side in sides]
+    return [b.emit("pad", {"x": x}, before=lengths[0], after=lengths[1], value=fill)]
 
 
 def _cut(b: Builder, x: Value, sides: NDArray[Any]) -> Value:
@@ -165,7 +167,7 @@ class _Sampling:
             if self.exclude:
                 weight = np.where((place >= 0) & (place < old), weight, 0)
             np.add.at(result, (rows, np.clip(place, 0, old - 1).astype(int)), weight)
-        return result / result.sum(1, keepdims=True)
+        return np.asarray(result / result.sum(1, keepdims=True))
 
     def _filter(self, distance: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.mode == "linear":
@@ -184,7 +186,7 @@ def _resize(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     if b.opset < 11 or node.operator == "Upsample":
         rules = _Sampling(choice(node, "mode", "nearest", modes), "asymmetric", "floor", -0.75,
                           exclude=False, antialias=False)  # fmt: skip
-        parts = (None, optional(v, 1), None)
+        parts: tuple[Value | None, ...] = (None, optional(v, 1), None)
     else:
         rules = _Sampling(
             choice(node, "mode", "nearest", modes),
@@ -203,9 +205,9 @@ def _resize(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
         if len(region) != 2 * len(axes) or not np.isfinite(region).all():
             raise Unsupported(f"roi must be {2 * len(axes)} finite numbers")
     outside = number(node, "extrapolation_value", 0.0)
-    if math.prod(x.shape) // math.prod(x.shape[a] for a in axes) * math.prod(lengths) > (
-        MOST_ELEMENTS
-    ) or any(new * x.shape[a] > MOST_ELEMENTS for a, new in zip(axes, lengths, strict=True)):
+    rest = math.prod(x.shape) // math.prod(x.shape[a] for a in axes)
+    sizes = (new * x.shape[a] for a, new in zip(axes, lengths, strict=True))  # of weights
+    if max(rest * math.prod(lengths), *sizes) > MOST_ELEMENTS:
         raise Unsupported(f"a result of {lengths} is too large")
     for index, (axis, new, factor) in enumerate(zip(axes, lengths, factors, strict=True)):
         old = x.shape[axis]
@@ -341,9 +343,9 @@ def _transposed_windows(
             sides[0][axis], sides[1][axis] = small, total - small
     elif auto == "VALID":
         sides = [[0] * count, [0] * count]
-    reach = [d * (k - 1) for d, k in zip(dilations, kernel, strict=True)]
-    before = [r - p for r, p in zip(reach, sides[0], strict=True)]
-    after = [r - p + e for r, p, e in zip(reach, sides[1], extra, strict=True)]
+    reaches = [d * (k - 1) for d, k in zip(dilations, kernel, strict=True)]
+    before = [r - p for r, p in zip(reaches, sides[0], strict=True)]
+    after = [r - p + e for r, p, e in zip(reaches, sides[1], extra, strict=True)]
     return strides, dilations, before, after
 
 

@@ -94,7 +94,7 @@ def _logistic(x: NDArray[np.float32]) -> NDArray[Any]:
         return result
 
     quotient = polynomial(_NUMERATOR) * x / polynomial(_DENOMINATOR)
-    return np.clip(quotient + np.float32(0.5), np.float32(0), np.float32(1))
+    return np.asarray(np.clip(quotient + np.float32(0.5), np.float32(0), np.float32(1)))
 
 
 @operator(MICROSOFT + "QLinearSigmoid", becomes="cast, gather in a table", restrictions=_CONSTANT,
