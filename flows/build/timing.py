@@ -61,9 +61,10 @@ def clock_limit(design: Design, technology: str) -> Limit | None:
     macros = memories.macros_of(uses, technology, tech, below)
     steps = partial(memories.steps_of, uses, macros, technology)
     floor_ns = memories.shortest_period_ns(macros.values())
+    margin = float(tech.timing.get("margin", 0.0))
     shaping = [
         design.hardware_digest, sources_digest(), dict(tech.timing["ns"]), tech.timing["outside"],
-        tech.timing.get(COMPRESSION), floor_ns,
+        tech.timing.get(COMPRESSION), floor_ns, margin,
         *({name: asdict(s) for name, s in steps(ns).items()} for ns in (0.0, 1.0)),
     ]  # fmt: skip
     record = Document("limit", digest(shaping)[:32])
@@ -74,7 +75,7 @@ def clock_limit(design: Design, technology: str) -> Limit | None:
         return None
     instances = frozenset(stage.instance for stage in path.stages)
     roles = frozenset(role for name in instances for role in design.netlist.roles(name))
-    computed = Limit(path.period_ns, path.start, path.end, instances, roles)
+    computed = Limit(path.period_ns, path.start, path.end, instances, roles, margin)
     if floor_ns > path.period_ns:
         slowest = max(macros, key=lambda name: macros[name].macro.min_period_ns or 0.0)
         macro = f"a macro of {slowest}"

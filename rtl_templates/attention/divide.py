@@ -142,5 +142,5 @@ def normalised(m: Module, config: AttentionConfig, weights: Value) -> tuple[Valu
 def reciprocal_of(m: Module, config: AttentionConfig, mantissa: Value) -> Value:
     """Return the reciprocal of one and a mantissa, ``1 + pipeline.reciprocal`` cycles later."""
     block = FunctionBlock(config.reciprocals, config.pipeline.reciprocal)
-    reciprocal = place(m, "reciprocals", block, i=Cat(mantissa, Const(1, 1))).o
+    reciprocal = place(m, "reciprocals", block, role="reciprocal", i=Cat(mantissa, Const(1, 1))).o
     return delayed(m, "reciprocal", reciprocal, 1)

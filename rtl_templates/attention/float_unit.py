@@ -56,7 +56,14 @@ class FloatSoftmaxUnit(SoftmaxUnit):
         gap = named(m, "gap", (value_level - level)[: config.gap_bits])
 
         power = Signal(config.powers.target.width)
-        place(m, "powers", FunctionBlock(config.powers, powers), i=x[:fraction], o=power)
+        place(
+            m,
+            "powers",
+            FunctionBlock(config.powers, powers),
+            role="exponential",
+            i=x[:fraction],
+            o=power,
+        )
         shown = delayed(m, "shown", when[0], powers)
         fine = Cat(Const(0, SUM_GUARD), power)
         weights = []

@@ -90,7 +90,16 @@ class ScoreRow(Block):
             with m.If(self.load):
                 m.d.sync += ring[len(rest) :].eq(self.q)
         total = Signal(config.dots.accumulator_bits)
-        place(m, "dot", integer_pe(config.dots), x=head, w=self.k, clear=self.clear, total=total)
+        place(
+            m,
+            "dot",
+            integer_pe(config.dots),
+            role="dot",
+            x=head,
+            w=self.k,
+            clear=self.clear,
+            total=total,
+        )
         m.d.comb += self.score.eq(total)
 
         first = Signal(self.first.shape(), name="first_key", reset_less=True)

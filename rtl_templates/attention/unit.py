@@ -81,7 +81,14 @@ class SoftmaxUnit(Block):
         down, rise, clears, _ = self._levels(m, config.level, x >> fraction, (seen, on, first))
 
         power = Signal(config.powers.target.width)
-        place(m, "powers", FunctionBlock(config.powers, powers), i=x[:fraction], o=power)
+        place(
+            m,
+            "powers",
+            FunctionBlock(config.powers, powers),
+            role="exponential",
+            i=x[:fraction],
+            o=power,
+        )
         shift = delayed(m, "down", down, powers)
         shown = delayed(m, "shown", seen, powers)
         weight = Signal(config.softmax.weight_bits + SUM_GUARD + 1, name="fine", reset_less=True)

@@ -6,6 +6,7 @@ A test over all families belongs here.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -16,11 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.build import timing
 from flows.build.load import load_config, parse_config
 from flows.simulation.run import run_product
 from flows.simulation.runner import case_names
-from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import families, family
+from hwgen.core.params.base import AUTO, FamilyConfig
+from hwgen.core.registry import core_of, families, family
 from hwgen.errors import ConfigError
 from hwgen.formats import differences
 from sim_tests.contract.contract import (
@@ -84,6 +86,46 @@ def test_jobs_together_take_no_longer(config: FamilyConfig) -> None:
     sizes = [(3, 4, 5), (20, 1, 8), (1, 9, 1)]
     singles = [cycles_of(config, [size]) for size in sizes]
     assert cycles_of(config, sizes) <= sum(singles)
+
+
+def with_auto(config: FamilyConfig, clock_mhz: float) -> str:
+    """Return a configuration whose registers are all left to the generator, for a clock."""
+    values = config.resolved()
+    registers = dict.fromkeys(config.register_bounds(), AUTO)
+    values["pipeline"] = {**values.get("pipeline", {}), **registers}
+    values["target"] = {"clock_mhz": clock_mhz}
+    return json.dumps(values)
+
+
+REGISTERED = {name: config for name, config in SMALL.items() if config.register_bounds()}
+
+
+def test_every_family_with_a_pipeline_chooses_registers() -> None:
+    for config in SMALL.values():
+        registers = config.resolved().get("pipeline", {})
+        assert registers.keys() <= config.register_bounds().keys(), config.family
+
+
+@pytest.mark.slow
+@pytest.mark.rotate(4)
+@pytest.mark.parametrize("config", REGISTERED.values(), ids=REGISTERED)
+def test_registers_are_chosen_for_a_clock(config: FamilyConfig) -> None:
+    """As few as a slow clock needs, and more for the highest clock that is offered."""
+    least = {name: low for name, (low, _) in config.register_bounds().items()}
+    slow = parse_config(with_auto(config, 1.0))
+    assert dict(slow.pipeline).items() >= least.items()
+    with pytest.raises(ConfigError, match="auto cannot reach") as refused:
+        parse_config(with_auto(config, 5000.0))
+    told = re.search(r"allows at most ([\d.]+)", str(refused.value))
+    assert told
+    highest = float(told[1])
+    fast = parse_config(with_auto(config, highest))
+    limit = timing.limit(core_of(fast))
+    assert limit is not None
+    assert limit.reliable_clock_mhz >= highest
+    before = timing.limit(core_of(slow))
+    assert before is not None
+    assert limit.period_ns <= before.period_ns
 
 
 # -- covering sets and regressions -----------------------------------------------------------------

@@ -18,7 +18,7 @@ from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import core_of
 from hwgen.core.resolve import Limit
 from hwgen.errors import ConfigError
-from hwgen.families.ternary_lut.choice import MOST, smallest, sum_groups
+from hwgen.families.ternary_lut.choice import smallest, sum_groups
 from hwgen.families.ternary_lut.params import TernaryLutConfig
 from hwgen.technologies import costs_of, technologies, technology_names
 from sim_tests.support.designs import estimate_of
@@ -69,7 +69,7 @@ def test_a_faster_clock_takes_more_registers(activation: str) -> None:
 def test_as_few_registers_as_will_do() -> None:
     text = "array: {{tables: 16, fetch_ports: 2}}\npipeline: {}\ntarget: {{clock_mhz: {}}}"
     limits = [limit_of(configuration(text.format(f"{{reduce: {n}}}", 1))) for n in (0, 1)]
-    clocks = [limit.clock_mhz for limit in limits if limit]
+    clocks = [limit.reliable_clock_mhz for limit in limits if limit]
     assert clocks[0] < clocks[1]
     for clock, expected in ((clocks[0] * 0.99, 0), (clocks[0] * 1.001, 1)):
         auto = configuration(text.format("{reduce: auto}", round(clock, 3)))
@@ -82,7 +82,8 @@ def test_what_is_refused_names_the_highest_clock_that_can_be_had() -> None:
     with pytest.raises(ConfigError) as refused:
         configuration(text.format(5000))
     told = re.search(
-        r"allows at most ([\d.]+), by the path from (\S+) to (\S+):", str(refused.value)
+        r"allows at most ([\d.]+)(?: \(.* below the estimate\))?, by the path from (\S+) to (\S+):",
+        str(refused.value),
     )
     assert told
     config = configuration(text.format(told[1]))
@@ -119,8 +120,8 @@ def test_an_engine_that_is_slower_than_its_core_is_refused() -> None:
     assert engine.period_ns > alone.period_ns
     told = r"x\.yaml:3:.*compute\.pipeline\.reduce: auto cannot reach .* the engine allows at most"
     with pytest.raises(ConfigError, match=told):
-        engine_of("auto", round((engine.clock_mhz + alone.clock_mhz) / 2, 1))
-    assert engine_of("auto", int(engine.clock_mhz)).compute.pipeline.reduce == 0
+        engine_of("auto", round((engine.reliable_clock_mhz + alone.reliable_clock_mhz) / 2, 1))
+    assert engine_of("auto", int(engine.reliable_clock_mhz)).compute.pipeline.reduce == 0
 
 
 def automatic(draw: random.Random) -> str:
@@ -156,7 +157,7 @@ def evaluate_choices(core: str, technology: str, clocks: Iterable[float]) -> tup
         except ConfigError as error:
             problem = str(error)
         if problem:
-            told = re.search(r"auto cannot reach .* allows at most ([\d.]+), by the", problem)
+            told = re.search(r"auto cannot reach .* allows at most ([\d.]+).*, by the", problem)
             assert told, f"{text}\n{problem}"
             assert float(told[1]) < clock
             refused += 1
@@ -204,7 +205,7 @@ def test_many_choices_meet_their_clocks_by_the_estimate() -> None:
 
 
 def test_a_chosen_configuration_is_an_ordinary_one() -> None:
-    config = configuration("pipeline: {table: auto, reduce: auto}\ntarget: {clock_mhz: 550}")
+    config = configuration("pipeline: {table: auto, reduce: auto}\ntarget: {clock_mhz: 450}")
     assert TernaryLutConfig.model_validate(config.resolved()) == config
     assert isinstance(config.pipeline.reduce, int)
 
@@ -231,7 +232,7 @@ def test_what_cannot_be_chosen(text: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("tables", [1, 2, 3, 16, 33, 128])
-@pytest.mark.parametrize("registers", range(MOST + 1))
+@pytest.mark.parametrize("registers", range(5))
 def test_sums_are_divided_completely(tables: int, registers: int) -> None:
     *groups, last = sum_groups(tables, registers)
     assert len(groups) == max(0, registers - 1)

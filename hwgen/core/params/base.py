@@ -12,10 +12,19 @@ import hashlib
 import json
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import (
+    BeforeValidator,
+    Field,
+    ModelWrapValidatorHandler,
+    PlainSerializer,
+    PrivateAttr,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from hwgen.config.base import Model as Model
@@ -164,18 +173,39 @@ Accumulator = Annotated[
 """An accumulator: an `IntegerAccumulator` or a `FloatFormat`."""
 
 
-def or_auto(unit: str) -> Callable[[dict[str, Any]], None]:
-    """Return a function that lets the schema of a bounded integer in `unit` allow ``auto``, too.
+def registers(default: int, ge: int, le: int, description: str) -> Any:
+    """Return a field of `pipeline`: a number of registers, or ``auto``.
 
-    The model that has the field replaces the word by a number before it validates.
+    `FamilyConfig` replaces the word by a number before it validates.
     """
 
     def extend(schema: dict[str, Any]) -> None:
         number = {key: schema.pop(key) for key in ("type", "minimum", "maximum")}
-        schema["anyOf"] = [number, {"type": "string", "const": AUTO}]
-        schema["unit"] = unit
+        schema["anyOf"] = [number, _AUTO_SCHEMA]
+        schema["unit"] = "registers"
 
-    return extend
+    description += " `auto` takes as many as the target clock needs."
+    return Field(default, ge=ge, le=le, description=description, json_schema_extra=extend)
+
+
+_AUTO_SCHEMA = {"type": "string", "const": AUTO}
+
+
+@cache
+def _register_bounds(params: type[FamilyConfig]) -> Mapping[str, tuple[int, int]]:
+    pipeline = params.model_fields.get("pipeline")
+    model = pipeline.annotation if pipeline else None
+    if not isinstance(model, type) or not issubclass(model, Model):
+        return {}
+    options = {
+        name: schema.get("anyOf", ())
+        for name, schema in model.model_json_schema()["properties"].items()
+    }
+    return {
+        name: (numbers[0]["minimum"], numbers[0]["maximum"])
+        for name, numbers in options.items()
+        if _AUTO_SCHEMA in numbers
+    }
 
 
 class FamilyConfig(Configuration):
@@ -209,6 +239,53 @@ class FamilyConfig(Configuration):
         """
         return []
 
+    _automatic: tuple[str, ...] = PrivateAttr(())
+
+    @classmethod
+    def register_bounds(cls) -> Mapping[str, tuple[int, int]]:
+        """Return bounds of the fields of `pipeline` that may be ``auto``, by name."""
+        return _register_bounds(cls)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _replace_automatic(cls, data: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        """Take the smallest number of registers where ``auto`` stands, and note the field."""
+        pipeline = data.get("pipeline") if isinstance(data, dict) else None
+        if not isinstance(pipeline, dict) or AUTO not in pipeline.values():
+            return validate(data)
+        least = {
+            name: low
+            for name, (low, _) in cls.register_bounds().items()
+            if pipeline.get(name) == AUTO
+        }
+        params = validate({**data, "pipeline": {**pipeline, **least}})
+        params._automatic = tuple(least)
+        return params
+
+    def with_registers(self, numbers: Mapping[str, int]) -> Self:
+        """Return the parameters with other numbers of registers, none of them ``auto``.
+
+        Raises
+        ------
+        pydantic.ValidationError
+            If a rule is broken.
+        """
+        pipeline = self.pipeline.model_copy(update=dict(numbers))
+        values = {name: getattr(self, name) for name in self.model_fields_set}
+        return type(self).model_validate({**values, "pipeline": pipeline})
+
+    def registers_on(self, roles: Collection[str]) -> tuple[str, ...]:
+        """Return the fields of `pipeline` whose registers divide a path through such parts.
+
+        Parameters
+        ----------
+        roles : collection of str
+            Roles of the instances that it leads through (`rtl_templates.hdl.hierarchy`): fields
+            that are roles, or all where none is.
+        """
+        fields = tuple(self.register_bounds())
+        return tuple(name for name in fields if name in roles) or fields
+
     @classmethod
     def cores_in(cls, data: Mapping[str, Any]) -> Mapping[str, type[FamilyConfig]]:
         """Return the models of the cores that a configuration holds, by field: none."""
@@ -217,8 +294,11 @@ class FamilyConfig(Configuration):
     @property
     def automatic(self) -> tuple[str, ...]:
         """Fields that are still ``auto``, by dotted name, those of the cores inside included."""
-        return tuple(
-            f"{name}.{inner}" for name, child in self.children.items() for inner in child.automatic
+        mine = (f"pipeline.{name}" for name in self._automatic)
+        children = self.children.items()
+        return (
+            *mine,
+            *(f"{name}.{inner}" for name, child in children for inner in child.automatic),
         )
 
     @property
@@ -291,6 +371,10 @@ class FamilyConfig(Configuration):
         @property
         def saturates(self) -> bool:
             """Whether accumulators clamp."""
+
+        @property
+        def pipeline(self) -> Any:  # each family has a model of its own
+            """Numbers of registers."""
 
         @property
         def macs_per_cycle(self) -> float:

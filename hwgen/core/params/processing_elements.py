@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol, get_args
 from pydantic import Field
 
 from hwgen.arithmetic.digits import Encoding
+from hwgen.core.params.base import registers
 from hwgen.core.params.block_operands import (
     BlockOperands,
     Multiplication,
@@ -254,13 +255,12 @@ def queue_field() -> Any:
 
 def final_adder_field() -> Any:
     """Return the field `final_adder` of the registers of a pipeline."""
-    return Field(
+    return registers(
         0,
-        ge=0,
-        le=3,
-        description="Registers inside the adders that put results together, at the output (only"
+        0,
+        3,
+        "Registers inside the adders that put results together, at the output (only"
         " `pe: carry_save` and `same_weight`): each halves, thirds, ... their chain of carries.",
-        json_schema_extra={"unit": "registers"},
     )
 
 

@@ -18,7 +18,7 @@ from hwgen.arithmetic.digits import Encoding, digit_count
 from hwgen.arithmetic.sparse_digits import GROUP_TERMS, SerialSum
 from hwgen.core.loop_nest import ACT_OF_BLOCKS, WGT_OF_BLOCKS, LoopNest
 from hwgen.core.params import spatial_timing
-from hwgen.core.params.base import Model
+from hwgen.core.params.base import Model, registers
 from hwgen.core.params.block_operands import BlockOperands, block_product, is_plain
 from hwgen.core.params.module_limits import DATA_BITS, input_bits
 from hwgen.core.params.processing_elements import (
@@ -66,15 +66,14 @@ def cols_field(default: int) -> Any:
 class Pipeline(Model):
     """Registers inside a processing element."""
 
-    pe: int = Field(
+    pe: int = registers(
         0,
-        ge=0,
-        le=2,
-        description="Registers between operands and accumulator: 1 in front of the accumulator;"
+        0,
+        2,
+        "Registers between operands and accumulator: 1 in front of the accumulator;"
         " 2, with several products a PE, also among them (`mac`: behind the multipliers, else"
         " behind the sums of four). Of blocks: 1 behind the multipliers, 2 also behind the scales;"
         " sums and terms of blocks have registers of their own.",
-        json_schema_extra={"unit": "registers"},
     )
     final_adder: int = final_adder_field()
 

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from hwgen.arithmetic.functions import FunctionUnit, Wanted, design
-from hwgen.core.params.base import AUTO, FamilyConfig, Model, OperandFormat
+from hwgen.core.params.base import AUTO, FamilyConfig, Model, OperandFormat, registers
 from hwgen.core.params.spatial import SpatialArray, SpatialConfig
 from hwgen.formats import IntegerFormat, NumberFormat, dot_format, integer
 from hwgen.formats.integer import enclosing_format
@@ -99,28 +99,15 @@ class Softmax(Model):
 class Pipeline(Model):
     """Registers beyond those that are always there."""
 
-    dot: int = Field(
+    dot: int = registers(
         1,
-        ge=0,
-        le=2,
-        description="Registers between operands and accumulator of a score: 1 in front of the"
+        0,
+        2,
+        "Registers between operands and accumulator of a score: 1 in front of the"
         " accumulator; 2 also behind the multipliers.",
-        json_schema_extra={"unit": "registers"},
     )
-    exponential: int = Field(
-        2,
-        ge=0,
-        le=4,
-        description="Registers of the unit of powers of two.",
-        json_schema_extra={"unit": "registers"},
-    )
-    reciprocal: int = Field(
-        2,
-        ge=0,
-        le=5,
-        description="Registers of the unit of reciprocals.",
-        json_schema_extra={"unit": "registers"},
-    )
+    exponential: int = registers(2, 0, 4, "Registers of the unit of powers of two.")
+    reciprocal: int = registers(2, 0, 5, "Registers of the unit of reciprocals.")
 
 
 class DotArray(SpatialArray):

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from hwgen.arithmetic.digits import Encoding
 from hwgen.core.loop_nest import ACT_OF_BLOCKS, WGT_OF_BLOCKS, LoopNest, Loops
-from hwgen.core.params.base import Model
+from hwgen.core.params.base import Model, registers
 from hwgen.core.params.block_core import BlockProductConfig
 from hwgen.core.params.block_operands import is_plain
 from hwgen.core.params.processing_elements import (
@@ -203,14 +203,13 @@ class Array(Model):
 class Pipeline(Model):
     """Registers inside a processing element."""
 
-    pe: int = Field(
+    pe: int = registers(
         0,
-        ge=0,
-        le=2,
-        description="Registers of the multiply-accumulate path: 1 after the multiplier,"
+        0,
+        2,
+        "Registers of the multiply-accumulate path: 1 after the multiplier,"
         " 2 before and after it. Of blocks: 1 behind the multipliers, 2 also behind the scales;"
         " sums and terms of blocks have registers of their own.",
-        json_schema_extra={"unit": "registers"},
     )
     final_adder: int = final_adder_field()
 

@@ -40,13 +40,6 @@ def smallest(technology: str) -> dict[str, str]:
     return {"fetch": fetch, "reduction": reduction}
 
 
-LEAST = {"table": 1, "reduce": 0, "accumulate": 0}
-"""Smallest number of registers of each kind."""
-
-MOST = 4
-"""Largest number of registers of each kind."""
-
-
 def sum_groups(tables: int, registers: int) -> tuple[int, ...]:
     """Return the largest number of addends of each stage of a sum of compressors.
 

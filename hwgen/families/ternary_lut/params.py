@@ -7,18 +7,17 @@ Weights are met as *digits*: ternary weights as they are, integers of b bits as 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ModelWrapValidatorHandler, PrivateAttr, model_validator
+from pydantic import Field, ModelWrapValidatorHandler, model_validator
 
 from hwgen.core.loop_nest import LoopNest
-from hwgen.core.params.base import AUTO, LowBitOperand, Model, OperandFormat, or_auto
+from hwgen.core.params.base import LowBitOperand, Model, OperandFormat, registers
 from hwgen.core.params.module_limits import DATA_BITS, input_bits
 from hwgen.core.params.product import ProductConfig
 from hwgen.core.port import StreamPort
-from hwgen.core.resolve import Limit
 from hwgen.families.ternary_lut import alignment as ternary_lut_alignment
 from hwgen.families.ternary_lut import choice as ternary_lut_choice
 from hwgen.formats import (
@@ -112,35 +111,28 @@ class Array(Model):
 class Pipeline(Model):
     """Registers along the datapath."""
 
-    table: int = Field(
+    table: int = registers(
         1,
-        ge=1,
-        le=4,
-        description="Registers of the table build, the one that holds the tables included; `auto`"
-        " takes as many as the clock target needs.",
-        json_schema_extra=or_auto("registers"),
+        1,
+        4,
+        "Registers of the table build, the one that holds the tables included.",
     )
-    reduce: int = Field(
+    reduce: int = registers(
         0,
-        ge=0,
-        le=4,
-        description="Registers between the tables and the sum of a column: the first after the"
-        " fetch, the others in the adder tree; with a floating-point activation registers in every"
-        " adder of the tree; with one that is aligned behind the conversion of a beat's sum, the"
-        " sum, the fetch, and in the conversion; or `auto`.",
-        json_schema_extra=or_auto("registers"),
-    )
-    accumulate: int = Field(
         0,
-        ge=0,
-        le=4,
-        description="Registers in the adder that accumulates, with a floating-point activation. A"
-        " pass over fewer groups of columns waits until its totals are there again; or `auto`.",
-        json_schema_extra=or_auto("registers"),
+        4,
+        "Registers between the tables and the sum of a column: the first after the fetch, the"
+        " others in the adder tree; with a floating-point activation registers in every adder of"
+        " the tree; with one that is aligned behind the conversion of a beat's sum, the sum, the"
+        " fetch, and in the conversion.",
     )
-
-
-_PIPELINE_FIELDS = frozenset(Pipeline.model_fields)
+    accumulate: int = registers(
+        0,
+        0,
+        4,
+        "Registers in the adder that accumulates, with a floating-point activation. A pass over"
+        " fewer groups of columns waits until its totals are there again.",
+    )
 
 
 class TernaryLutConfig(ProductConfig):
@@ -156,27 +148,13 @@ class TernaryLutConfig(ProductConfig):
     array: Array = Field(default_factory=Array, description="Tables and fetch ports.")
     pipeline: Pipeline = Field(default_factory=Pipeline, description="Pipelining.")
 
-    _automatic: tuple[str, ...] = PrivateAttr(())
-
-    least_registers: ClassVar[Mapping[str, int]] = ternary_lut_choice.LEAST
-    most_registers: ClassVar[int] = ternary_lut_choice.MOST
-
     @model_validator(mode="wrap")
     @classmethod
     def _choose(cls, data: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
-        """Choose the structure, and note which numbers of registers are ``auto``."""
-        pipeline = data.get("pipeline") if isinstance(data, dict) else None
-        if not isinstance(pipeline, dict):
-            return validate(data)._with_structure()
-        automatic = [
-            field
-            for field, value in pipeline.items()
-            if value == AUTO and field in _PIPELINE_FIELDS
-        ]
-        least = {field: ternary_lut_choice.LEAST[field] for field in automatic}
-        params = validate({**data, "pipeline": {**pipeline, **least}})._with_structure()
-        # Hardware for integers has no such register.
-        params._automatic = tuple(f for f in automatic if params.is_float or f != "accumulate")
+        """Choose the structure."""
+        params = validate(data)._with_structure()
+        if not params.is_float:  # hardware for integers has no such register
+            params._automatic = tuple(f for f in params._automatic if f != "accumulate")
         return params
 
     def _with_structure(self) -> Self:
@@ -190,27 +168,15 @@ class TernaryLutConfig(ProductConfig):
         )
         return self.model_copy(update={"array": array.model_copy(update=update)})
 
-    @property
-    def automatic(self) -> tuple[str, ...]:
-        """Fields that are still ``auto``, by dotted name."""
-        return tuple(f"pipeline.{field}" for field in self._automatic)
-
-    def with_registers(self, numbers: Mapping[str, int]) -> Self:
-        """Return the parameters with other numbers of registers, none of them ``auto``."""
-        pipeline = self.pipeline.model_copy(update=dict(numbers))
-        values = {name: getattr(self, name) for name in self.model_fields_set}
-        return type(self).model_validate({**values, "pipeline": pipeline})
-
-    def next_choice(self, limit: Limit) -> str | None:
-        """Return the field whose registers divide the slowest path, None if none does."""
-        roles = limit.roles
+    def registers_on(self, roles: Collection[str]) -> tuple[str, ...]:
+        """Return the field of `pipeline` whose registers divide a path through such parts."""
         if "column" not in roles:
-            return "table" if "table" in roles else None
+            return ("table",) if "table" in roles else ()
         if not self.is_float or "accumulate" not in roles:
-            return "reduce"
+            return ("reduce",)
         if self.aligned:
-            return "reduce" if "reduce" in roles else "accumulate"
-        return "accumulate" if self.pipeline.reduce or "reduce" not in roles else "reduce"
+            return ("reduce" if "reduce" in roles else "accumulate",)
+        return ("accumulate" if self.pipeline.reduce or "reduce" not in roles else "reduce",)
 
     def broken_rules(self) -> list[str]:
         """Return the rules between fields that are broken."""

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, mo
 
 from hwgen.config.parameters import either
 from hwgen.core.operation import Operation, Scalar, Size, Tensor
-from hwgen.core.params.base import FamilyConfig, Model, check_rules, format_field
+from hwgen.core.params.base import FamilyConfig, Model, check_rules, format_field, registers
 from hwgen.core.port import StreamPort
 from hwgen.families.vector.functions import Powers, online_bound, powers_of, unit_within
 from hwgen.families.vector.operations import DATAPATHS, NAMED, ONLINE_SOFTMAX, Datapath
@@ -116,12 +116,9 @@ class Array(Model):
 class Pipeline(Model):
     """Registers inside the operators; all work in single precision."""
 
-    adder: int = Field(3, ge=1, le=8, description="Of an adder.",
-                       json_schema_extra={"unit": "registers"})  # fmt: skip
-    multiplier: int = Field(2, ge=1, le=8, description="Of a multiplier.",
-                            json_schema_extra={"unit": "registers"})  # fmt: skip
-    function: int = Field(3, ge=1, le=8, description="Of a function.",
-                          json_schema_extra={"unit": "registers"})  # fmt: skip
+    adder: int = registers(3, 1, 8, "Of an adder.")
+    multiplier: int = registers(2, 1, 8, "Of a multiplier.")
+    function: int = registers(3, 1, 8, "Of a function.")
 
 
 class VectorConfig(FamilyConfig):

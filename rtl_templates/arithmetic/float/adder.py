@@ -43,6 +43,8 @@ class FloatAdder(FloatOperator):
         Bit patterns; ``o = a + b``, `stages` cycles later.
     """
 
+    role = "adder"
+
     def __init__(self, fmt: FloatFormat, stages: int = 0, *, enabled: bool = False) -> None:
         super().__init__("add", fmt, stages, CUTS, enabled=enabled)
 

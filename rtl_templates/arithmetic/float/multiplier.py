@@ -42,6 +42,8 @@ class FloatMultiplier(FloatOperator):
         Bit patterns; ``o = a * b``, `stages` cycles later.
     """
 
+    role = "multiplier"
+
     def __init__(self, fmt: FloatFormat, stages: int = 0, *, enabled: bool = False) -> None:
         super().__init__("multiply", fmt, stages, CUTS, enabled=enabled)
 

@@ -44,6 +44,8 @@ class FunctionBlock(Block):
         If `stages` is negative.
     """
 
+    role = "function"
+
     def __init__(self, unit: FunctionUnit, stages: int = 0, *, enabled: bool = False) -> None:
         if stages < 0:
             raise ValueError(f"stages must be 0 or more, not {stages}")
