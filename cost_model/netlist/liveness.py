@@ -138,6 +138,8 @@ def _columns(cell: Cell, index: int) -> Iterable[int]:
     pins: Mapping[str, Bits] = cell.pins
     if cell.operator == "register":
         return pins["d"][index : index + 1]
+    if cell.type == "bmux":
+        return pins["a"][index :: len(pins["y"])]
     if cell.operator == "pmux":
         return pins["a"][index : index + 1] + pins["b"][index :: len(pins["y"])]
     result = []

@@ -50,6 +50,9 @@ OPERATORS: Mapping[str, tuple[str, ...]] = {
 """Kinds of cells, and Yosys's word-level types (without ``$``) of each.  A type that is in none is
 a kind of its own."""
 
+OPERATOR_OF = {name: operator for operator, names in OPERATORS.items() for name in names}
+"""The kind of each of these types."""
+
 
 def is_full_adder(module: str) -> bool:
     """Return whether a module of a name is a full adder."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from cost_model.netlist.model import (
     ONE,
-    OPERATORS,
+    OPERATOR_OF,
     TOP,
     UNDEFINED,
     ZERO,
@@ -21,7 +21,6 @@ from cost_model.netlist.model import (
     Port,
 )
 
-_OPERATOR_OF = {name: operator for operator, names in OPERATORS.items() for name in names}
 _CONSTANTS = {"0": ZERO, "1": ONE, "x": UNDEFINED, "z": UNDEFINED}
 _POLARITY = {"en": "EN_POLARITY", "srst": "SRST_POLARITY", "arst": "ARST_POLARITY"}
 ROLE = "role"
@@ -108,7 +107,7 @@ def _cell(
     signed = (bool(_number(parameters, "A_SIGNED")), bool(_number(parameters, "B_SIGNED")))
     named = {pin.lower(): bits for pin, bits in pins.items()}
     name = signals.get(pins["Q"][0], "") if "Q" in pins else ""
-    return Cell(_OPERATOR_OF.get(cell_type, cell_type), cell_type, signed, named, low, name)
+    return Cell(OPERATOR_OF.get(cell_type, cell_type), cell_type, signed, named, low, name)
 
 
 def _memory(label: str, parameters: Mapping[str, Any], pins: Mapping[str, Bits]) -> Memory:

@@ -59,8 +59,10 @@ def standing(certainty: Mapping[str, Any] | None) -> str:
     if certainty is None:
         return ""
     words = [certainty["basis"]]
-    if "within" in certainty:
-        within = certainty["within"]
+    within = certainty.get("within")
+    if within == 0:  # of the few designs that were compared
+        words.append("by the mapper's rules")
+    elif within is not None:
         words.append(
             f"to a factor of {1 + within:.2g}" if within >= 1 else f"± {100 * within:.1f} %"
         )

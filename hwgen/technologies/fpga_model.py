@@ -44,6 +44,11 @@ class BlockMemory(Model):
     words: Count = Field(description="Words of a column.")
     lane_bits: Count = Field(description="Bits of a word of a column.")
     lanes: Count = Field(description="Columns of one block memory.")
+    cost: Positive | None = Field(
+        None,
+        description="What the mapper takes one for, where a bit of a register costs 1; needed where"
+        " there are small memories.",
+    )
 
 
 class LutMemory(Model):
@@ -55,7 +60,12 @@ class LutMemory(Model):
     chosen: Annotated[int, Field(ge=2)] = Field(
         description="Parts of a deeper memory among which a look-up table chooses."
     )
-    per_block: Positive = Field(description="Small memories that are dearer than a block memory.")
+    cost: Positive = Field(
+        description="What the mapper takes one for, where a bit of a register costs 1."
+    )
+    cost_by_width: Annotated[float, Field(ge=0)] = Field(
+        0, description="The part of it that grows with the bits that are used of a word."
+    )
 
 
 class RegisterMemory(Model):

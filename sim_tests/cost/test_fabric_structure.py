@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from functools import partial
+from itertools import count as numbers
 from typing import Any
 
 import pytest
@@ -13,11 +14,13 @@ import pytest
 from cost_model.estimate.costed import STRUCTURE
 from cost_model.estimate.technology import technology
 from cost_model.netlist.fabric import elaborate
-from cost_model.netlist.fabric.components import COMPONENTS, EXACT
-from cost_model.netlist.fabric.fabric import Fabric, fabric
+from cost_model.netlist.fabric.components import COMPONENTS, EXACT, fabric_components
+from cost_model.netlist.fabric.fabric import Fabric, Read, fabric
 from cost_model.netlist.fabric.gates import FALSE, TRUE, Gates
 from cost_model.netlist.fabric.lut_cover import Cover, balanced
 from cost_model.netlist.fabric.lut_trees import TreeCover
+from cost_model.netlist.model import TOP, Memory, MemoryPort, Module, Port
+from cost_model.netlist.netlist import Netlist
 from cost_model.netlist.order import in_order, strongly_connected
 from cost_model.netlist.rewrite import shift_registers
 from flows.build.load import parse_config
@@ -322,33 +325,79 @@ def rules_of(family: str) -> Fabric:
 
 
 @pytest.mark.parametrize(
-    ("family", "width", "depth", "clocked", "component", "count"),
+    ("family", "width", "depth", "read", "form", "count"),
     [
-        ("ecp5", 75, 16, False, "lutram", 19),
-        ("ecp5", 75, 33, True, "lutram", 57),
-        ("ecp5", 75, 64, True, "bram", 3),
-        ("ecp5", 32, 1025, True, "bram", 3),
-        ("ecp5", 75, 2049, True, "bram", 12),
-        ("xc7", 75, 28, False, "lutram", 13),
-        ("xc7", 75, 64, True, "lutram", 25),
-        ("xc7", 20, 128, True, "lutram", 14),
-        ("xc7", 24, 128, True, "bram", 1),
-        ("xc7", 37, 1025, True, "bram", 4),
+        ("ecp5", 75, 16, "at once", "small", 19),
+        ("ecp5", 75, 33, "clocked", "small", 57),
+        ("ecp5", 75, 64, "clocked", "block", 3),
+        ("ecp5", 32, 1025, "clocked", "block", 3),
+        ("ecp5", 75, 2049, "clocked", "block", 12),
+        ("ecp5", 1, 12, "registered", "registers", 0),
+        ("xc7", 75, 28, "at once", "small", 13),
+        ("xc7", 75, 64, "clocked", "small", 25),
+        ("xc7", 20, 128, "clocked", "small", 14),
+        ("xc7", 24, 128, "clocked", "block", 1),
+        ("xc7", 37, 1025, "clocked", "block", 4),
+        ("ice40", 75, 4, "registered", "registers", 0),
+        ("ice40", 577, 6, "registered", "block", 37),
+        ("ice40", 577, 6, "at once", "registers", 0),
     ],
 )
 def test_memories_of_an_fpga(
-    family: str, width: int, depth: int, clocked: bool, component: str, count: int
+    family: str, width: int, depth: int, read: Read, form: str, count: int
 ) -> None:
-    result = rules_of(family).memory(width, depth, clocked=clocked)
-    assert result[component] == count
-    assert result["bram" if component == "lutram" else "lutram"] == 0
-    if family == "xc7":
-        assert result["flip_flop"] == width * (clocked and component == "lutram")
+    rules = rules_of(family)
+    result = rules.store(width, depth, [read])
+    assert result.form == form
+    assert (rules.brams(width, depth) if form == "block" else result.cells) == count
 
 
-def test_a_fifo_of_ice40_may_be_a_block_memory() -> None:
-    small = rules_of("ice40").memory(75, 4, clocked=False)
-    assert small["memory_bit"] == small["flip_flop"] == 75 * 4
-    assert small["bram"] == 0
-    large = rules_of("ice40").memory(577, 6, clocked=False)
-    assert (large["bram"], large["memory_bit"], large["flip_flop"]) == (37, 0, 575)
+def test_all_ports_of_a_memory_count() -> None:
+    """Each port has small memories of its own; five of a job's words cost more than registers."""
+    rules = rules_of("ecp5")
+    assert rules.store(892, 4, ["registered"]).form == "small"
+    assert rules.store(892, 4, ["registered"] * 5).form == "registers"
+
+
+def test_unused_bits_of_memories_are_not_counted() -> None:
+    whole, part = (
+        totals_of("ecp5", memory_netlist(width=72, depth=512, read_bits=bits)) for bits in (72, 10)
+    )
+    assert (whole["bram"], part["bram"]) == (2, 1)
+    small, registers = (
+        totals_of("ecp5", memory_netlist(width=32, depth=4, read_bits=9, ports=ports))
+        for ports in (1, 9)
+    )
+    assert (small["lutram"], small.get("flip_flop", 0)) == (3, 0)
+    assert (registers.get("lutram", 0), registers["flip_flop"]) == (0, 4 * 9)
+
+
+def memory_netlist(width: int, depth: int, read_bits: int, ports: int = 1) -> Netlist:
+    """Return a module that is a memory with clocked ports, of whose words some bits are used."""
+    nets = numbers(1)
+
+    def new(bits: int) -> tuple[int, ...]:
+        return tuple(next(nets) for _ in range(bits))
+
+    bits = (depth - 1).bit_length()
+    clocked = depth > 4
+    write = MemoryPort(new(bits), new(width), new(1) * width, clocked=True)
+    reads = tuple(MemoryPort(new(bits), new(width), new(1), clocked) for _ in range(ports))
+    inputs = (write.address, write.data, write.enable[:1], *(read.address for read in reads),
+              *(read.enable for read in reads))  # fmt: skip
+    module = Module(
+        TOP,
+        (
+            *(Port(f"i{n}", output=False, bits=each) for n, each in enumerate(inputs)),
+            *(Port(f"o{n}", output=True, bits=read.data[:read_bits])
+              for n, read in enumerate(reads)),
+        ),
+        (),
+        (Memory("words", width, depth, reads, (write,)),),
+    )  # fmt: skip
+    return Netlist({TOP: module})
+
+
+def totals_of(family: str, netlist: Netlist) -> dict[str, float]:
+    """Return the components of a netlist of one module."""
+    return fabric_components(netlist, rules_of(family))[TOP]

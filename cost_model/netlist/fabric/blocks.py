@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,6 +16,7 @@ from cost_model.netlist.fabric.fabric import Fabric
 from cost_model.netlist.fabric.flat import Unit
 from cost_model.netlist.fabric.gates import FALSE, TRUE, Gates
 from cost_model.netlist.fabric.memories import Stores
+from cost_model.netlist.fabric.memory_forms import computed_nets, in_registers
 from cost_model.netlist.liveness import Liveness
 from cost_model.netlist.model import ONE, ZERO, Cell, Instance
 from cost_model.netlist.order import in_order, strongly_connected
@@ -50,13 +51,34 @@ class Blocks(Stores):
         Modules.
     counts : Counter
         What there is, by the module that it is in and its kind.
+    used_inputs : dict
+        For each input port of the unit, the bits that anything depends on.
+
+    Parameters
+    ----------
+    unit : Unit
+    fabric : Fabric
+    is_output : callable
+        Tells whether a module, by its name, has an output of a name.
+    inputs : mapping
+        By name, the `used_inputs` of the units that it instantiates.
     """
 
-    def __init__(self, unit: Unit, fabric: Fabric, is_output: Callable[[str, str], bool]) -> None:
+    def __init__(
+        self,
+        unit: Unit,
+        fabric: Fabric,
+        is_output: Callable[[str, str], bool],
+        inputs: Mapping[str, Mapping[str, set[int]]],
+    ) -> None:
+        unit = in_registers(unit, fabric)
         self.unit, self.fabric, self.is_output = unit, fabric, is_output
+        self.inside = {
+            instance.module: inputs[instance.module] for instance in unit.module.instances
+        }
         self.names = sorted({unit.module.name, *unit.owners, *unit.keepers})
         self.number = {name: number for number, name in enumerate(self.names)}
-        self.module = unit.module
+        self.module, self.computed = unit.module, computed_nets(unit.module)
         for _ in range(ROUNDS):
             self._elaborate()
             same = self._same()
@@ -98,15 +120,7 @@ class Blocks(Stores):
                 for net in port.bits:
                     if net >= 0:
                         self.literal_of[net] = self.gates.input()
-        inside = {
-            instance.module: {
-                port: set(range(len(bits)))
-                for port, bits in instance.connections.items()
-                if not self.is_output(instance.module, port)
-            }
-            for instance in module.instances
-        }
-        live = Liveness(module, inside)
+        live = Liveness(module, self.inside)
         items = self._items(live)
         self.choices = Choices(module, live.used)
         driver = {net: number for number, item in enumerate(items) for net in item.makes}
@@ -274,7 +288,11 @@ class Blocks(Stores):
         outputs: list[int] = []
         inputs: list[int] = []
         for port, bits in instance.connections.items():
-            (outputs if self.is_output(instance.module, port) else inputs).extend(bits)
+            if self.is_output(instance.module, port):
+                outputs.extend(bits)
+            else:
+                used = self.inside[instance.module][port]
+                inputs.extend(bit for index, bit in enumerate(bits) if index in used)
         owner = self.gates.owner
         self._outputs(outputs, Late(owner, lambda: self.literals(inputs), lambda block: None))
 
@@ -330,6 +348,15 @@ class Blocks(Stores):
             block.count(block)
         self._count_shifts(reads, seen)
         self.sinks = sorted(needed - {FALSE, TRUE})
+        self.used_inputs = {
+            port.name: {
+                index
+                for index, net in enumerate(port.bits)
+                if net >= 0 and self.literal_of[net] >> 1 in seen
+            }
+            for port in self.module.ports
+            if not port.output
+        }
 
     def _count_shifts(self, reads: Counter[int], live: set[int]) -> None:
         """Count shift registers instead of registers one behind the other."""
@@ -358,10 +385,9 @@ class Blocks(Stores):
 
     def _needs(self, block: Block, index: int) -> list[int]:
         if isinstance(block, Late):
-            if block.live:
-                return []
+            first_use = not block.live
             block.live.add(index)
-            return block.find()
+            return block.find() if first_use else []
         first = block.used if block.ripples else index
         block.live.add(index)
         block.used = max(block.used, index + 1)

@@ -82,15 +82,18 @@ def mapped(design: Netlist, fabric: Fabric) -> list[Mapped]:
     def is_output(module: str, port: str) -> bool:
         return port in outputs[module]
 
-    result = []
-    for unit in units(design, is_output):
-        blocks = Blocks(unit, fabric, is_output)
+    result: list[Mapped] = []
+    inputs: dict[str, Mapping[str, set[int]]] = {}
+    for unit in reversed(units(design, is_output)):  # what is inside comes first
+        blocks = Blocks(unit, fabric, is_output, inputs)
+        inputs[unit.module.name] = blocks.used_inputs
         gates, sinks = balanced(blocks.gates, blocks.sinks, fabric.lut_inputs)
         if fabric.lut_trees:
             cover: Cover = TreeCover(gates, sinks, fabric.lut_trees)
         else:
             cover = Cover(gates, sinks, fabric.lut_inputs, fabric.lut_costs)
         result.append(Mapped(unit, blocks, gates, sinks, cover))
+    result.reverse()
     _latest[:] = [(design, fabric, result)]
     return result
 

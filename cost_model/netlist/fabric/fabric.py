@@ -8,14 +8,40 @@ synthesis results like the area of standard cells.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Literal
 
 import numpy as np
 
-from hwgen.core.cycles.counting import Number, bits_of, ceil_div
+from hwgen.core.cycles.counting import Number, ceil_div
 from hwgen.technologies import technologies
 from hwgen.technologies.fpga_model import FabricRules, Fpga, LutMemory
+
+Read = Literal["clocked", "registered", "at once"]
+"""How a memory is read: through a register behind it, from an address in a register, or neither."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """What a memory becomes.
+
+    Parameters
+    ----------
+    form : {"registers", "small", "block"}
+    cells : int
+        Small memories of each port to read.
+    bits : int
+        Bits of a word of one of them.
+    chosen : int
+        Look-up tables by which a bit is chosen among their parts.
+    """
+
+    form: Literal["registers", "small", "block"]
+    cells: int = 0
+    bits: int = 1
+    chosen: int = 0
 
 
 class Fabric(FabricRules):
@@ -72,72 +98,79 @@ class Fabric(FabricRules):
         listed = np.array(self.drain)
         return np.where(rows < len(listed), listed[np.minimum(rows, len(listed) - 1)], tree)
 
-    def brams(self, width: Number, depth: Number) -> Number:
-        """Return the block memories that a memory takes."""
+    def brams(self, width: int, depth: int) -> int:
+        """Return the block memories that a memory with one port to read takes."""
         block = self.block_memory
-        lanes = ceil_div(width, block.lane_bits) * ceil_div(depth, block.words)
-        return ceil_div(lanes, block.lanes)
+        lanes = -(-width // block.lane_bits) * -(-depth // block.words)
+        return -(-lanes // block.lanes)
 
-    def memory(self, width: Number, depth: Number, *, clocked: bool) -> dict[str, Number]:
-        """Return the components of a memory that is written and read at one place a cycle.
+    def slice_bits(self, depth: int) -> int:
+        """Return the bits of a word that one block memory has, of a memory of some depth."""
+        block = self.block_memory
+        return max(1, block.lanes * block.lane_bits // -(-depth // block.words))
+
+    def store(self, width: int, depth: int, reads: Sequence[Read], enables: int = 1) -> Store:
+        """Return what a memory becomes that is written at one place a cycle.
+
+        Yosys takes the cheapest: registers, a bit of which costs one; small memories, and
+        multiplexers behind deep ones; block memories, and the logic around them.  Every port to
+        read has small memories or blocks of its own.
 
         Parameters
         ----------
-        width, depth : number
-        clocked : bool
-            Whether it has a register at its output, which is counted too.
+        width, depth : int
+        reads : sequence of Read
+        enables : int, optional
+            Signals that enable bits of a word to be written.
         """
-        width, depth = np.asarray(width), np.asarray(depth)
-        deep = depth > 1
-        bits, brams = width * depth, self.brams(width, depth)
-        small = chosen = np.zeros_like(bits)
-        block: Any = False
-        if self.lut_memory:
-            small, chosen = _small(self.lut_memory, width, depth)
-            block = clocked & (small > self.lut_memory.per_block * brams)
-        elif self.register_memory:
-            more, at_once = self.register_memory.more, self.register_memory.more_at_once
-            if not clocked and at_once is not None:
-                more = at_once
-            block = bits > self.register_memory.per_block * brams + more
-        block = block & deep
-        spread = deep & ~block
-        in_registers = spread if self.lut_memory is None else np.zeros_like(spread)
-        counts: dict[str, Number] = {
-            "bram": block * brams,
-            "lutram": (spread & ~in_registers) * small,
-            "memory_bit": in_registers * bits,
-            "memory_word": in_registers * depth,
-            "memory_select": (spread & ~in_registers) * width * chosen,
-        }
-        emulated = block & (not self.brams_read_first)
-        counts["memory_emulation"] = emulated * width
-        if clocked:
-            counts["flip_flop"] = (
-                in_registers * bits + spread * width + emulated * (2 * width + bits_of(depth) + 2)
-            )
-        else:  # the block holds the address to read, which is a register anyway
-            counts["flip_flop"] = in_registers * bits + block * (width + 1 - bits_of(depth))
-        return counts
+        if depth < 2 or not reads:
+            return Store("registers")
+        possible = all(read != "at once" for read in reads)
+        block_count = self.brams(width, depth) * len(reads)
+        if self.lut_memory is None:
+            rules = self.register_memory
+            assert rules is not None
+            more = rules.more
+            if "clocked" not in reads and rules.more_at_once is not None:
+                more = rules.more_at_once
+            is_block = possible and width * depth > rules.per_block * block_count + more
+            return Store("block") if is_block else Store("registers")
+        small, bits, chosen, cost = _small(self.lut_memory, width, depth, enables)
+        score = {"clocked": 1, "registered": 4, "at once": 1}
+        choices = [(float(width * depth), Store("registers"))]
+        small_cost = cost * len(reads) + _EMULATED * sum(score[read] for read in reads)
+        choices.append((small_cost, Store("small", small, bits, chosen)))
+        if possible and self.block_memory.cost is not None:
+            if not self.brams_read_first:
+                score["clocked"] = 7
+            emulated = _EMULATED * sum(score[read] for read in reads)
+            choices.append((self.block_memory.cost * block_count + emulated, Store("block")))
+        return min(choices, key=lambda choice: choice[0])[1]  # the first of equals
 
 
-def _small(shape: LutMemory, width: Number, depth: Number) -> tuple[Number, Number]:
-    """Count the small memories of a memory, and the look-up tables that choose among its parts.
+_EMULATED = 2
+"""What Yosys adds for a point of logic around a memory."""
+
+
+def _small(shape: LutMemory, width: int, depth: int, enables: int) -> tuple[int, int, int, float]:
+    """Count the small memories of a port of a memory.
 
     Returns
     -------
-    (number, number)
-        Small memories of the shape of which fewest are needed; and for each bit of a word the
-        look-up tables that choose.
+    (int, int, int, float)
+        Small memories of the shape of which fewest are needed, their width, for each bit of a word
+        the look-up tables that choose among the parts, and what Yosys takes the memory for.
     """
-    counts, parts = [], []
+    counts, costs = [], []
     for words, bits in shape.shapes:
-        parts.append(ceil_div(depth, words) + 0 * width)
-        counts.append(ceil_div(width, bits) * parts[-1])
-    best = np.argmin(counts, axis=0)  # the first of equals
-    fewest = np.min(counts, axis=0)
-    taken = np.take_along_axis(np.array(parts), best[None], axis=0)[0]
-    return fewest, ceil_div(taken - 1, shape.chosen - 1)
+        parts = -(-depth // words)
+        cells = -(-width // bits) * parts
+        counts.append((cells, bits, -(-(parts - 1) // (shape.chosen - 1))))
+        whole = shape.cost - shape.cost_by_width
+        chosen = (parts - 1) * width / 2 + (parts * enables / 2 if parts > 1 else 0)
+        costs.append(whole * cells + shape.cost_by_width * parts * width / bits + chosen)
+    cells, bits, behind = min(counts, key=lambda count: count[0])  # the first of equals
+    return cells, bits, behind, min(costs)
 
 
 @cache

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memories of a unit: blocks, small memories or registers, and what goes around them."""
+"""Memories of a unit that become blocks or small memories, and what goes around them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 
 from cost_model.netlist.fabric.chains import Block, Chains, Late
+from cost_model.netlist.fabric.fabric import Store
 from cost_model.netlist.fabric.gates import FALSE
+from cost_model.netlist.fabric.memory_forms import store_of
 from cost_model.netlist.model import Memory, MemoryPort
-
-BYPASS = "memory_emulation"
-"""What `Fabric.memory` calls the bits that are read around a block memory."""
 
 
 class Stores(Chains):
@@ -21,9 +20,12 @@ class Stores(Chains):
     ----------
     literal_of : dict
         The literal of each net.
+    computed : collection of int
+        See `cost_model.netlist.fabric.memory_forms.store_of`.
     """
 
     literal_of: dict[int, int]
+    computed: Collection[int]
 
     def _outputs(self, nets: Sequence[int], block: Block) -> None:
         """Say that nets are the outputs of a block."""
@@ -37,21 +39,18 @@ class Stores(Chains):
                     self.literal_of[net] = literal
 
     def _memory(self, memory: Memory) -> None:
+        store = store_of(self.fabric, memory, self.computed)
         owner = self.gates.owner
         nets = [net for port in memory.reads for net in port.data]
-        port_counts = [
-            self.fabric.memory(memory.width, memory.depth, clocked=port.clocked)
-            for port in memory.reads
-        ]
+        is_block = store.form == "block"
 
         def count(block: Block) -> None:
-            if memory.depth < 2:
-                self.add(owner, "flip_flop", memory.width)
-                return
-            for counts in port_counts:
-                for component, each in counts.items():
-                    if component != BYPASS:  # whose gates are below
-                        self.add(owner, component, float(each))
+            for number, port in enumerate(memory.reads):
+                first = number * memory.width
+                live = [bit - first for bit in block.live if 0 <= bit - first < memory.width]
+                (self._count_blocks if is_block else self._count_small)(
+                    owner, memory, store, live, clocked=port.clocked
+                )
 
         def needs() -> list[int]:
             return self.literals([
@@ -62,14 +61,41 @@ class Stores(Chains):
 
         block = Late(owner, needs, count)
         block.type, block.name = "memory", memory.name
-        bram = self._is_block(memory)
         block.addresses = [
-            () if port.clocked or bram else port.address for port in memory.reads for _ in port.data
+            () if port.clocked or is_block else port.address
+            for port in memory.reads
+            for _ in port.data
         ]
         self._outputs(nets, block)
-        for port, counts in zip(memory.reads, port_counts, strict=True):
-            if counts[BYPASS]:
+        if is_block and not self.fabric.brams_read_first:
+            for port in memory.reads:
                 self._bypass(memory, port)
+
+    def _count_blocks(
+        self, owner: int, memory: Memory, store: Store, live: list[int], *, clocked: bool
+    ) -> None:
+        """Count the block memories of a port, of which bits are used, and registers around them."""
+        fabric, width, depth = self.fabric, memory.width, memory.depth
+        size = fabric.slice_bits(depth)
+        whole = fabric.brams(width, depth)
+        slices, used = -(-width // size), len({bit // size for bit in live})
+        self.add(owner, "bram", float(-(-whole * used // slices)))
+        if clocked:
+            if not fabric.brams_read_first:
+                self.add(owner, "flip_flop", 2 * len(live) + (depth - 1).bit_length() + 2)
+        else:  # the block holds the address to read, which is a register anyway
+            self.add(owner, "flip_flop", len(live) + 1 - (depth - 1).bit_length())
+
+    def _count_small(
+        self, owner: int, memory: Memory, store: Store, live: list[int], *, clocked: bool
+    ) -> None:
+        """Count the small memories of a port, of which bits are used."""
+        columns = -(-memory.width // store.bits)
+        used = len({bit // store.bits for bit in live})
+        self.add(owner, "lutram", float(store.cells // columns * used))
+        self.add(owner, "memory_select", float(store.chosen * len(live)))
+        if clocked:
+            self.add(owner, "flip_flop", len(live))
 
     def _bypass(self, memory: Memory, port: MemoryPort) -> None:
         """Put in front of what is read what was there before, where a block gives what is written.
@@ -102,7 +128,3 @@ class Stores(Chains):
         for net, bit in zip(port.data, data, strict=True):
             if net >= 0:
                 self.literal_of[net] = gates.choose(select, bit, self.literal_of[net])
-
-    def _is_block(self, memory: Memory) -> bool:
-        """Return whether a memory that is read at once is a block memory, which has the address."""
-        return bool(self.fabric.memory(memory.width, memory.depth, clocked=False)["bram"])
