@@ -156,6 +156,7 @@ docs: env ## write the generated documentation again
 	mv docs/features.md.new docs/features.md
 	$(RUN) -m hwgen.models.onnx.supported > docs/supported-operators.md.new
 	mv docs/supported-operators.md.new docs/supported-operators.md
+	$(RUN) -m flows.demonstration.overview docs/images
 
 .PHONY: site
 site: env ## write the documentation as a site to build/site
@@ -183,6 +184,10 @@ docs-check: env ## check that the generated documentation is current
 	  || { echo 'docs/features.md is not current: run make docs' >&2; exit 1; }
 	$(RUN) -m hwgen.models.onnx.supported | diff -u docs/supported-operators.md - \
 	  || { echo 'docs/supported-operators.md is not current: run make docs' >&2; exit 1; }
+	$(RUN) -m flows.demonstration.overview build/pictures
+	for f in build/pictures/*; do cmp "$$f" "docs/images/$${f##*/}" \
+	  || { echo "docs/images/$${f##*/} is not current: run make docs" >&2; exit 1; }; done
+	$(RUN) -m flows.demonstration.words
 	$(MAKE) --no-print-directory site
 
 .PHONY: bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-questions bench-functions

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
-class InstalledName(click.ParamType[str]):
+class InstalledName(click.ParamType):  # type: ignore[type-arg]  # generic in recent click only
     """A name of a list; letter case, dashes, underscores and dots do not matter.
 
     A name that is not in the list passes as it is: what uses it says what is allowed.
