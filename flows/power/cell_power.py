@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from flows.synthesis.liberty import Library, cell_texts
 
@@ -27,13 +27,10 @@ class CellPower:
         The cell's own figure, else the average over its states.
     clocks : frozenset of str
         Its clock pins.
-    text : str
-        The inside of its group, of which `flows.power.internal_power` makes more.
     """
 
     leakage_nw: float
     clocks: frozenset[str]
-    text: str = field(repr=False)
 
 
 def voltage(library: Library) -> float:
@@ -51,5 +48,5 @@ def cell_powers(library: Library) -> Mapping[str, CellPower]:
         states = [float(value) for value in _LEAKAGES.findall(body)]
         average = sum(states) / len(states) if states else 0.0
         leakage = scale * (float(stated[1]) if stated else average)
-        powers[name] = CellPower(leakage, frozenset(_CLOCK.findall(body)), body)
+        powers[name] = CellPower(leakage, frozenset(_CLOCK.findall(body)))
     return powers

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flows.synthesis.liberty import Library, insides, load_unit
+from flows.synthesis.liberty import Library, cell_texts, insides, load_unit
 
 _TABLES = ("rise_power", "fall_power", "power")
 _RELATED = re.compile(r'\brelated_pin\s*:\s*"?([\w ]+)')
@@ -62,27 +62,74 @@ def arcs_of(library: Library, body: str) -> dict[str, tuple[Arc, ...]]:
     }
 
 
-def internal_fj(arcs: Sequence[Arc], load_ff: float, changes: Mapping[str, float]) -> float:
-    """Return the energy of a change of a pin in fJ.
+Causes = tuple[tuple[tuple[tuple[str, ...], float], ...], ...]
+"""Of each supply: the inputs that cause a change of a pin, and its energy then in fJ."""
+
+
+def causes_of(arcs: Sequence[Arc], load_ff: float) -> Causes:
+    """Return the energies of a change of a pin by its cause.
 
     Parameters
     ----------
     arcs : sequence of Arc
         Of the pin.
     load_ff : float
-    changes : mapping
-        Pin: how often it changes, for the inputs of the cell.
     """
-    total = 0.0
-    for supply in {arc.supply for arc in arcs}:
+    result = []
+    for supply in dict.fromkeys(arc.supply for arc in arcs):
         causes: dict[tuple[str, ...], list[float]] = defaultdict(list)
         for arc in arcs:
             if arc.supply == supply:
                 causes[arc.related].append(arc.at(load_ff))
-        energies = [float(np.mean(states)) for states in causes.values()]
-        weights = [sum(changes.get(pin, 0.0) for pin in related) for related in causes]
-        total += float(np.average(energies, weights=weights if any(weights) else None))
+        result.append(
+            tuple((related, float(np.mean(states))) for related, states in causes.items())
+        )
+    return tuple(result)
+
+
+def internal_fj(causes: Causes, changes: Mapping[str, float]) -> float:
+    """Return the energy of a change of a pin in fJ.
+
+    Parameters
+    ----------
+    causes : tuple
+        Of the pin, see `causes_of`.
+    changes : mapping
+        Pin: how often it changes, for the inputs of the cell.
+    """
+    total = 0.0
+    for supply in causes:
+        weights = [sum(changes.get(pin, 0.0) for pin in related) for related, _ in supply]
+        weight = sum(weights)
+        if weight:
+            total += sum(w * e for w, (_, e) in zip(weights, supply, strict=True)) / weight
+        else:
+            total += sum(energy for _, energy in supply) / len(supply)
     return total
+
+
+class CellEnergies:
+    """Internal energies of the cells of a library, by cell, pin and load; computed once each.
+
+    Parameters
+    ----------
+    library : Library
+    """
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._texts = dict(cell_texts(library))
+        self._arcs: dict[str, dict[str, tuple[Arc, ...]]] = {}
+        self._causes: dict[tuple[str, str, float], Causes] = {}
+
+    def causes(self, cell: str, pin: str, load_ff: float) -> Causes:
+        """Return the energies of a change of a pin by its cause, nothing if they are unknown."""
+        key = (cell, pin, round(load_ff, 3))
+        if key not in self._causes:
+            if cell not in self._arcs:
+                self._arcs[cell] = arcs_of(self._library, self._texts[cell])
+            self._causes[key] = causes_of(self._arcs[cell].get(pin, ()), load_ff)
+        return self._causes[key]
 
 
 def _arc(text: str, unit: float) -> Arc | None:

@@ -11,15 +11,20 @@ from typing import Any
 import numpy as np
 
 from flows.build.design import Design
-from flows.power.gates import Gates, read_netlist
-from flows.power.power import Activity, PowerResult, power_of, read_saif
-from flows.simulation.run import check_results, run_product
+from flows.power.cell_delays import cell_delays, input_delay_ps
+from flows.power.gate_simulator import GateSimulator
+from flows.power.gate_tables import gate_table, read_counts
+from flows.power.gates import read_netlist
+from flows.power.internal_power import CellEnergies
+from flows.power.power import Activity, PowerResult, power_of
+from flows.simulation.run import ACTIVITY, check_results, run_job
 from flows.synthesis import liberty
 from flows.synthesis.result import SynthesisResult
 from flows.synthesis.standard_cells import TIMEOUT
 from flows.synthesis.synth_cache import CLOCK
 from flows.tools.guard import scratch
 from hwgen.core.files.arrays import read_npz
+from hwgen.core.operation import Arrays, Job, gemm_operands
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import core_of
 from hwgen.errors import InputError
@@ -123,38 +128,106 @@ def _random(fmt: Any, rng: np.random.Generator, lines: tuple[int, int]) -> np.nd
     return np.asarray(fmt.random(rng, lines).astype(fmt.dtype))
 
 
-def simulated(
-    config: FamilyConfig,
-    gates: Gates,
-    work: Workload,
-    directory: Path,
-    post: tuple[Any, ...] = (),
-    on_progress: Callable[[int, int], None] | None = None,
-) -> Activity:
-    """Run operands through the netlist of a core; the results are checked.
+class GateLevel:
+    """The mapped netlist of a design, ready to be simulated.
+
+    Parameters
+    ----------
+    config : FamilyConfig
+    result : SynthesisResult
+        Of the configuration, for standard cells.
+    directory : Path
+        To work in.
+    liberty_files : sequence of str
+        As for the synthesis.
+    glitches : bool
+        Whether cells have delays.
 
     Raises
     ------
     InputError
-        If the operands do not fit the core.
+        If the target is of another kind.
     CheckFailed
-        If the simulation fails or gives wrong results.
+        If the netlist cannot be simulated.
     """
-    core = core_of(config)
-    settings, columns = post or (None, None)
-    result = run_product(
-        Design.of(config).with_verilog(gates.design()),
-        work.a,
-        work.w,
-        settings,
-        columns,
-        activity=directory,
-        on_progress=on_progress,
-        timeout=LONGEST_S,
-    )
-    golden = core.multiply(work.a, work.w, settings, columns)
-    check_results("the netlist", result.results, {"result": golden})
-    return read_saif(directory / "beats.bin.saif")
+
+    def __init__(
+        self,
+        config: FamilyConfig,
+        result: SynthesisResult,
+        directory: Path,
+        *,
+        liberty_files: Sequence[str | Path] = (),
+        glitches: bool = False,
+    ) -> None:
+        self.library = liberty.load(result.target, liberty_files)
+        self.tech = cell_library(result.target)
+        self.clock_mhz = min(result.clock_target_mhz, result.fmax_mhz or result.clock_target_mhz)
+        netlist = result.files["netlist.v"].decode()
+        boxes = result.files.get("macros.v", b"").decode()
+        self.gates = read_netlist(
+            netlist, result.name, self.library, directory, TIMEOUT, boxes if result.macros else ""
+        )
+        self._energies = CellEnergies(self.library)
+        self._design, self._directory, self._glitches = Design.of(config), directory, glitches
+        delays = cell_delays(self.gates, self.library, self.tech) if glitches else None
+        self._table = gate_table(
+            self.gates, self.library, CLOCK,
+            memories=self.tech.memories if result.macros else None,
+            delays=delays,
+            input_delay_ps=input_delay_ps(self.gates, self.library, delays) if delays else 0,
+        )  # fmt: skip
+        self._simulator = GateSimulator(self.gates, self._table, directory)
+
+    def simulate(
+        self,
+        job: Job,
+        operands: Arrays,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> Activity:
+        """Run a job through the netlist; the results are checked.
+
+        Raises
+        ------
+        InputError
+            If the operands do not fit the core.
+        CheckFailed
+            If the simulation fails or gives wrong results.
+        """
+        result = run_job(
+            self._design,
+            job,
+            operands,
+            activity=self._directory,
+            compiler=self._simulator,
+            on_progress=on_progress,
+            timeout=LONGEST_S,
+        )
+        expected = self._design.core.golden(job, operands)
+        check_results("the netlist", result.results, expected)
+        cycles, changes, accesses = read_counts(self._directory / ACTIVITY, self._table)
+        return Activity(
+            cycles,
+            dict(zip(self._table.nets, changes.tolist(), strict=True)),
+            dict(zip(self._table.macros, map(tuple, accesses.tolist()), strict=True)),
+            self._glitches,
+        )
+
+    def power(self, activity: Activity, workload: str, macs: int) -> PowerResult:
+        """Return the power of the netlist with an activity.
+
+        The clock is the one that was asked for, or the fastest that the core reaches if that is
+        less.
+        """
+        return power_of(
+            self.gates, activity, self.library, self.tech, CLOCK, self.clock_mhz,
+            workload=workload, macs=macs, energies=self._energies,
+        )  # fmt: skip
+
+    def idle(self) -> Activity:
+        """Return the activity of a netlist in which only the clock moves."""
+        names = (*self._table.macros,)
+        return Activity(1, dict.fromkeys(self._table.nets, 0), dict.fromkeys(names, (0, 0)))
 
 
 def measure_power(
@@ -164,11 +237,10 @@ def measure_power(
     *,
     liberty_files: Sequence[str | Path] = (),
     post: tuple[Any, ...] = (),
+    glitches: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> PowerResult:
-    """Return the power of a synthesized core at work.
-
-    The clock is the one that was asked for, or the fastest that the core reaches if that is less.
+    """Return the power of a synthesized core or engine at work.
 
     Parameters
     ----------
@@ -180,6 +252,8 @@ def measure_power(
         As for the synthesis.
     post : tuple
         Settings and columns, of a core with post-processing.
+    glitches : bool
+        Whether the simulation has the delays of cells.
     on_progress : callable, optional
         Gets the cycles simulated and the cycles in all.
 
@@ -191,16 +265,13 @@ def measure_power(
         If a tool fails or the netlist gives wrong results.
     """
     measurable(config, result.target)
-    tech = cell_library(result.target)
-    library = liberty.load(result.target, liberty_files)
-    clock = min(result.clock_target_mhz, result.fmax_mhz or result.clock_target_mhz)
+    settings, columns = post or (None, None)
     with scratch("hwgen-power-") as directory:
-        netlist = result.files["netlist.v"].decode()
-        gates = read_netlist(netlist, result.name, library, directory, TIMEOUT)
-        activity = simulated(config, gates, work, directory, post, on_progress)
-        return power_of(
-            gates, activity, library, tech, CLOCK, clock, workload=work.name, macs=work.macs
-        )  # fmt: skip
+        level = GateLevel(config, result, directory, liberty_files=liberty_files, glitches=glitches)
+        (m, k), n = work.a.shape, work.w.shape[1]
+        job = core_of(config).gemm(m, k, n, settings)
+        activity = level.simulate(job, gemm_operands(work.a, work.w, columns), on_progress)
+        return level.power(activity, work.name, work.macs)
 
 
 def measurable(config: FamilyConfig, target: str) -> None:
@@ -208,8 +279,8 @@ def measurable(config: FamilyConfig, target: str) -> None:
     if technology(target).kind != "standard_cells":
         names = ", ".join(technology_names("standard_cells"))
         raise InputError(f"--activity: power is known of standard cells ({names}), not of {target}")
-    if not config.ports:
+    if not config.multiplies:
         raise InputError(
-            f"--activity: {config.name!r} works on memory; power is measured of cores with stream"
-            " ports, such as the one that an engine has under `compute`"
+            f"--activity: {config.name!r} multiplies no matrices; power is measured of cores and"
+            " engines that do"
         )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Power of a netlist whose nets switch as they did in a simulation.
 
-Activities are counted once a cycle, when everything has settled: a net that changes twice within a
-cycle before it settles (a glitch) is not seen, so combinational power is a lower bound.  For each
+Changes are counted once a cycle, when everything has settled, or with delays, which shows glitches:
+nets that change several times within a cycle before they settle.  For each
 change the capacitances of the inputs behind a net are charged, and the cell takes what its
 Liberty file says (`flows.power.internal_power`).  Wires have no load; the clock comes without a
 tree.
@@ -10,25 +10,20 @@ tree.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from flows.power.cell_power import cell_powers, voltage
 from flows.power.gates import Gates
-from flows.power.internal_power import arcs_of, internal_fj
+from flows.power.internal_power import CellEnergies, internal_fj
 from flows.synthesis.liberty import Library
-from hwgen.errors import CheckFailed
-from hwgen.technologies.model import StandardCells
+from flows.synthesis.macros import cells_of
+from hwgen.technologies.model import Macro, StandardCells
 
 CELLS = ("sequential", "combinational")
-"""Groups of cells; the clock's net is a third one."""
-
-_NET = re.compile(r"\((n\d+) ([^\n]*)\)$", re.MULTILINE)
-_CHANGES = re.compile(r"\(TC (\d+)\)")
+"""Groups of cells; the clock's net is a third one, and SRAM macros, if there are any, a fourth."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +35,16 @@ class Activity:
     cycles : int
     toggles : mapping
         Net: its changes.
+    accesses : mapping
+        Name of an SRAM macro: its reads and writes.
+    glitches : bool
+        Whether changes within a cycle are counted.
     """
 
     cycles: int
     toggles: Mapping[str, int]
+    accesses: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    glitches: bool = False
 
     @property
     def mean(self) -> float:
@@ -77,7 +78,8 @@ class PowerResult:
         Cycles from the first input beat to the last result beat; multiply-accumulates in them.
     clock_mhz, voltage_v : float
     groups : mapping
-        ``sequential``, ``combinational`` and ``clock``: see `Group`.
+        ``sequential``, ``combinational``, ``clock`` and, of designs with SRAM macros,
+        ``memories``: see `Group`.
     activity : float
         Changes of a net in a cycle, on average, the clock left out.
     note : str
@@ -121,31 +123,9 @@ class PowerResult:
         }
 
 
-def read_saif(path: Path) -> Activity:
-    """Read the switching of the nets of `flows.power.gates` by Verilator, a unit of time a cycle.
-
-    It counts a net that is 1 at first as one change too many.
-
-    Raises
-    ------
-    CheckFailed
-        If it has none.
-    """
-    text = path.read_text(encoding="utf-8", errors="replace")
-    duration = re.search(r"\(DURATION (\d+)\)", text)
-    changes = {net: _CHANGES.search(text_of_net) for net, text_of_net in _NET.findall(text)}
-    toggles = {net: int(match[1]) for net, match in changes.items() if match}
-    if duration is None or not toggles or not int(duration[1]):
-        raise CheckFailed(
-            f"{path.name}: no activity of nets in it; the simulation wrote too little"
-        )
-    return Activity(int(duration[1]), toggles)
-
-
-NOTE = (
-    "activities counted once a cycle, without glitches; wires without load, a clock without a tree;"
-    " what drives the inputs is not included"
-)
+WITHOUT_GLITCHES = "changes counted once a cycle, without glitches"
+WITH_GLITCHES = "changes counted with the delays of cells, glitches included"
+NOTE = "wires without load, a clock without a tree; what drives the inputs is not included"
 
 
 def power_of(
@@ -158,6 +138,7 @@ def power_of(
     *,
     workload: str,
     macs: int,
+    energies: CellEnergies | None = None,
 ) -> PowerResult:
     """Return the power of a netlist with the activity of a workload.
 
@@ -165,7 +146,7 @@ def power_of(
     ----------
     gates : Gates
     activity : Activity
-        Of its nets; see `read_saif`.
+        Of its nets.
     library, tech : Library, StandardCells
     clock : str
         The clock port.
@@ -174,17 +155,22 @@ def power_of(
         For the result: what the design did.
     macs : int
         Multiply-accumulates of the workload.
+    energies : CellEnergies, optional
+        Those of the library; saves time if several activities have the same.
     """
     (clock_net,) = gates.inputs[clock]
     rates = {net: count / activity.cycles for net, count in activity.toggles.items()}
     rates[clock_net] = 2.0
-    loads = _loads(gates, library, tech)
+    macros = {macro.name: macro for macro in tech.memories.macros} if tech.memories else {}
+    loads = net_loads(gates, library, tech)
     powers = cell_powers(library)
-    arcs = {name: arcs_of(library, powers[name].text) for name in {g.cell for g in gates.gates}}
+    cells = [gate for gate in gates.gates if gate.cell not in macros]
+    energies = energies or CellEnergies(library)
+    has_energies = False
     internal, switching, leakage = (dict.fromkeys(CELLS, 0.0) for _ in range(3))
     # Half of C V^2 is lost in a rise and half in a fall, in fJ; fJ MHz are nW.
     charge = voltage(library) ** 2 / 2
-    for gate in gates.gates:
+    for gate in cells:
         group = "sequential" if library.cells[gate.cell].sequential else "combinational"
         leakage[group] += powers[gate.cell].leakage_nw
         pins = {**gate.inputs, **gate.outputs}
@@ -192,14 +178,13 @@ def power_of(
         for pin, net in gate.outputs.items():
             switching[group] += charge * loads[net] * changes[pin]
         for pin, net in pins.items():
-            arc = arcs[gate.cell].get(pin)
-            if arc and changes[pin]:
-                load = loads[net] if pin in gate.outputs else 0.0
-                internal[group] += internal_fj(arc, load, changes) * changes[pin]
-    has_arcs = any(arc for pins in arcs.values() for arc in pins.values())
+            causes = energies.causes(gate.cell, pin, loads[net] if pin in gate.outputs else 0.0)
+            if causes:
+                has_energies = True
+                internal[group] += internal_fj(causes, changes) * changes[pin]
     groups = {
         name: Group(
-            internal[name] * clock_mhz * 1e-6 if has_arcs else None,
+            internal[name] * clock_mhz * 1e-6 if has_energies else None,
             switching[name] * clock_mhz * 1e-6,
             leakage[name] * 1e-6,
         )
@@ -207,18 +192,53 @@ def power_of(
     }
     clocking = charge * loads[clock_net] * rates[clock_net]
     groups["clock"] = Group(None, clocking * clock_mhz * 1e-6, None)
+    notes = [WITH_GLITCHES if activity.glitches else WITHOUT_GLITCHES, NOTE]
+    if not has_energies:
+        notes.insert(0, "without the energy inside cells, which the library lacks")
+    instances = [gate for gate in gates.gates if gate.cell in macros]
+    if instances:
+        # What they drive is theirs.
+        driven = sum(charge * loads[net] * rates.get(net, 0.0)
+                     for gate in instances for net in gate.outputs.values())  # fmt: skip
+        each = [(macros[gate.cell], *activity.accesses[gate.name]) for gate in instances]
+        groups["memories"] = _memories(each, activity.cycles, clock_mhz, driven)
+        if groups["memories"].internal_mw is None:
+            notes.insert(0, "without the energy of SRAM macros, which is not known")
     return PowerResult(
         workload, activity.cycles, macs, clock_mhz, voltage(library), groups, activity.mean,
-        NOTE if has_arcs else f"without the energy inside cells, which the library lacks; {NOTE}",
+        "; ".join(notes),
     )  # fmt: skip
 
 
-def _loads(gates: Gates, library: Library, tech: StandardCells) -> Mapping[str, float]:
-    """Return the capacitance behind each net in fF."""
+def _memories(
+    macros: list[tuple[Macro, int, int]], cycles: int, clock_mhz: float, driven_fj: float
+) -> Group:
+    """Return the power of macros, each with its reads and writes, and of what they drive."""
+    energy, leakage = 0.0, 0.0
+    known = True
+    for macro, reads, writes in macros:
+        known &= macro.read_pj is not None and macro.write_pj is not None
+        energy += reads * (macro.read_pj or 0.0) + writes * (macro.write_pj or 0.0)
+        leakage += macro.leakage_nw or 0.0
+    return Group(
+        energy * 1e3 / cycles * clock_mhz * 1e-6 if known else None,
+        driven_fj * clock_mhz * 1e-6,
+        leakage * 1e-6,
+    )
+
+
+def net_loads(gates: Gates, library: Library, tech: StandardCells) -> Mapping[str, float]:
+    """Return the capacitance behind each net in fF, without wires."""
+    memories = tech.memories
+    macros = {}
+    if memories:
+        boxes = {gate.cell for gate in gates.gates} & {macro.name for macro in memories.macros}
+        macros = cells_of([m for m in memories.macros if m.name in boxes], memories)
     loads: dict[str, float] = defaultdict(float)
     for gate in gates.gates:
+        cell = macros.get(gate.cell) or library.cells[gate.cell]
         for pin, net in gate.inputs.items():
-            loads[net] += library.cells[gate.cell].inputs.get(pin, 0.0)
+            loads[net] += cell.inputs.get(pin.partition("[")[0], 0.0)
     for nets in gates.outputs.values():
         for net in nets:
             loads[net] += tech.load_ff

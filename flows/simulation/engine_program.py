@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +17,13 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from flows.simulation.registry import simulator
+from flows.simulation.simulator import ModelCompiler
 from flows.simulation.stream_program import HARNESS
 from hwgen.core.bus import BusPort
 from hwgen.errors import CheckFailed
 
 SOURCES = ("model.cpp", "axi.cpp")
-HEADERS = ("model.h", "axi.h", "memory.h")
+HEADERS = ("model.h", "axi.h", "memory.h", "recorder.h")
 
 INTERRUPT = "interrupt"
 """Name of the output that `Model.wait` waits for."""
@@ -37,7 +39,13 @@ _LIMIT, _VIOLATION = 1, -1
 
 
 def compile_model(
-    top: str, verilog: str, buses: Iterable[BusPort], *, cycles: int | None = None
+    top: str,
+    verilog: str,
+    buses: Iterable[BusPort],
+    *,
+    cycles: int | None = None,
+    activity: bool = False,
+    compiler: ModelCompiler | None = None,
 ) -> Path:
     """Return a directory with the library ``TOP`` of an engine and its header ``model.h``.
 
@@ -52,10 +60,16 @@ def compile_model(
         and outputs, of which `INTERRUPT` is watched.
     cycles : int, optional
         How many it is for: a library for few is compiled sooner and runs slower.
+    activity : bool
+        Whether `Model.record` writes how signals switch.
+    compiler : ModelCompiler, optional
+        What compiles it; default the simulator.
     """
     sources = {name: (HARNESS / name).read_text(encoding="utf-8") for name in SOURCES + HEADERS}
     sources |= {f"{top}.v": verilog, "design.h": _connections(buses)}
-    return simulator().compile_library(top, sources, SOURCES, cycles=cycles)
+    return (compiler or simulator()).compile_library(
+        top, sources, SOURCES, cycles=cycles, activity=activity
+    )
 
 
 def _connections(buses: Iterable[BusPort]) -> str:
@@ -231,6 +245,13 @@ class Model:
         """Hold the reset; bursts under way are forgotten, memory stays."""
         self._check(self._library.hwgen_reset(self._model, cycles), "the reset")
 
+    def record(self, file: Path | None) -> None:
+        """Write how signals switch from now on into a file, which is complete after `None`.
+
+        Only of a model that `compile_model` made for that.
+        """
+        self._library.hwgen_record(self._model, None if file is None else os.fsencode(file))
+
     @property
     def interrupt(self) -> bool:
         """The output of that name."""
@@ -284,6 +305,7 @@ def _load(path: Path) -> Any:
         "set": (ctypes.c_int, (model, ctypes.c_int, number)),
         "write32": (ctypes.c_int, (model, large, number)),
         "read32": (ctypes.c_int, (model, large, ctypes.c_void_p)),
+        "record": (None, (model, ctypes.c_char_p)),
         "wait": (ctypes.c_int, (model, large)),
         "interrupt": (ctypes.c_int, (model,)),
         "run": (ctypes.c_int, (model, large)),

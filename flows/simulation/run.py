@@ -18,6 +18,7 @@ from flows.simulation.bus.list_host import ListHost
 from flows.simulation.engine_program import Model, compile_model
 from flows.simulation.placement import PlacedJob, place_job, source_core
 from flows.simulation.runner import compile_design, simulate
+from flows.simulation.simulator import ModelCompiler
 from flows.simulation.stream_program import (
     check_cycles,
     compile_stream,
@@ -38,6 +39,9 @@ Engine = Literal["fast", "cocotb"]
 
 Progress = Callable[[int, int], None]
 """Gets the cycles simulated and the cycles in all."""
+
+ACTIVITY = "beats.bin.saif"
+"""Name of the file that says how signals switched."""
 
 _BASE = _ALIGNMENT = 4096
 """The first address of a run in memory, and what regions of products begin at multiples of."""
@@ -76,6 +80,7 @@ def run_job(
     *,
     engine: Engine = "fast",
     activity: Path | None = None,
+    compiler: ModelCompiler | None = None,
     pages: int = 0,
     on_progress: Progress | None = None,
     timeout: float = 24 * 3600,
@@ -92,7 +97,10 @@ def run_job(
     engine : {"fast", "cocotb"}
         What drives the simulation: a C++ harness, or cocotb, which gives the same and takes longer.
     activity : Path, optional
-        Directory for how signals of a stream core switch, in ``beats.bin.saif``.
+        Directory for how signals switch, in `ACTIVITY`: of a stream core in the cycles of the job,
+        of an engine also while the job is submitted.
+    compiler : ModelCompiler, optional
+        What compiles the design for the engine ``fast``; default the simulator.
     pages : int
         About how many pages each port of an engine has that may have pages; 0: none.
     on_progress : callable, optional
@@ -113,7 +121,9 @@ def run_job(
                 f"cocotb runs cores with stream ports, but {core.name!r} works on memory;"
                 " use --driver fast"
             )
-        return _run_in_memory(design, job, operands, pages, on_progress, timeout)
+        return _run_in_memory(
+            design, job, operands, pages, activity, compiler, on_progress, timeout
+        )
     plan = core.schedule(job)
     assert isinstance(plan, StreamPlan)
     packed = plan.pack(operands)  # refuses operands that do not fit, before anything is compiled
@@ -123,7 +133,9 @@ def run_job(
             image, cycles = _run_cocotb(design, job, operands, plan, work, on_progress, timeout)
         else:
             expected = model.most or model.number
-            program = compile_stream(design, activity=activity is not None, cycles=expected)
+            program = compile_stream(
+                design, activity=activity is not None, cycles=expected, compiler=compiler
+            )
             image, cycles = run_stream(
                 design.params, program, plan, packed, expected, activity or work,
                 on_line=follow_progress(on_progress), timeout=timeout,
@@ -180,6 +192,8 @@ def _run_in_memory(
     job: Job,
     operands: Arrays,
     pages: int,
+    activity: Path | None,
+    compiler: ModelCompiler | None,
     on_progress: Progress | None,
     timeout: float,
 ) -> JobRun:
@@ -191,7 +205,10 @@ def _run_in_memory(
     bench = BenchJob(source_core(engine), job, operands, {})
     placed = place_job(engine, bench, base=_BASE, align=_ALIGNMENT, pages=pages)
     expected = core.cycles([job], [operands])
-    library = compile_model(design.name, design.verilog, core.buses, cycles=expected.number)
+    library = compile_model(
+        design.name, design.verilog, core.buses, cycles=expected.number,
+        activity=activity is not None, compiler=compiler,
+    )  # fmt: skip
     patience = 2 * expected.number + 1000
     end = time.monotonic() + timeout
 
@@ -203,12 +220,15 @@ def _run_in_memory(
 
     with Model(library, read_latency=1, write_latency=1) as model:
         _store(model, placed)
+        if activity:
+            model.record(activity / ACTIVITY)
         if lists:
             cycles = _run_list(config, model, placed, patience, follow)
         else:
             host = JobHost(config, model)
             host.run(placed.jobs, patience, follow)
             cycles = host.counter("BUSY")
+        model.record(None)
         results = placed.results(model.load)
     if expected.basis != "exact":  # exact cycles are those of rows that are aligned
         check_cycles(job.title, cycles, expected)

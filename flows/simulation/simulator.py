@@ -27,7 +27,51 @@ class Start:
     environment: dict[str, str]
 
 
-class Simulator(Protocol):
+class ModelCompiler(Protocol):
+    """Compiles a design and C++ that drives its model, the class ``Vtop``.
+
+    Both methods raise `ToolMissing` if a tool is missing, and `CheckFailed` if something does not
+    compile.
+    """
+
+    def compile_program(
+        self,
+        top: str,
+        sources: Mapping[str, str],
+        program: Sequence[str],
+        *,
+        cycles: int | None = None,
+        activity: bool = False,
+    ) -> Path:
+        """Return a program of a design and C++ that drives its model.
+
+        Parameters
+        ----------
+        top : str
+            The top module; its text is ``TOP.v`` of `sources`.
+        sources : mapping
+            Files by name: Verilog, C++ and headers.
+        program : sequence of str
+            The C++ files.
+        cycles : int, optional
+            How many it is for: a program for few is compiled sooner and runs slower.
+        activity : bool
+            Whether it can record how signals switch.
+        """
+
+    def compile_library(
+        self,
+        top: str,
+        sources: Mapping[str, str],
+        program: Sequence[str],
+        *,
+        cycles: int | None = None,
+        activity: bool = False,
+    ) -> Path:
+        """Return a directory with a shared library ``TOP``; see `compile_program`."""
+
+
+class Simulator(ModelCompiler, Protocol):
     """A simulator: compiles Verilog, for cocotb or with C++ that drives the model.
 
     Every method raises `ToolMissing` if a tool is missing, and those that compile `CheckFailed`
@@ -88,38 +132,3 @@ class Simulator(Protocol):
 
     def finish(self, work: Path, waves: Waves | None) -> None:
         """Complete the waveforms of a run that has ended."""
-
-    def compile_program(
-        self,
-        top: str,
-        sources: Mapping[str, str],
-        program: Sequence[str],
-        *,
-        cycles: int | None = None,
-        activity: bool = False,
-    ) -> Path:
-        """Return a program of a design and C++ that drives its model, the class ``Vtop``.
-
-        Parameters
-        ----------
-        top : str
-            The top module; its text is ``TOP.v`` of `sources`.
-        sources : mapping
-            Files by name: Verilog, C++ and headers.
-        program : sequence of str
-            The C++ files.
-        cycles : int, optional
-            How many it is for: a program for few is compiled sooner and runs slower.
-        activity : bool
-            Whether it can record how signals switch.
-        """
-
-    def compile_library(
-        self,
-        top: str,
-        sources: Mapping[str, str],
-        program: Sequence[str],
-        *,
-        cycles: int | None = None,
-    ) -> Path:
-        """Return a directory with a shared library ``TOP``; see `compile_program`."""

@@ -21,6 +21,7 @@ import numpy as np
 from flows.build.design import Design
 from flows.simulation.programs import follow
 from flows.simulation.registry import simulator
+from flows.simulation.simulator import ModelCompiler
 from hwgen.core.cycles.basis import Cycles
 from hwgen.core.operation import Chunks, StreamPlan
 from hwgen.core.params.base import FamilyConfig
@@ -28,6 +29,8 @@ from hwgen.errors import CheckFailed
 
 HARNESS = Path(__file__).parent / "cpp"
 """The C++ sources."""
+
+FILES = ("stream.cpp", "recorder.h")
 
 PIPE_BYTES = 1 << 20
 """What a pipe should hold, so that simulation and feeding rarely wait for each other."""
@@ -41,6 +44,7 @@ def compile_stream(
     *,
     activity: bool = False,
     cycles: int | None = None,
+    compiler: ModelCompiler | None = None,
 ) -> Path:
     """Return the program that simulates a stream core; see ``cpp/stream.cpp``.
 
@@ -51,14 +55,16 @@ def compile_stream(
         Whether `run_stream` also leaves how signals switched, in ``beats.bin.saif``.
     cycles : int, optional
         How many it is for: a program for few is compiled sooner and runs slower.
+    compiler : ModelCompiler, optional
+        What compiles it; default the simulator.
     """
     top = design.name
     sources = {
         f"{top}.v": design.verilog,
-        "stream.cpp": (HARNESS / "stream.cpp").read_text(encoding="utf-8"),
+        **{name: (HARNESS / name).read_text(encoding="utf-8") for name in FILES},
         "design.h": _connections(design.params.ports),
     }
-    return simulator().compile_program(
+    return (compiler or simulator()).compile_program(
         top, sources, ["stream.cpp"], cycles=cycles, activity=activity
     )
 

@@ -47,8 +47,7 @@ BAR = 24
 @path_option("--macros", "FILE", "Liberty file of SRAM macros, instead of those of the technology's"
              " data file; may be given several times.", multiple=True)  # fmt: skip
 @click.option("--memories", type=click.Choice(["macros", "registers"]),
-              help="What memories are made of in standard cells; default macros, and registers with"
-              " --activity.")  # fmt: skip
+              help="What memories are made of in standard cells; default macros.")  # fmt: skip
 @clock_option("Clock to aim at; default that of the configuration.")
 @click.option(
     "--recipe", metavar="NAME", help="How to map: nf, area or speed; for an FPGA dsp or logic."
@@ -78,6 +77,11 @@ BAR = 24
     help="Also the power at work, for standard cells: simulate the netlist with the"
     " matrices of an .npz file (activations, weights), or with random ones.",
 )
+@click.option(
+    "--glitches",
+    is_flag=True,
+    help="With --activity: simulate with the delays of cells, and count glitches.",
+)
 @click.option("--check", is_flag=True, help="Exit 1 if the clock target is missed.")
 @tool_run_options
 @path_option("--output", "DIR", "Directory for result, netlist, scripts and logs.")
@@ -95,6 +99,7 @@ def command(
     effort: str,
     hierarchy: str | None,
     activity: str | None,
+    glitches: bool,
     check: bool,
     no_cache: bool,
     jobs: int | None,
@@ -120,12 +125,16 @@ def command(
     core = design.params
     target = target or core.target.technology
     power = None
+    if glitches and activity is None:
+        raise InputError("--glitches counts changes of a simulation: say --activity as well")
     if activity is not None:
         from flows.power.netlist_power import measurable, measure_power, workload
 
-        if memories == "macros" or macros:
-            raise InputError("--activity measures netlists without SRAM macros: leave them out")
-        memories = "registers"
+        if macros:
+            raise InputError(
+                "--activity: energies of the macros in Liberty files are not read; leave out"
+                " --macros to take those of the technology"
+            )
         measurable(core, target)
         work = workload(core, activity)
     with ExitStack() as stack:
@@ -154,7 +163,13 @@ def command(
             post = post_processing(core, None, work.w.shape[1])
             with cycle_progress(quiet=as_json) as follow:
                 power = measure_power(
-                    core, result, work, liberty_files=liberty, post=post, on_progress=follow
+                    core,
+                    result,
+                    work,
+                    liberty_files=liberty,
+                    post=post,
+                    glitches=glitches,
+                    on_progress=follow,
                 )
         more = {"power": power and power.document(), "device": _device(core, result)}
         if staging:

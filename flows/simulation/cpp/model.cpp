@@ -10,6 +10,7 @@
 #include "Vtop.h"
 #include "axi.h"
 #include "design.h"
+#include "recorder.h"
 #include "verilated.h"
 
 namespace {
@@ -24,6 +25,7 @@ struct hwgen_model {
         context.randReset(2);
         context.randSeed(static_cast<int>(seed % 0x7fffffff) + 1);
         top = std::make_unique<Vtop>(&context);
+        recorder = std::make_unique<Recorder>(context, *top);
         Ports ports;
         connect(*top, ports);
         for (const Axi4& port : ports.memories) {
@@ -45,6 +47,7 @@ struct hwgen_model {
     bool cycle() {
         if (!message.empty()) return false;
         top->eval();
+        recorder->cycle();
         for (auto& port : memories) port->sample(cycles, message);
         if (control) control->sample(message);
         interrupt_seen = interrupted();
@@ -90,6 +93,7 @@ struct hwgen_model {
     std::shared_ptr<Memory> memory;
     Behaviour behaviour;
     std::unique_ptr<Vtop> top;
+    std::unique_ptr<Recorder> recorder;
     std::vector<std::unique_ptr<AxiMemory>> memories;
     std::unique_ptr<AxiLiteMaster> control;
     Wire interrupt;
@@ -168,6 +172,14 @@ int hwgen_run(hwgen_model* model, uint64_t cycles) {
 }
 
 int hwgen_reset(hwgen_model* model, uint64_t cycles) { return model->reset(cycles); }
+
+void hwgen_record(hwgen_model* model, const char* file) {
+    if (file) {
+        model->recorder->begin(file);
+    } else {
+        model->recorder->finish();
+    }
+}
 
 void hwgen_store(hwgen_model* model, uint64_t address, const void* data, size_t bytes) {
     model->memory->store(address, data, bytes);

@@ -76,6 +76,10 @@ HWGEN_API int hwgen_run(hwgen_model *model, uint64_t cycles);
 /* Hold the reset for so many cycles, at least 1; bursts that were under way are forgotten. */
 HWGEN_API int hwgen_reset(hwgen_model *model, uint64_t cycles);
 
+/* Write how signals switch from now on into a file, complete once `file` is NULL, if the model was
+ * made for that. */
+HWGEN_API void hwgen_record(hwgen_model *model, const char *file);
+
 /* Memory, as the program sees it. */
 HWGEN_API void hwgen_store(hwgen_model *model, uint64_t address, const void *data, size_t bytes);
 HWGEN_API void hwgen_load(hwgen_model *model, uint64_t address, void *data, size_t bytes);

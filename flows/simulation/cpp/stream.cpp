@@ -9,9 +9,8 @@
 // the bytes of all those beats.  OUTPUT receives the bytes of BEATS result beats.  LIMIT bounds the
 // cycles, EXPECTED and SEED are for progress lines and registers without a reset.  Lines on
 // standard output: "PROGRESS cycles expected" now and then; at the end "CYCLES cycles expected",
-// from the first input beat to the last result beat, or "MISSING beats cycles".  Verilated with
-// --trace-saif, it writes how signals switched in these cycles into OUTPUT.saif: as they are before
-// each edge, a unit of time a cycle.
+// from the first input beat to the last result beat, or "MISSING beats cycles".  If it was made for
+// that, it writes how signals switched in these cycles into OUTPUT.saif; see recorder.h.
 
 #include <chrono>
 #include <cstdint>
@@ -24,10 +23,8 @@
 #include <unistd.h>
 
 #include "Vtop.h"
+#include "recorder.h"
 #include "verilated.h"
-#if VM_TRACE_SAIF
-#include "verilated_saif_c.h"
-#endif
 
 namespace {
 
@@ -137,37 +134,6 @@ class Feeder {
 
 #include "design.h"
 
-/// Writes how the signals of a model switch, if it was made for that.
-class Recorder {
-  public:
-#if VM_TRACE_SAIF
-    Recorder(VerilatedContext& context, Vtop& top, const char* output)
-        : name_(std::string(output) + ".saif") {
-        context.traceEverOn(true);
-        top.trace(&saif_, LEVELS);
-    }
-    void cycle() {
-        if (!time_) saif_.open(name_.c_str());
-        saif_.dump(time_++);
-    }
-    void finish() {
-        if (!time_) return;
-        saif_.dump(time_);  // the last cycle lasts, too
-        saif_.close();
-    }
-
-  private:
-    static constexpr int LEVELS = 99;
-    VerilatedSaifC saif_;
-    std::string name_;
-    uint64_t time_ = 0;
-#else
-    Recorder(VerilatedContext&, Vtop&, const char*) {}
-    void cycle() {}
-    void finish() {}
-#endif
-};
-
 void edge(Vtop& top) {
     top.aclk = 1;
     top.eval();
@@ -194,7 +160,8 @@ int main(int argc, char** argv) {
     context.randReset(2);
     context.randSeed(atoi(argv[5]));
     Vtop top{&context};
-    Recorder recorder{context, top, argv[1]};
+    Recorder recorder{context, top};
+    recorder.begin(std::string(argv[1]) + ".saif");
     connect(top, inputs, output);
     if (static_cast<size_t>(argc) != 6 + inputs.size()) return 2;
     FILE* file = fopen(argv[1], "wb");

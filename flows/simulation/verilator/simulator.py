@@ -143,12 +143,18 @@ class Verilator:
         program: Sequence[str],
         *,
         cycles: int | None = None,
+        activity: bool = False,
     ) -> Path:
         """Return a directory with a shared library of a design and C++ that drives its model."""
-        optimisation = QUICK if is_quick(cycles, FEW_CYCLES_OF_ENGINES) else LIBRARY_OPTIMISATION
+        options = _ACTIVITY if activity else ()
+        quick = activity or is_quick(cycles, FEW_CYCLES_OF_ENGINES)
+        optimisation = QUICK if quick else LIBRARY_OPTIMISATION
 
         def make(work: Path) -> None:
-            build_library([work / f"{top}.v"], top, work, program, optimisation=optimisation)
+            build_library(
+                [work / f"{top}.v"], top, work, program, arguments=options,
+                optimisation=optimisation,
+            )  # fmt: skip
 
-        identity = [program_id(), "library", optimisation["OPT_FAST"]]
+        identity = [program_id(), "library", optimisation["OPT_FAST"], *options]
         return compiled(top, sources, identity, make, folder="fast")

@@ -326,6 +326,7 @@ def build_library(
     build_dir: Path,
     program: Sequence[str],
     *,
+    arguments: Sequence[str] = (),
     optimisation: Mapping[str, str] = LIBRARY_OPTIMISATION,
 ) -> Path:
     """Compile a design and C++ around it into a shared library; see `build_program`.
@@ -333,7 +334,7 @@ def build_library(
     It shows the functions that are declared with default visibility, and nothing else, so that
     one process can load several.
     """
-    verilate = [*_HIDDEN, "-LDFLAGS", "-shared", *program]
+    verilate = [*_HIDDEN, *arguments, "-LDFLAGS", "-shared", *program]
     return _compile(sources, verilate, top, top, build_dir, optimisation, None, program)
 
 
