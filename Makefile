@@ -157,6 +157,8 @@ docs: env ## write the generated documentation again
 	$(RUN) -m hwgen.models.onnx.supported > docs/supported-operators.md.new
 	mv docs/supported-operators.md.new docs/supported-operators.md
 	$(RUN) -m flows.demonstration.overview docs/images
+	$(RUN) -m flows.bench.coefficients > docs/cost-coefficients.md.new
+	mv docs/cost-coefficients.md.new docs/cost-coefficients.md
 
 .PHONY: site
 site: env ## write the documentation as a site to build/site
@@ -188,6 +190,8 @@ docs-check: env ## check that the generated documentation is current
 	for f in build/pictures/*; do cmp "$$f" "docs/images/$${f##*/}" \
 	  || { echo "docs/images/$${f##*/} is not current: run make docs" >&2; exit 1; }; done
 	$(RUN) -m flows.demonstration.words
+	$(RUN) -m flows.bench.coefficients | diff -u docs/cost-coefficients.md - \
+	  || { echo 'docs/cost-coefficients.md is not current: run make docs' >&2; exit 1; }
 	$(MAKE) --no-print-directory site
 
 .PHONY: bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-questions bench-functions

@@ -203,7 +203,7 @@ def stated_of(name: str, metric: str) -> float | None:
 @cache
 def calibrated_ranges() -> dict[str, tuple[float, float]]:
     """Return the ranges of the sizes that calibration covers."""
-    return ranges(structural.designs())
+    return ranges(config for name in structural.DESIGNS for config in structural.designs(name))
 
 
 def traits(config: FamilyConfig, *, macros: bool) -> tuple[str, ...]:

@@ -36,6 +36,9 @@ WEIGHT = 0.1
 FOLDS = 4
 """Parts of the designs of which each is left out once."""
 
+RELIABLE = 0.95
+"""Share of the designs that are as fast as estimated less the margin."""
+
 EXPONENTS = (1.0, 0.9, 0.8, 0.7, 0.6)
 """Powers of the sums of steps that are tried (`cost_model.timing.delay_compression`)."""
 
@@ -184,8 +187,10 @@ def choose_compression(measured: Sequence[Timed]) -> dict[str, float] | None:
 def table(technology: str, designs: Sequence[structural.Measured]) -> dict[str, Any]:
     """Return ``Technology.timing`` of mapped designs; empty if none of them was timed.
 
-    The uncertainty is that of designs which were left out of a fit to the others.
+    Uncertainty and margin are those of designs which were left out of a fit to the others, of the
+    distribution for which they are larger.
     """
+    timed = [each for each in designs if each.mapped.timing]
     measured = [
         Timed(
             each.name,
@@ -193,35 +198,44 @@ def table(technology: str, designs: Sequence[structural.Measured]) -> dict[str, 
             INPUT_DELAY * each.mapped.clock_ps / 1000,
             each.mapped.timing.path_ns,
         )
-        for each in designs
+        for each in timed
         if each.mapped.timing
     ]
     if len(measured) < FOLDS:
         return {}
     compression = choose_compression(measured)
-    left_out: list[float] = []
+    left_out: dict[str, list[float]] = {each.distribution: [] for each in timed}
     for first in range(FOLDS):
         others = [each for index, each in enumerate(measured) if index % FOLDS != first]
         ns, _ = fit_steps(others, compression=compression)
-        left_out += [error(each, ns, compression) for each in measured[first::FOLDS]]
+        for each, source in zip(measured[first::FOLDS], timed[first::FOLDS], strict=True):
+            left_out[source.distribution].append(error(each, ns, compression))
     ns, _ = fit_steps(measured, compression=compression)
-    wrong = np.abs(left_out)
     return {
         "ns": {step: float(f"{time:.4g}") for step, time in ns.items()},
         **_timing(compression),
         "outside": INPUT_DELAY,
-        "uncertainty": round(covered(left_out), 4),
+        "uncertainty": round(max(covered(errors) for errors in left_out.values()), 4),
+        "margin": round(max(_too_fast(errors) for errors in left_out.values()), 4),
         "provenance": {
             **provenance(technology),
             "clock_ps": designs[0].mapped.clock_ps,
-            "designs": len(measured),
-            "held_out": {
-                "designs": len(measured),
-                "mape": round(float(wrong.mean()), 4),
-                "worst": round(float(wrong.max()), 4),
+            "left_out": {
+                name: {
+                    "designs": len(errors),
+                    "mape": round(float(np.abs(errors).mean()), 4),
+                    "worst": round(errors[int(np.abs(errors).argmax())], 4),
+                    "covered": round(covered(errors), 4),
+                }
+                for name, errors in left_out.items()
             },
         },
     }
+
+
+def _too_fast(errors: Sequence[float]) -> float:
+    """Return the share by which a delay is longer than estimated in one design of twenty."""
+    return max(0.0, -float(np.quantile(errors, 1 - RELIABLE)))
 
 
 def error(

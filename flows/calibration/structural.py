@@ -40,9 +40,18 @@ from flows.tools.toolchain import require
 from hwgen.core.params.base import FamilyConfig
 from hwgen.technologies import cell_library
 
-DESIGNS = Path(__file__).with_name("designs.jsonl")
-"""The designs that technologies are calibrated on, one a line: drawn ones, most of them mapped in
-seconds, and some with deep memories."""
+ALL_LEGAL, REALISTIC = "all legal", "realistic"
+
+DESIGNS = {
+    ALL_LEGAL: Path(__file__).with_name("designs.jsonl"),
+    REALISTIC: Path(__file__).with_name("realistic_designs.jsonl"),
+}
+"""The designs that technologies are calibrated on, one a line, by the distribution that they are
+drawn from: everything that is legal (`flows.calibration.draws`), with some deep memories, and what
+people build (`flows.calibration.realistic`)."""
+
+FOLDS = 10
+"""Parts of the designs of which each is left out once."""
 
 PART = 0.4
 """Weight of the equation of a module beside that of a whole design."""
@@ -55,6 +64,8 @@ FLIP_FLOP = 3.0
 
 GUESS = 0.05
 """Weight of what components cost by guess: it decides where the designs do not."""
+
+METRICS = ("area", "power")
 
 CLOCK_MHZ = 500.0
 """Clock at which the error of the power is stated."""
@@ -75,22 +86,26 @@ class Measured:
         What it is, for people.
     design : Netlist
     mapped : Mapped
+    distribution : str
+        What it is drawn from, a key of `DESIGNS`.
     """
 
     name: str
     design: Netlist
     mapped: Mapped
+    distribution: str = ALL_LEGAL
 
     def costs(self) -> dict[str, float]:
         """Return the cost of the whole design, by quantity."""
         return mapped_costs(self.mapped)
 
 
-def designs() -> list[FamilyConfig]:
-    """Return the configurations that technologies are calibrated on."""
-    lines = DESIGNS.read_text(encoding="utf-8").splitlines()
+def designs(distribution: str = ALL_LEGAL) -> list[FamilyConfig]:
+    """Return the configurations of a distribution that technologies are calibrated on."""
+    path = DESIGNS[distribution]
+    lines = path.read_text(encoding="utf-8").splitlines()
     return [
-        parse_config(json.dumps({"name": NAME, **json.loads(line)}), DESIGNS.name, quickly=True)
+        parse_config(json.dumps({"name": NAME, **json.loads(line)}), path.name, quickly=True)
         for line in lines
     ]
 
@@ -112,7 +127,7 @@ def _outline(verilog: str, top: str) -> outline.Outline:
     return outline.Outline(**{**document, "marked": frozenset(document["marked"])})
 
 
-def measure(config: FamilyConfig, technology: str) -> Measured:
+def measure(config: FamilyConfig, technology: str, distribution: str = ALL_LEGAL) -> Measured:
     """Map a design; results are kept in the user's cache.
 
     Raises
@@ -133,7 +148,7 @@ def measure(config: FamilyConfig, technology: str) -> Measured:
         keep=outline.separate_modules(_outline(verilog, config.name)),
         full_adders=tech.full_adder is not None,
     )
-    return Measured(str(config.resolved()), netlist, mapped)
+    return Measured(str(config.resolved()), netlist, mapped, distribution)
 
 
 def measured(
@@ -150,19 +165,19 @@ def measured(
     progress : callable, optional
         Takes the designs done and the designs in all.
     count : int, optional
-        Only the first designs.
+        Only the first designs of each distribution.
 
     Raises
     ------
     ToolMissing, CheckFailed
         As `flows.synthesis.standard_cells.map_core`.
     """
-    chosen = designs()[:count]
+    chosen = [(config, name) for name in DESIGNS for config in designs(name)[:count]]
     result: list[Measured] = []
-    for config in chosen:
+    for config, distribution in chosen:
         if progress:
             progress(len(result), len(chosen))
-        result.append(measure(config, technology))
+        result.append(measure(config, technology, distribution))
     return result
 
 
@@ -190,8 +205,17 @@ def table(technology: str, measured: Sequence[Measured]) -> dict[str, Any]:
         return result
 
     numbers = range(len(measured))
-    left_out = [fitted([i for i in numbers if i != number]) for number in numbers]
-    errors = errors_of([(left_out[i], wholes[i], costs[i]) for i in numbers])
+    without = [fitted([i for i in numbers if i % FOLDS != fold]) for fold in range(FOLDS)]
+    cases = {
+        name: [
+            (without[i % FOLDS], wholes[i], costs[i])
+            for i in numbers
+            if measured[i].distribution == name
+        ]
+        for name in dict.fromkeys(each.distribution for each in measured)
+    }
+    errors = {name: errors_of(of_one) for name, of_one in cases.items()}
+    of_logic = [_of_logic(of_one) for of_one in cases.values()]
     return {
         "costs": {
             quantity: {
@@ -206,17 +230,17 @@ def table(technology: str, measured: Sequence[Measured]) -> dict[str, Any]:
             }
             for quantity in QUANTITIES
         },
-        "uncertainty": {name: error["covered"] for name, error in errors.items()},
+        # Of the distribution that is estimated worse.
+        "uncertainty": {
+            name: max(error[name]["covered"] for error in errors.values()) for name in METRICS
+        },
         "uncertainty_of_logic": {
-            name: round(interval(result), 4)
-            for name, result in _of_logic(
-                [(left_out[i], wholes[i], costs[i]) for i in numbers]
-            ).items()
+            name: round(max(interval(ratios[name]) for ratios in of_logic), 4) for name in METRICS
         },
         "provenance": {
             **provenance(technology),
             "clock_ps": measured[0].mapped.clock_ps,
-            "designs": len(measured),
+            "designs": {name: len(of_one) for name, of_one in cases.items()},
             "left_out": errors,
         },
     }

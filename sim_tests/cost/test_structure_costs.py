@@ -12,7 +12,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 
 from cost_model.estimate import technology as technologies
 from cost_model.estimate.costed import STRUCTURE
-from cost_model.netlist.components import totals
+from cost_model.netlist.components import COMPONENTS, totals
 from cost_model.netlist.fabric.fabric import fabric
 from cost_model.timing.graph import Timer
 from flows.bench import draws as held_out
@@ -21,6 +21,7 @@ from flows.calibration import draws, structural
 from flows.calibration.delays import USUAL
 from flows.calibration.fit import Bound, Equation, fit_robust, within_bounds
 from hwgen.core.registry import families
+from hwgen.technologies import technology_names
 from sim_tests.cost.test_structure import Pair, chain, structured
 from sim_tests.support.designs import design_of, estimate_of
 from sim_tests.support.paths import ROOT
@@ -248,6 +249,23 @@ def test_calibration_designs_are_legal_and_of_every_family() -> None:
     result = structural.designs()
     assert {config.family for config in result} >= set(draws.alone())
     assert len({config.digest for config in result}) == len(result)
+
+
+def test_realistic_designs_are_of_common_families_and_large() -> None:
+    result = structural.designs(structural.REALISTIC)
+    assert len(result) >= 40
+    assert {config.family for config in result} >= {"systolic", "ternary_lut", "cube"}
+    assert all(config.macs_per_cycle >= 16 for config in result if config.multiplies)
+
+
+@pytest.mark.parametrize("name", technology_names("standard_cells"))
+def test_no_coefficient_is_outside_its_bounds(name: str) -> None:
+    structure = technologies.technology(name).structure
+    for quantity, limits in structure.get("bounds", {}).items():
+        prices = structure["costs"][quantity]
+        assert limits.keys() == prices.keys() == COMPONENTS.keys()
+        for component, (low, high) in limits.items():
+            assert Bound(low, low, high).contains(prices[component]), (quantity, component)
 
 
 @pytest.mark.rotate(3)
