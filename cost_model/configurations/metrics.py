@@ -9,6 +9,9 @@ fmax_mhz
     Reciprocal of the delay of the longest path.
 clock
     ``target.clock_mhz``, or `fmax_mhz` if that is less; everything per second is at this clock.
+luts_used
+    All look-up tables of an FPGA, as a device counts them: those of logic, ``luts``, and those that
+    carry cells and small memories lie in.
 NAME_share, fits
     Where ``target.device`` names a device: how much of it of each resource is used, and 1 if no
     share is more than one, else 0.
@@ -51,11 +54,15 @@ from cost_model.configurations.configurations import Configurations, Number
 from cost_model.roofline import roofline
 from hwgen.core.core import Core
 from hwgen.core.post import PostSettings
-from hwgen.technologies import utilization
+from hwgen.technologies import technologies, utilization
+from hwgen.technologies.fpga_model import Fpga
 from hwgen.workloads import network_of
 
 ACTIVITY = 0.15
 """Rises of the signal at a cell's input in a cycle, on average."""
+
+LUTS_USED = "luts_used"
+"""All look-up tables: those of logic, ``luts``, and those that carry cells and memories lie in."""
 
 RESOURCES = ("luts", "flip_flops", "carries", "dsps", "brams", "lutrams")
 """What is used of an FPGA."""
@@ -74,7 +81,7 @@ def metric_names(
     """Return the metrics that `metrics_of` returns, in their order."""
     metrics = [
         "area_mm2", "power_w", "fmax_mhz", "tops", "tops_per_w", "tops_per_mm2", "bandwidth_gb_s",
-        *RESOURCES,
+        LUTS_USED, *RESOURCES,
     ]  # fmt: skip
     if device is not None:
         metrics += [*utilization.SHARES, utilization.FITS]
@@ -148,6 +155,7 @@ def _computed(
         "bandwidth_gb_s": bits / 8 * clock * 1e-3,
         **{name: np.round(costs[name]) for name in RESOURCES if name in costs},
     }
+    metrics[LUTS_USED] = luts_used(str(some.fixed.get("target.technology", "")), metrics)
     for name, number in zip(workloads, cycles, strict=True):
         latency = number / clock * 1e-3
         metrics[f"cycles({name})"] = number
@@ -174,6 +182,15 @@ class _Rates:
             jobs = [core.gemm(*size, self.post) for size in sizes]
             result.append(core.cycles(jobs).number)
         return result
+
+
+def luts_used(technology: str, metrics: Mapping[str, Any]) -> Any:
+    """Return all look-up tables of an FPGA that a design uses, NaN where that is not known."""
+    selected = technologies().get(technology)
+    if not isinstance(selected, Fpga):
+        return np.nan
+    used = {name: metrics.get(name, np.nan) for name in RESOURCES}
+    return utilization.used_resources(selected, used)["luts"]
 
 
 def shares(device: str | None, metrics: Mapping[str, Any]) -> dict[str, Any]:

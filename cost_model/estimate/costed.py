@@ -12,9 +12,11 @@ from typing import Any
 from cost_model.configurations.configurations import Configurations
 from cost_model.configurations.metrics import (
     DEVICE,
+    LUTS_USED,
     RESOURCES,
     VALID,
     Workloads,
+    luts_used,
     metrics_of,
     shares,
 )
@@ -209,6 +211,7 @@ def _of_structure(
         quantity: sum(part[quantity] for part in breakdown) for quantity in tech.structure["costs"]
     }
     values |= {name: float(round(sums[name])) for name in RESOURCES if name in sums}
+    values[LUTS_USED] = float(luts_used(tech.name, values))
     for name in values:
         if name in ("tops", "bandwidth_gb_s"):
             values[name] *= clock / asked

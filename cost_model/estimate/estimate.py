@@ -30,13 +30,13 @@ from hwgen.core.protocols import BufferedCore
 from hwgen.technologies import technologies as installed
 from hwgen.technologies import technology_of
 from hwgen.technologies.fpga_model import Fpga
-from hwgen.technologies.utilization import utilization
+from hwgen.technologies.utilization import smallest, utilization
 from hwgen.workloads import Network, network_of
 
 if TYPE_CHECKING:  # an alias that exists for type checkers only
     from hwgen.core.operation import Job
 
-_OF = {"area_mm2": "area", "fmax_mhz": "fmax", "power_w": "power", "luts": "luts",
+_OF = {"area_mm2": "area", "fmax_mhz": "fmax", "power_w": "power", "luts_used": "luts",
        **{name: name for name in RESOURCES}}  # fmt: skip
 """Metrics of which the uncertainty is known, and its name in a table of costs."""
 
@@ -91,10 +91,12 @@ def estimate(
         `cost_model.estimate.certainty`; ``memory``, of an engine, what its buffers cost and the
         memory behind its port takes, else None; ``roofline``, what the memory behind the ports does
         to the workloads, see `cost_model.roofline.report.roofline`, None where ports are taken to
-        be served always; ``device``, what is used of the device that the configuration names, see
-        `hwgen.technologies.utilization`, else None; ``costs_of``, what area and power are sums
-        over, `cost_model.estimate.costed.STRUCTURE`; ``limiting_path``, which limits Fmax, if it is
-        known, see `cost_model.timing.limit.described`; ``notes``, why figures are missing.
+        be served always; ``device``, what is used of the FPGA device that the target names, or
+        (``named`` is false) of the smallest of the family that is large enough, else the largest,
+        see `hwgen.technologies.utilization`; None of standard cells; ``costs_of``, what area and
+        power are sums over, `cost_model.estimate.costed.STRUCTURE`; ``limiting_path``, which
+        limits Fmax, if it is known, see `cost_model.timing.limit.described`; ``notes``, why figures
+        are missing.
     """
     target = _of_one_technology(core.params.target if target is None else target)
     technology, clock, off_chip = target.technology, target.clock_mhz, target.memory
@@ -136,7 +138,7 @@ def estimate(
         "memories_source": costs.macros_source,
         "memory": memory,
         "roofline": limits,
-        "device": _utilization(target.device, metrics),
+        "device": _utilization(target, metrics),
         "costs_of": STRUCTURE if costs.breakdown else None,
         "notes": notes,
     }
@@ -158,10 +160,13 @@ def _of_one_technology(target: Target) -> Target:
     return target.model_copy(update={"device": None})
 
 
-def _utilization(device: str | None, metrics: Mapping[str, Any]) -> dict[str, Any] | None:
+def _utilization(target: Target, metrics: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the use of the device of a target, or of the smallest of its family that will do."""
+    used = {name: metrics.get(name) for name in RESOURCES}
+    device = target.device or smallest(target.technology, used)
     if device is None:
         return None
-    return utilization(device, {name: metrics.get(name) for name in RESOURCES})
+    return {**utilization(device, used), "named": target.device is not None}
 
 
 def _uncertainty(tech: technologies.Technology | None, costs: Costed) -> dict[str, float | None]:
@@ -246,7 +251,7 @@ def empty_estimate(
         "memories_source": None,
         "memory": None,
         "roofline": None,
-        "device": _utilization(target.device, {}),
+        "device": _utilization(target, {}),
         "costs_of": None,
         "notes": [],
     }

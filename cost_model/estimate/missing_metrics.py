@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cost_model.configurations.metrics import RESOURCES
+from cost_model.configurations.metrics import LUTS_USED, RESOURCES
 from cost_model.estimate import technology as technologies
 from cost_model.netlist.fabric.fabric import has_rules
 from hwgen.technologies import technologies as installed
@@ -53,7 +53,7 @@ def reasons(
 
 
 def _of_cells(base: str, technology: str) -> str | None:
-    if base in RESOURCES:
+    if base in (LUTS_USED, *RESOURCES):
         return "standard cells have an area, no resources of an FPGA"
     if not technologies.is_calibrated(technology):
         return "the technology is not calibrated"
@@ -72,7 +72,7 @@ def _of_fpga(base: str, technology: str) -> str | None:
     tech = technologies.technology(technology)
     if base == "fmax_mhz" and not tech.timing:
         return _no_delays(technology)
-    shared = base in RESOURCES or base.endswith("_share") or base == "fits"
+    shared = base in (LUTS_USED, *RESOURCES) or base.endswith("_share") or base == "fits"
     if shared and not tech.structure:
         return "structures are not calibrated on this fabric"
     if base in ENERGY:

@@ -17,6 +17,8 @@ from hwgen.config.document import Document, read_document
 from hwgen.core.registry import families
 from hwgen.errors import ConfigError, InputError, Problem, did_you_mean
 from hwgen.models.workload import model_workload
+from hwgen.plugins import match_name
+from hwgen.technologies import technologies, technology_of
 from hwgen.workloads import FORM, Network, read_network, shipped, too_large, workload_path
 
 MAX_POINTS = 10**11
@@ -159,7 +161,7 @@ class _Sweep:
                 reader.refuse(path, name, ", ".join(families()), near)
                 continue
             family = SubspaceReader(reader, name, families()[name].params_class)
-            family.add(("targets",), data.get("targets", {}), ("target",))
+            family.add(("targets",), self._targets(), ("target",))
             family.add(("parameters",), data.get("parameters", {}))
             local = reader.at(path) if path[0] == "families" else None
             if isinstance(local, dict):
@@ -172,6 +174,26 @@ class _Sweep:
             if subspace is not None:
                 subspaces.append(subspace)
         return subspaces
+
+    def _targets(self) -> Any:
+        """Return the targets; technologies that are devices are those devices."""
+        targets = self.data.get("targets", {})
+        if not isinstance(targets, dict) or "device" in targets:
+            return targets
+        names = targets.get("technology")
+        names = names if isinstance(names, list) else [names]
+        texts = [name for name in names if isinstance(name, str)]
+        are = [technology_of(name) is not None and match_name(name, technologies()) is None
+               for name in texts]  # fmt: skip
+        if not any(are):
+            return targets
+        if len(texts) < len(names) or not all(are):
+            self.reader.complain(
+                ("targets", "technology"), "give either technologies or devices, not both"
+            )
+            return targets
+        rest = {key: value for key, value in targets.items() if key != "technology"}
+        return {"device": targets["technology"], **rest}
 
     def named_families(self) -> list[tuple[str, tuple[str | int, ...]]]:
         """Return each family's name and where it stands in the file."""

@@ -37,9 +37,9 @@ def lines(config: str, documents: Sequence[Document]) -> Iterator[tuple[str, ...
         if metrics["area_mm2"] is not None:
             size = f"{number(metrics['area_mm2'])} mm²"
         else:
-            size = f"{number(metrics['luts'])} LUTs, {number(metrics['dsps'])} DSPs"
+            size = f"{number(metrics['luts_used'])} LUTs, {number(metrics['dsps'])} DSPs"
         if device:
-            size += f", {device['name']}"
+            size += f", {device['name']}, fits: {device['verdict']}"
         limits = entry["roofline"]["workloads"]["decode"] if entry["roofline"] else {}
         joules = decode["j_per_token"]
         yield (

@@ -19,7 +19,7 @@ from hwgen.core.params.target import Target
 from hwgen.core.post import PostSettings
 from hwgen.core.resolve import Limit
 from hwgen.errors import HwgenError
-from hwgen.technologies import default_clock
+from hwgen.technologies import default_clock, target_of, technology_of
 
 
 class Build:
@@ -125,10 +125,16 @@ def retarget(
     clock_mhz: float | None = None,
     memory: OffChip | None = None,
 ) -> Target:
-    """Return a target with another technology, clock or memory, where one is given.
+    """Return a target with another technology or device, clock or memory, where one is given.
 
     A clock that nobody asked for is the default of the technology.
     """
+    device = None
+    if technology is not None:
+        technology, device = target_of(technology)
+        own = None if target.device is None else technology_of(target.device)
+        device = device or (target.device if own == technology else None)
+        target = target.model_copy(update={"device": device})
     changes = {"technology": technology, "clock_mhz": clock_mhz, "memory": memory}
     result = target.model_copy(
         update={name: value for name, value in changes.items() if value is not None}

@@ -28,7 +28,7 @@ from hwgen.cli.support.common import (
 from hwgen.cli.support.operands import operand_options, read_operands
 from hwgen.cli.support.run_post import requested_settings
 from hwgen.progress import steps
-from hwgen.reports.datasheet import METRICS, assumed_clock, breakdown, standing
+from hwgen.reports.datasheet import METRICS, assumed_clock, breakdown, fits, standing
 from hwgen.reports.roofline import SERVED, describe_memory, distinct, number, summary
 from hwgen.reports.terminal import console
 
@@ -46,7 +46,7 @@ _BAR = 24
     )
 )
 @config_option
-@target_option("Technology instead of the configuration's.")
+@target_option("Technology or FPGA device instead of the configuration's.")
 @clock_option("Clock instead of the configuration's.")
 @workload_options
 @click.option(
@@ -102,11 +102,11 @@ def command(
     from flows.build.load import load_config
     from hwgen.core.jobs import must_not_multiply, parse_job
     from hwgen.models.workload import named_workloads
-    from hwgen.technologies import technology
+    from hwgen.technologies import target_of
     from hwgen.workloads import network_of
 
     if target is not None:
-        technology(target)  # refuses an unknown name
+        target_of(target)  # refuses an unknown name
     cores = [load_config(path) for path in (config, *compare)]
     workloads = named_workloads(gemms, names, cores, context)
     matrices = [read_operands(core, activations, weights, n) for core in cores]
@@ -214,6 +214,8 @@ def _show(entry: Mapping[str, Any]) -> None:
     )
     table = Table(box=None, pad_edge=False, show_header=False)
     for metric, value in entry["metrics"].items():
+        if metric == "fmax_mhz" and value is None and entry["breakdown"]:
+            table.add_row(METRICS[metric][0], "unknown", "")
         if value is None or metric not in METRICS:
             continue
         name, unit = METRICS[metric]
@@ -382,6 +384,8 @@ def _compare(estimates: Sequence[Mapping[str, Any]]) -> None:
             cells.append(f"{number(value)} ({value / values[0]:.2f}x)" if stated else number(value))
         bases = [e["certainty"][metric]["basis"] for e in estimates if metric in e["certainty"]]
         table.add_row(f"{name} {unit}".strip(), *cells, "/".join(dict.fromkeys(bases)))
+    if any(entry["device"] for entry in estimates):
+        table.add_row("fits", *map(fits, estimates), "")
     console().print(table)
     if any(metric.startswith("latency_ms(") for metric in estimates[0]["metrics"]):
         for entry in estimates:

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 @click.command(epilog=example("hwgen pnr -c tour.yaml --target ecp5 --seeds 3"))
 @config_option
 @target_option(
-    "An FPGA family, as `hwgen technologies` lists them; default the configuration's.", fpga=True
+    "An FPGA family or device, as `hwgen technologies` lists them; default the configuration's.",
+    fpga=True,
 )
 @click.option(
     "--device",
@@ -92,10 +93,13 @@ def command(
     from flows.pnr.pnr import packer_of, place_and_route
     from flows.synthesis.result import write_result
     from flows.tools.parallel import processors
-    from hwgen.technologies import technology_of
+    from hwgen.technologies import target_of, technology_of
 
     design = load_design(config)
     core = design.params
+    if target is not None:
+        target, of_target = target_of(target)
+        device = device or of_target
     chosen = None if device is None else technology_of(device)
     target = target or chosen or core.target.technology
     named = core.target.device if device is None else device

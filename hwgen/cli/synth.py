@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from flows.power.power import PowerResult
     from flows.synthesis.result import SynthesisResult
-    from hwgen.core.params.base import FamilyConfig
+    from hwgen.core.params.target import Target
 
 BAR = 24
 """Length of a full bar, in characters."""
@@ -41,7 +41,7 @@ BAR = 24
 
 @click.command(epilog=example("hwgen synth -c tour.yaml --target ecp5"))
 @config_option
-@target_option("Standard cells or FPGA family; default that of the configuration.")
+@target_option("Standard cells, FPGA family or device; default that of the configuration.")
 @path_option("--liberty", "FILE", "Liberty file of the technology, instead of those in"
              " HWGEN_PDK_DIR; may be given several times.", multiple=True)  # fmt: skip
 @path_option("--macros", "FILE", "Liberty file of SRAM macros, instead of those of the technology's"
@@ -123,7 +123,8 @@ def command(
 
     design = load_design(config)
     core = design.params
-    target = target or core.target.technology
+    aim = retarget(core.target, target, clock_mhz)
+    target = aim.technology
     power = None
     if glitches and activity is None:
         raise InputError("--glitches counts changes of a simulation: say --activity as well")
@@ -145,7 +146,7 @@ def command(
             result = synthesize(
                 design,
                 target,
-                clock_mhz=retarget(core.target, target, clock_mhz).clock_mhz,
+                clock_mhz=aim.clock_mhz,
                 recipe=recipe,
                 full_adders=full_adders,
                 hierarchy=hierarchy,  # type: ignore[arg-type]
@@ -171,7 +172,7 @@ def command(
                     glitches=glitches,
                     on_progress=follow,
                 )
-        more = {"power": power and power.document(), "device": _device(core, result)}
+        more = {"power": power and power.document(), "device": _device(aim, result)}
         if staging:
             write_result(result, staging, more)
     if as_json:
@@ -200,12 +201,12 @@ def _check(result: SynthesisResult) -> None:
         raise CheckFailed(f"{reached} MHz, not the {asked} MHz asked for")
 
 
-def _device(core: FamilyConfig, result: SynthesisResult) -> dict[str, Any] | None:
-    """Return the utilisation of the device that a configuration names, if it is of the target."""
+def _device(target: Target, result: SynthesisResult) -> dict[str, Any] | None:
+    """Return the utilisation of the device that a target names."""
     from hwgen.technologies import technology_of
     from hwgen.technologies.utilization import utilization
 
-    device = core.target.device
+    device = target.device
     if device is None or technology_of(device) != result.target:
         return None
     document = result.document()
@@ -283,8 +284,11 @@ def _print_path(result: SynthesisResult) -> None:
 
 
 def _resources(result: SynthesisResult) -> list[str]:
+    from hwgen.technologies import fpga_family
+    from hwgen.technologies.utilization import used_resources
+
     names = {
-        "luts": "look-up tables",
+        "luts": "look-up tables of logic",
         "flip_flops": "flip-flops",
         "carries": "carry cells",
         "wide_muxes": "wide multiplexers",
@@ -294,7 +298,11 @@ def _resources(result: SynthesisResult) -> list[str]:
         "urams": "large memories",
     }
     used = {field: getattr(result, field) for field in names}
-    return [f"{count:,} {names[field]}" for field, count in used.items() if count]
+    family = fpga_family(result.target)
+    total = used_resources(family, used)["luts"]
+    inside = ["logic", *(names[resource] for resource in family.luts_in if used[resource])]
+    whole = f"{total:,} look-up tables in all, those of {' and '.join(inside)}"
+    return [whole, *(f"{count:,} {names[field]}" for field, count in used.items() if count)]
 
 
 def _modules(result: SynthesisResult) -> Table:

@@ -14,9 +14,11 @@ from typing import Any
 from urllib.parse import quote
 
 from hwgen.reports.roofline import SERVED, describe_memory, number, summary
+from hwgen.technologies.utilization import NAMES
 
 METRICS = {
-    "area_mm2": ("area", "mm²"), "luts": ("LUTs", ""), "flip_flops": ("flip-flops", ""),
+    "area_mm2": ("area", "mm²"), "luts_used": ("LUTs", ""), "luts": ("of them logic", ""),
+    "flip_flops": ("flip-flops", ""),
     "carries": ("carry cells", ""), "dsps": ("DSP blocks", ""), "brams": ("block memories", ""),
     "lutrams": ("memories of look-up tables", ""), "fmax_mhz": ("Fmax", "MHz"),
     "power_w": ("power", "W"), "tops": ("throughput", "TOPS"), "tops_per_w": ("", "TOPS/W"),
@@ -75,26 +77,34 @@ def assumed_clock(estimate: Mapping[str, Any]) -> str:
     if estimate["clock_basis"] != "assumed":
         return ""
     return (
-        f"Figures per second are at the clock that was asked for, {estimate['clock_mhz']:g} MHz;"
-        f" no speed of this core in {estimate['technology']} is known."
+        f"Fmax is unknown, and so whether the clock of {estimate['clock_mhz']:g} MHz is met;"
+        " figures per second are at that clock: no speed of this core in"
+        f" {estimate['technology']} is known."
     )
 
 
 def shares_of(device: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     """Return a row for each resource of a device: what it is, used, available, share."""
-    names = {**{name: text for name, (text, _) in METRICS.items()}, "urams": "large memories"}
     rows = []
     for resource, row in device["resources"].items():
         share = "-" if row["share"] is None else f"{100 * row['share']:.1f} %"
         used, there = number(row["used"]), number(row["available"])
-        rows.append((names[resource], used, there, share))
+        rows.append((NAMES[resource], used, there, share))
     return rows
+
+
+def fits(estimate: Mapping[str, Any]) -> str:
+    """Return whether the core of an estimate fits a device, and which; a dash of other targets."""
+    device = estimate["device"]
+    return "-" if device is None else f"{device['verdict']}, {device['name']}"
 
 
 def fitting(device: Mapping[str, Any]) -> str:
     """Return whether a core fits a device, in words."""
-    words = {True: "fits", False: "does not fit", None: "not known whether it fits"}
-    return f"{device['name']}: {words[device['fits']]}"
+    words = "" if device.get("named", True) else ", the largest" if not device["fits"] else (
+        ", the smallest that will do"
+    )  # fmt: skip
+    return f"{device['name']}{words}: fits: {device['verdict']}"
 
 
 _SHOWN = 0.002
@@ -306,6 +316,8 @@ def _estimates(estimates: Sequence[Mapping[str, Any]]) -> str:
             shown = number(entry["metrics"].get(name))
             cells.append(" ".join(filter(None, (shown, standing(entry["certainty"].get(name))))))
         rows.append((words, *cells))
+    if any(entry["device"] for entry in detailed):
+        rows.append(("fits", *map(fits, detailed)))
     headings = ("", *(f"{e['technology']}, {e['clock_mhz']:g} MHz" for e in detailed))
     paragraphs.append(_table(headings, rows, " " + "r" * len(detailed)))
     paragraphs += filter(None, map(assumed_clock, detailed))

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hwgen.errors import ConfigError, InputError, Problem
+from hwgen.errors import ConfigError, InputError, Problem, did_you_mean
 from hwgen.plugins import Registry, label, match_name
 
 if TYPE_CHECKING:
@@ -104,6 +104,28 @@ def technology_of(device: str) -> str | None:
     """Return the technology of a device in any spelling, None if no installed one has it."""
     match = match_name(device, _devices())
     return None if match is None else _devices()[match]
+
+
+def target_of(name: str) -> tuple[str, str | None]:
+    """Return the technology and the device that a target names: either may be a target.
+
+    Raises
+    ------
+    InputError
+        If no installed technology or device is called so.
+    """
+    match = match_name(name, technologies())
+    if match is not None:
+        technology(match)  # refuses a file that cannot be used
+        return match, None
+    device = match_name(name, _devices())
+    if device is not None:
+        return _devices()[device], device
+    near = did_you_mean(name, (*technologies(), *_devices()))
+    raise InputError(
+        f"no technology or device is called {name!r}{near}; there is:"
+        f" {', '.join(technologies())}, and the devices {', '.join(_devices())}"
+    )
 
 
 def default_clock(name: str) -> float | None:

@@ -10,11 +10,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hwgen.technologies import fpga_family, technology_of
+from hwgen.technologies import devices, fpga_family, technology_of
 from hwgen.technologies.fpga_model import Device, Fpga
 
 RESOURCES = ("luts", "flip_flops", "dsps", "brams", "urams")
 """What a device has."""
+
+NAMES: Mapping[str, str] = {
+    "luts": "LUTs",
+    "flip_flops": "flip-flops",
+    "dsps": "DSP blocks",
+    "brams": "block memories",
+    "urams": "large memories",
+}
+"""What they are called."""
 
 SHARES = tuple(f"{resource}_share" for resource in RESOURCES)
 """Metrics that say what share of each is used."""
@@ -83,7 +92,8 @@ def utilization(name: str, used: Mapping[str, float | None]) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``name``; ``resources``, of each that the device has or the design takes how many are
+        ``name``; ``verdict``, whether it fits in words, with what there is too little of;
+        ``resources``, of each that the device has or the design takes how many are
         ``used`` and ``available`` and the ``share``; ``fits``; None is not known.
     """
     family, device = of(name)
@@ -100,8 +110,25 @@ def utilization(name: str, used: Mapping[str, float | None]) -> dict[str, Any]:
             shares.append(math.inf if share is None else share)
             resources[resource] = {"used": round(number), "available": there, "share": share}
     fits = all_fit(shares)
+    lacking = [
+        f"{row['used']:,} of {row['available']:,} {NAMES[resource]}"
+        for resource, row in resources.items()
+        if row["used"] is not None and row["used"] > row["available"]
+    ]
+    verdict = f"no ({', '.join(lacking)})" if lacking else "unknown" if np.isnan(fits) else "yes"
     return {
         "name": name,
         "resources": resources,
         FITS: None if np.isnan(fits) else bool(fits),
+        "verdict": verdict,
     }
+
+
+def smallest(technology: str, used: Mapping[str, float | None]) -> str | None:
+    """Return the device of a technology with the fewest look-up tables that a design fits.
+
+    Where it fits none, or that is not known, it is the largest; None of standard cells.
+    """
+    names = sorted(devices(technology), key=lambda name: of(name)[1].luts)
+    fitting = (name for name in names if utilization(name, used)[FITS])
+    return next(fitting, names[-1] if names else None)

@@ -350,7 +350,10 @@ def test_estimate_prints(yaml_file: Path, capsys: pytest.CaptureFixture[str]) ->
         (["--gemm", "9" * 5000 + ",1,1"], "a product is M,K,N"),
         (["--gemm", "1,70000,1"], "K = 70000 is more than its max_k"),
         (["--workload", "minilm"], "no workload is called 'minilm'"),
-        (["--target", "nangate"], "no technology is called 'nangate' (did you mean 'nangate45'?)"),
+        (
+            ["--target", "nangate"],
+            "no technology or device is called 'nangate' (did you mean 'nangate45'?)",
+        ),
         *(
             (["--clock-mhz", clock], f"the clock target must be 1..5000 MHz, not {clock}")
             for clock in ("0", "nan", "inf", "-inf", "-1", "1e999", "fast")

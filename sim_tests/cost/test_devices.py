@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from cost_model.configurations.metrics import shares
+from flows.build.build import retarget
 from flows.build.load import parse_config
 from hwgen.cli import main
 from hwgen.errors import ConfigError
-from hwgen.technologies import devices, fpga_family, technology_of
-from hwgen.technologies.utilization import utilization
+from hwgen.technologies import devices, fpga_family, target_of, technology_of
+from hwgen.technologies.utilization import smallest, utilization
 
 CORE = "name: core\nfamily: systolic\narray: {rows: 4, cols: 4}\n"
 SWEEP = """\
@@ -73,6 +74,50 @@ def test_utilization() -> None:
     assert utilization("ice40hx8k", {"dsps": 1})["fits"] is False  # it has none
 
 
+def test_verdict_says_what_is_lacking() -> None:
+    verdict = {dsps: utilization("ecp5-85f", {"luts": 9, "dsps": dsps})["verdict"]
+               for dsps in (256, 156, None)}  # fmt: skip
+    assert verdict == {256: "no (256 of 156 DSP blocks)", 156: "yes", None: "unknown"}
+    assert smallest("ecp5", {"luts": 30_000}) == "ecp5-45f"
+    assert smallest("ecp5", {"dsps": 256}) == "ecp5-85f"
+    assert smallest("nangate45", {}) is None
+
+
+@pytest.mark.parametrize("name", devices())
+def test_every_device_is_a_target(name: str) -> None:
+    core = parse_config(f"{CORE}target: {{technology: {name}}}\n")
+    assert (core.target.technology, core.target.device) == (technology_of(name), name)
+    assert target_of(name.upper()) == (technology_of(name), name)
+    assert retarget(parse_config(CORE).target, name).device == name
+    assert retarget(core.target, "nangate45").device is None
+
+
+def test_one_total_of_look_up_tables(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "core.yaml"
+    path.write_text("name: core\nfamily: systolic\narray: {rows: 13, cols: 13}\n")
+    code, out, _ = run("estimate", "--config", str(path), "--target", "ecp5", "--json")
+    assert code == 0
+    entry = json.loads(out)
+    used = entry["metrics"]["luts_used"]
+    assert used == entry["device"]["resources"]["luts"]["used"] > entry["metrics"]["luts"]
+    assert entry["device"]["verdict"] == "no (169 of 156 DSP blocks)"
+    assert not entry["device"]["named"]
+    code, out, _ = run("estimate", "--config", str(path), "--target", "ecp5-25f")
+    assert code == 0
+    assert "ecp5-25f: fits: no (169 of 28 DSP blocks)" in out
+    assert "± 0.0 %" not in out
+
+
+def test_unknown_speed_is_not_a_clock_that_is_met(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "core.yaml"
+    path.write_text(CORE)
+    code, out, _ = run("estimate", "--config", str(path), "--target", "xck26")
+    assert code == 0
+    assert "Fmax" in out
+    assert "unknown" in out
+    assert "whether the clock" in " ".join(out.split())
+
+
 def test_shares_agree_with_utilization() -> None:
     used = {"luts": 30000.0, "flip_flops": 10.0, "carries": 7.0, "dsps": 0.0, "brams": 3.0,
             "lutrams": 2.0}  # fmt: skip
@@ -96,6 +141,16 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
         return code, *capsys.readouterr()
 
     return run
+
+
+def test_sweep_takes_devices_as_technologies(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "sweep.yaml"
+    for targets, problem in (("{technology: [xck26, xczu3eg]}", ""),
+                             ("{technology: [xck26, ecp5]}", "not both")):  # fmt: skip
+        path.write_text(SWEEP.replace("TARGETS", targets).replace("SPEC", "fits"))
+        options = ["--output", str(tmp_path / "out"), "--force", "--jobs", "1", "--json"]
+        code, _, errors = run("sweep", "--config", str(path), *options)
+        assert (code, problem in errors) == (2 if problem else 0, True)
 
 
 def test_estimate_of_a_device(run: Run, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import click
 
 from hwgen.cli.estimate import print_roofline
 from hwgen.cli.support.common import new_table
-from hwgen.reports.datasheet import share
+from hwgen.reports.datasheet import fits, share
 from hwgen.reports.roofline import SERVED, number
 from hwgen.reports.terminal import console
 
@@ -51,7 +51,8 @@ def print_speeds(name: str, speeds: Any, entry: Any) -> None:
 
 def _clock(entry: Any) -> str:
     """Return the clock that the figures of an estimate are at."""
-    return f"{entry['figures_at_mhz'] or entry['clock_mhz']:.4g}"
+    clock = f"{entry['figures_at_mhz'] or entry['clock_mhz']:.4g}"
+    return f"{clock}, Fmax unknown" if entry["clock_basis"] == "assumed" else clock
 
 
 def print_targets(name: str, speeds: list[Any], entries: list[Any]) -> None:
@@ -65,14 +66,16 @@ def print_targets(name: str, speeds: list[Any], entries: list[Any]) -> None:
         f"{last} of {passes[last]['tokens']:,} behind {passes[last]['context']:,}"
     )  # fmt: skip
     out.print(f"{name} on {entries[0]['name']}: {what}")
-    headings = ("MHz", "mm²", "LUTs", "DSPs", f"{each_is}s/s", f"J/{each_is}", "of the floor")
-    table = new_table("target", *headings, "limited by", left=("limited by",))
+    speeds_of = (f"{each_is}s/s", f"J/{each_is}", "of the floor")
+    headings = ("MHz", "mm²", "LUTs", "DSPs", "fits", *speeds_of)
+    table = new_table("target", *headings, "limited by", left=("fits", "limited by"))
     for each, entry in zip(speeds, entries, strict=True):
         metrics, speed = entry["metrics"], each[last]
         table.add_row(
             entry["technology"],
             _clock(entry),
-            *(number(metrics[key]) for key in ("area_mm2", "luts", "dsps")),
+            *(number(metrics[key]) for key in ("area_mm2", "luts_used", "dsps")),
+            fits(entry),
             *(number(speed[key]) for key in (f"{each_is}s_per_s", f"j_per_{each_is}")),
             share(speed["floor_share"]),
             limit_of(entry, last) or "-",

@@ -96,10 +96,10 @@ def estimate_command(
     from hwgen.cli.model import estimate as shown
     from hwgen.models.files.store import Model
     from hwgen.models.graph.passes import speeds
-    from hwgen.technologies import technology
+    from hwgen.technologies import target_of
 
     for target in targets:
-        technology(target)  # refuses an unknown name
+        target_of(target)  # refuses an unknown name
     if report is not None:
         shown.check_report(report, targets, force=force)
     elif force:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from hwgen.cli.support.names import FpgaName, TechnologyName, WorkloadName
+from hwgen.cli.support.names import FpgaName, TargetName, WorkloadName
 from hwgen.errors import InputError
 from hwgen.progress import shown_by
 from hwgen.reports.terminal import console, minute_lines
@@ -72,8 +72,8 @@ def _names(name: str) -> tuple[str, ...]:
 def target_option(
     about: str, *parameter: str, fpga: bool = False, **options: Any
 ) -> Callable[[F], F]:
-    """Return a decorator that adds ``--target NAME``, a technology in any spelling."""
-    names = FpgaName() if fpga else TechnologyName()
+    """Return a decorator that adds ``--target NAME``, a technology or device in any spelling."""
+    names = FpgaName() if fpga else TargetName()
     return click.option("--target", *parameter, metavar="NAME", type=names, help=about, **options)
 
 

@@ -56,13 +56,22 @@ class TechnologyName(InstalledName):
         return technologies()
 
 
-class FpgaName(InstalledName):
-    """An FPGA family."""
+class TargetName(InstalledName):
+    """A technology, or an FPGA device."""
 
     def names(self) -> Iterable[str]:
-        from hwgen.technologies import technology_names
+        from hwgen.technologies import devices, technologies
 
-        return technology_names("fpga")
+        return (*technologies(), *devices())
+
+
+class FpgaName(InstalledName):
+    """An FPGA family, or a device of one."""
+
+    def names(self) -> Iterable[str]:
+        from hwgen.technologies import devices, technology_names
+
+        return (*technology_names("fpga"), *devices())
 
 
 class DeviceName(InstalledName):

@@ -57,7 +57,8 @@ class Target(Model):
 
     technology: Annotated[str, AfterValidator(_installed)] = Field(
         DEFAULT,
-        description="Standard-cell library or FPGA family; by default that of `device`.",
+        description="Standard-cell library or FPGA family, or a device; by default that of"
+        " `device`.",
         json_schema_extra=_list_installed,
     )
     device: Annotated[str | None, AfterValidator(_check_device)] = Field(
@@ -91,6 +92,11 @@ class Target(Model):
     @model_validator(mode="before")
     @classmethod
     def _technology_of_device(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and isinstance(name := data.get("technology"), str):
+            local = technology_of(name)
+            if local is not None and match_name(name, technologies()) is None:
+                # A device in the place of its technology.
+                return {"device": name, **data, "technology": local}
         if isinstance(data, Mapping) and data.get("technology") is None:
             device = data.get("device")
             result = technology_of(device) if isinstance(device, str) else None
