@@ -25,7 +25,7 @@ def import_model(
     Parameters
     ----------
     source : Path
-        A GGUF or ONNX file, or a directory with `config.json` and safetensors.
+        A GGUF, ONNX or TensorFlow Lite file, or a directory with `config.json` and safetensors.
     directory : Path
         Where the model's files are written; empty.
     i2s_layout : str, optional
@@ -50,7 +50,14 @@ def import_model(
         return import_safetensors(source, directory)
     check_regular(source, "models")
     with source.open("rb") as file:
-        magic = file.read(4)
+        magic = file.read(8)
+    if magic[4:] == b"TFL3":
+        _only("GGUF files with tensors of type I2_S", "--i2s-layout", i2s_layout, source)
+        _only("ONNX files", "--size", sizes, source)
+        from hwgen.models.tflite.import_tflite import import_tflite
+
+        return import_tflite(source, directory)
+    magic = magic[:4]
     if magic == b"GGUF":
         _only("ONNX files", "--size", sizes, source)
         from hwgen.models.files.import_gguf import import_gguf
@@ -63,8 +70,8 @@ def import_model(
         return import_onnx(source, directory, sizes)
     raise InputError(
         f"{source} is no model that is read: it begins with {magic!r}, GGUF files begin with"
-        " b'GGUF', and those of ONNX are called .onnx; of safetensors give the directory with"
-        " config.json"
+        " b'GGUF', those of ONNX are called .onnx, and those of TensorFlow Lite have b'TFL3' at"
+        " byte 4; of safetensors give the directory with config.json"
     )
 
 

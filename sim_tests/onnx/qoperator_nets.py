@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from onnxruntime.capi.onnxruntime_pybind11_state import RuntimeException
 
 from hwgen.models.files.store import Model
 from hwgen.models.import_model import import_model
@@ -206,7 +207,7 @@ def differences(seed: int, directory: Path) -> tuple[int, list[str]]:
         return 0, []
     try:
         (expected,) = reference(net.model(), inputs, optimise=False)
-    except RuntimeError as error:  # means are of limited ratios of scales
+    except RuntimeException as error:  # means are of limited ratios of scales
         if "out of computation range" not in str(error):
             raise
         return 0, ["refused by ONNX Runtime"]

@@ -93,6 +93,11 @@ def expression(operation: str, at: Mapping[str, Any], types: Sequence[str], resu
         case "dequantise_linear":
             difference = wrapped("int32", "{} - {}", "a", "c")
             return f"(float){difference} * b" if len(types) > 2 else "(float)a * b"
+        case "rescale":
+            function = "rescaled_once" if at.get("once", False) else "rescaled_twice"
+            text = f"{function}((int32_t)a, b, c) + {at['zero']}"
+            limits = f"{integer(int(at['low']))}, {integer(int(at['high']))}"
+            return f"({C_TYPES[result]})within_integers({text}, {limits})"
         case "requantise":
             return requantised(at, result, "b", "(int32_t)c" if len(types) > 2 else "0")
     return _linear(at, result)

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 _ELEMENTS = (
     "unary", "binary", "add", "where", "clip", "cast", "quantise_linear", "dequantise_linear",
-    "requantise", "linear",
+    "requantise", "linear", "rescale",
 )  # fmt: skip
-_OPERANDS = ("condition", "x", "y", "scale", "zero")
+_OPERANDS = ("condition", "x", "y", "scale", "zero", "multiplier", "shift")
+_PARAMETERS = ("scale", "zero", "multiplier", "shift")
 _KEYWORDS = frozenset(
     """
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const
@@ -228,7 +229,7 @@ class _Emission:
     def _aligned(self, step: NetworkStep, name: str) -> tuple[int, ...]:
         """Return the shape of an operand; scales and zeros lie along an axis of the result."""
         shape, whole = self.shapes.shape(name), self.shapes.shape(step.output)
-        parameters = {step.inputs.get("scale"), step.inputs.get("zero")}
+        parameters = {step.inputs.get(key) for key in _PARAMETERS}
         if name not in parameters or name == step.inputs.get("x"):
             return shape
         if math.prod(shape) == 1:
@@ -318,6 +319,14 @@ class _Emission:
         lines = math.prod(shape) // shape[axis]
         return statement("softmax", f"{lines}u", f"&{walk}", f"{shape[axis]}u", f"{steps[axis]}",
                      self._read(x), self._write(step.output))  # fmt: skip
+
+    def _table_softmax(self, step: NetworkStep) -> list[str]:
+        shape = self.shapes.shape(step.inputs["x"])
+        operands = [self._read(step.inputs[key]) for key in ("x", "table")]
+        return statement(
+            "table_softmax", f"{math.prod(shape[:-1])}u", f"{shape[-1]}u", *operands,
+            self._write(step.output),
+        )  # fmt: skip
 
     def _layer_norm(self, step: NetworkStep) -> list[str]:
         x = step.inputs["x"]

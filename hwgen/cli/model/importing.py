@@ -51,9 +51,9 @@ def import_command(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Read a network: a decoder such as Llama, Qwen or Gemma, or any network of ONNX operators.
+    """Read a network: a decoder such as Llama or Gemma, or one of ONNX or TensorFlow Lite.
 
-    FILE is a GGUF file, a directory with config.json and safetensors, or an ONNX file.
+    FILE is a GGUF, ONNX or TensorFlow Lite file, or a directory with config.json and safetensors.
 
     The model is a directory: model.json, a description of the network by operations of
     accelerators, weights.bin, and tokenizer.json.

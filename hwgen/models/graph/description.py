@@ -157,7 +157,7 @@ class Node(_Frozen):
 class Source(_Frozen):
     """Origin of a model."""
 
-    format: Literal["gguf", "safetensors", "onnx"]
+    format: Literal["gguf", "safetensors", "onnx", "tflite"]
     file: Text
     architecture: Text
     licence: str = Field(default="", max_length=300)

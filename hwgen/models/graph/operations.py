@@ -151,6 +151,16 @@ TENSOR_OPERATIONS: dict[str, Form] = {
         attributes={"axis": int, "x_scale": float, "scale": float, "zero": int, "dtype": str},
         per_element=6,
     ),
+    "rescale": Form(
+        "x * multiplier / 2^31 * 2^shift, rounded at both divisions or once, plus zero, in limits;"
+        " a multiplier and a shift for each column, or one",
+        ("x", "multiplier", "shift"), attributes={"zero": int, **_INTEGERS},
+        defaults={"once": False}, per_element=4,
+    ),
+    "table_softmax": Form(
+        "shares of table[255 + x - largest x] in its sum along the last axis, in 256ths less 128",
+        ("x", "table"), attributes={"dtype": str}, per_element=4,
+    ),
     "unary": Form(
         "function of x", attributes={"function": str}, defaults={"alpha": 0.0, "beta": 0.0},
         per_element=1,

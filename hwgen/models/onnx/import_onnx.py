@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 
 from hwgen.errors import InputError, did_you_mean
 from hwgen.models.files.import_common import readable, refused
-from hwgen.models.files.store import WEIGHTS, Writer, write_description
 from hwgen.models.graph.description import Description, Source
 from hwgen.models.onnx.builder import Builder, Unsupported, Value
 from hwgen.models.onnx.elementwise import batch_norm_line
@@ -24,7 +22,7 @@ from hwgen.models.onnx.file import Graph, GraphNode, array_of, read_graph
 from hwgen.models.onnx.operator_table import OPERATORS
 from hwgen.models.onnx.operators import ALTERNATIVES
 from hwgen.models.onnx.patterns import fuse_gelu
-from hwgen.progress import steps
+from hwgen.models.onnx.writing import shown, write_network
 
 OPSETS = (7, 28)
 """First and last version of ONNX's operators that are read."""
@@ -70,40 +68,14 @@ def import_onnx(
     if problems:
         raise refused(source, problems)
     _check(source, model, {name: values[name].shape for name in graph.outputs})
-    outputs = [_shown(builder, name, values[name]) for name in graph.outputs]
+    outputs = [shown(builder, name, values[name]) for name in graph.outputs]
     fuse_gelu(builder, [value.name for value in outputs])
-    nodes, names, shapes, types = builder.finished(taken, outputs)
-    writer = _write(directory, builder)
     licence = next((entry.value for entry in model.metadata_props if entry.key == "license"), "")
-    return _described(directory, writer, dict(
-        name=graph.name or source.stem, source=Source(
-            format="onnx", file=readable(source.name), architecture=graph.producer or "onnx",
-            licence=readable(licence)),
-        inputs=tuple(value.name for value in taken), outputs=names, arrays=shapes, types=types,
-        nodes=nodes,
-    ))  # fmt: skip
-
-
-def _described(directory: Path, writer: Writer, parts: dict[str, Any]) -> Description:
-    """Write and return the description."""
-    try:
-        description = Description(hwgen_model=1, tensors=dict(writer.tensors), **parts)
-    except ValidationError as error:
-        item = error.errors()[0]
-        place = ".".join(map(str, item["loc"]))
-        raise InputError(f"{parts['source'].file}: {place}: {item['msg']}") from None
-    write_description(directory, description)
-    return description
-
-
-def _write(directory: Path, builder: Builder) -> Writer:
-    """Write the constants that operations take."""
-    with (directory / WEIGHTS).open("wb") as file:
-        writer = Writer(file)
-        for name, array in steps("tensors", builder.tensors.items()):
-            dtype = array.dtype.name
-            writer.numbers(name, [np.ascontiguousarray(array)], array.shape, dtype)
-    return writer
+    origin = Source(
+        format="onnx", file=readable(source.name), architecture=graph.producer or "onnx",
+        licence=readable(licence),
+    )  # fmt: skip
+    return write_network(directory, builder, taken, outputs, graph.name or source.stem, origin)
 
 
 def _check_operators(source: Path, graph: Graph) -> None:
@@ -337,18 +309,3 @@ def _agree(graph: Graph, node: GraphNode, results: Sequence[Value]) -> None:
         expected = graph.shapes.get(name)
         if expected is not None and expected != value.shape:
             raise Unsupported(f"its result has the shape {value.shape}, but onnx infers {expected}")
-
-
-def _shown(builder: Builder, name: str, value: Value) -> Value:
-    """Return an output as an array that an operation makes."""
-    builder.current = name
-    made = {node.output for node in builder.nodes}
-    if value.constant is not None:
-        raise InputError(
-            f"output {readable(name)!r:.80} depends on no input; there is nothing to run"
-        )
-    if value.name in made and builder.name_of(value) == readable(name):
-        return value
-    copy = builder.emit("reshape", {"x": value}, shape=value.shape)
-    builder.called(copy, name)
-    return copy

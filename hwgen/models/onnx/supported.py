@@ -19,6 +19,8 @@ from hwgen.models.onnx.file import TYPES as ONNX_TYPES
 from hwgen.models.onnx.import_onnx import OPSETS
 from hwgen.models.onnx.operator_table import OPERATORS
 from hwgen.models.onnx.operators import ALTERNATIVES, QONNX
+from hwgen.models.tflite.file import TYPES as LITE_TYPES
+from hwgen.models.tflite.operators import NOTES
 
 _HEAD = """# Supported operators and types
 
@@ -30,7 +32,7 @@ quantised and estimated.
 
 def markdown() -> str:
     """Return the page."""
-    lines = [*_HEAD.splitlines(), *_onnx(), *_files(), *_operations()]
+    lines = [*_HEAD.splitlines(), *_onnx(), *_lite(), *_files(), *_operations()]
     return "\n".join(lines) + "\n"
 
 
@@ -59,6 +61,17 @@ def _onnx() -> Iterator[str]:
 def _name(name: str) -> str:
     domain, _, kind = name.rpartition(":")
     return f"`{kind}` of `{domain}`" if domain else f"`{kind}`"
+
+
+def _lite() -> Iterator[str]:
+    types = ", ".join(LITE_TYPES.values())
+    yield from ("", "## TensorFlow Lite", "")
+    yield "Networks of one graph whose activations and weights are int8, weights with zero points"
+    yield f"of 0 and scales for each channel or one; tensors are {types}. Integers are those of"
+    yield "the reference kernels."
+    yield from ("", "| operator | becomes |", "| --- | --- |")
+    for name in sorted(NOTES):
+        yield f"| `{name}` | {NOTES[name]} |"
 
 
 def _files() -> Iterator[str]:

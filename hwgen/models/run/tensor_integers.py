@@ -8,6 +8,7 @@ nearest, ties to even, before the zero point is added, as the kernels of ONNX Ru
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,72 @@ def dynamic_quantise(at: Attributes, x: Array) -> Array:
         return np.array(zero, np.uint8)
     values = np.rint(x / scale) + np.float32(zero)
     return np.clip(values, 0, 255).astype(np.uint8)
+
+
+def fixed_point(factor: float) -> tuple[int, int]:
+    """Return an integer of 31 bits and a shift that stand for a factor above 0.
+
+    The factor is about ``multiplier / 2^31 * 2^shift``; what is too small to matter is 0.
+    """
+    fraction, shift = math.frexp(factor)
+    multiplier = math.floor(fraction * (1 << 31) + 0.5)
+    if multiplier == 1 << 31:
+        multiplier, shift = 1 << 30, shift + 1
+    return (0, 0) if shift < -31 else (multiplier, shift)
+
+
+def rescale(at: Attributes, x: Array, multiplier: Array, shift: Array) -> Array:
+    """Return integers times factors of `fixed_point`, plus a zero point.
+
+    The product is rounded to nearest, halves up, as it is shifted by 31; a shift to the right
+    behind that is rounded again, halves away from 0.  With `once` it is one shift.
+    """
+    if at.get("once", False):
+        places = 31 - shift.astype(np.int64)
+        wide = x.astype(np.int64) * multiplier.astype(np.int64) + (np.int64(1) << (places - 1))
+        result = np.clip((wide >> places) + at["zero"], at["low"], at["high"])
+        return np.asarray(result.astype(at["dtype"]))
+    left, right = np.maximum(shift, 0).astype(np.int64), np.maximum(-shift, 0).astype(np.int64)
+    wide = (x.astype(np.int64) << left).astype(np.int32).astype(np.int64)
+    product = wide * multiplier.astype(np.int64)
+    # Truncation behind a nudge that depends on the sign: halves go up.
+    high = (product + np.int64(1 << 30)) >> 31
+    rest = high & ((np.int64(1) << right) - 1)
+    rounded = (high >> right) + (rest > (((np.int64(1) << right) - 1) >> 1) + (high < 0))
+    result = np.clip(rounded + at["zero"], at["low"], at["high"])
+    return np.asarray(result.astype(at["dtype"]))
+
+
+def high_product(x: Any, y: Any) -> NDArray[np.int64]:
+    """Return products of integers over 2^31, rounded to nearest, halves up."""
+    return np.asarray((x * y + (1 << 30)) >> 31)
+
+
+def _reciprocal(x: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return 1 / (1 + x) for x from 0 to 1, both of 31 bits behind the point, by Newton's rule."""
+    half = (x + (1 << 31)) >> 1
+    result = 1515870810 + high_product(half, np.int64(-1010580540))  # 48/17 and -32/17, 29 bits
+    for _ in range(3):
+        error = (1 << 29) - high_product(half, result)
+        result = result + (high_product(result, error) << 2)
+    return np.asarray(np.minimum(result << 1, (1 << 31) - 1))
+
+
+def table_softmax(at: Attributes, x: Array, table: Array) -> Array:
+    """Return the softmax of rows in 256ths, less 128, by exponentials from a table.
+
+    The table has 31 bits behind the point, sums have 19; see
+    `hwgen.models.tflite.fixed_point.exponentials`.
+    """
+    lines = x.astype(np.int64)
+    values = table[255 + lines - lines.max(-1, keepdims=True)].astype(np.int64)
+    sums = ((values + (1 << 11)) >> 12).sum(-1, keepdims=True)
+    digits = np.frexp(sums.astype(np.float64))[1].astype(np.int64)  # a sum is below 2^digits
+    factors = _reciprocal((sums << (32 - digits)) - (1 << 31))
+    places = digits + 3
+    products = high_product(values, factors)
+    result = (products + (np.int64(1) << (places - 1))) >> places
+    return np.asarray(np.clip(result - 128, -128, 127).astype(at["dtype"]))
 
 
 def linear(at: Attributes, x: Array, y: Array) -> Array:
@@ -210,5 +277,6 @@ INTEGERS: dict[str, Host] = {
     "quantise_linear": quantise_linear, "dequantise_linear": dequantise_linear,
     "requantise": requantise, "dynamic_quantise": dynamic_quantise, "linear": linear,
     "linear_mean": linear_mean, "linear_pool": linear_pool, "linear_softmax": linear_softmax,
+    "rescale": rescale, "table_softmax": table_softmax,
 }  # fmt: skip
 """Operations of quantised numbers by name."""

@@ -369,6 +369,77 @@ static void softmax(size_t lines, const walk *outer, size_t count, ptrdiff_t ste
 }
 
 /*% endblock %*/
+/*% block halved %*/
+/* x / 2^places, rounded down. */
+static int64_t halved(int64_t x, int32_t places)
+{
+    return x >= 0 ? x >> places : ~(~x >> places);
+}
+
+/*% endblock %*/
+/*% block rescaled_once %*/
+/* x * multiplier / 2^(31 - shift), halves up. */
+static int64_t rescaled_once(int32_t x, int32_t multiplier, int32_t shift)
+{
+    int32_t places = 31 - shift;
+
+    return halved((int64_t)x * multiplier + (INT64_C(1) << (places - 1)), places);
+}
+
+/*% endblock %*/
+/*% block rescaled_twice %*/
+/* The same, rounded halves up as it is divided by 2^31, and away from 0 behind that. */
+static int64_t rescaled_twice(int32_t x, int32_t multiplier, int32_t shift)
+{
+    int32_t left = shift > 0 ? shift : 0, right = left - shift;
+    int64_t wide = (int64_t)(int32_t)((uint32_t)x << left) * multiplier;
+    int64_t high = halved(wide + (INT64_C(1) << 30), 31);
+    int64_t mask = (INT64_C(1) << right) - 1;
+
+    return halved(high, right) + ((high & mask) > (mask >> 1) + (high < 0));
+}
+
+/*% endblock %*/
+/*% block high_product %*/
+/* x * y / 2^31, halves up. */
+static int64_t high_product(int64_t x, int64_t y)
+{
+    return halved(x * y + (INT64_C(1) << 30), 31);
+}
+
+/*% endblock %*/
+/*% block table_softmax %*/
+static void table_softmax(size_t rows, size_t length, const int8_t *x, const int32_t *table,
+                          int8_t *z)
+{
+    size_t row, i;
+
+    for (row = 0; row < rows; row++, x += length, z += length) {
+        int32_t most = x[0], digits = 0, turn;
+        int64_t sum = 0, half, factor;
+
+        for (i = 0; i < length; i++)
+            most = x[i] > most ? x[i] : most;
+        for (i = 0; i < length; i++)
+            sum += ((int64_t)table[255 + x[i] - most] + 2048) >> 12;
+        while (sum >> digits != 0)
+            digits++;
+        /* Newton's rule for 1 / (1 + fraction): 48/17 - 32/17 of a half of that begins. */
+        half = (sum << (32 - digits)) >> 1;
+        factor = 1515870810 + high_product(half, -1010580540);
+        for (turn = 0; turn < 3; turn++)
+            factor += high_product(factor, (INT64_C(1) << 29) - high_product(half, factor)) * 4;
+        factor = factor >= INT64_C(1) << 30 ? INT64_C(2147483647) : factor * 2;
+        for (i = 0; i < length; i++) {
+            int64_t share = high_product(table[255 + x[i] - most], factor);
+
+            share = halved(share + (INT64_C(1) << (digits + 2)), digits + 3);
+            z[i] = (int8_t)within_integers(share - 128, -128, 127);
+        }
+    }
+}
+
+/*% endblock %*/
 /*% block layer_norm %*/
 static void layer_norm(size_t rows, size_t length, const float *x, const float *gamma,
                        const float *beta, double epsilon, float *z)
