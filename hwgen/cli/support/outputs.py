@@ -160,6 +160,10 @@ def atomic_directory(path: Path, *, force: bool = False) -> Iterator[Path]:
             else:
                 staging.rename(path)
                 made.clear()
+    except OSError as error:
+        if error.filename is None and error.strerror:  # a full disk, for one: no file is named
+            raise InputError(f"{path} cannot be written: {error.strerror}") from None
+        raise
     finally:
         # Also on an interrupt: nothing may be left behind.
         shutil.rmtree(staging, ignore_errors=True)

@@ -210,7 +210,7 @@ def _contents(
     constants: dict[str, NDArray[Any]] = {}
     for tensor in graph.initializer:
         try:
-            constants[tensor.name] = array_of(tensor, directory)
+            constants[tensor.name] = _without_nan(array_of(tensor, directory))
         except (InputError, OSError) as error:
             problems.append(f"initialiser {readable(tensor.name)!r:.120}: {error}")
     nodes = []
@@ -220,6 +220,14 @@ def _contents(
         except InputError as error:
             problems.append(str(error))
     return constants, nodes
+
+
+def _without_nan(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array, which must have no NaN; masks may have infinities."""
+    if array.dtype == np.float32 and np.isnan(array).any():
+        place = tuple(int(i) for i in np.argwhere(np.isnan(array))[0])
+        raise InputError(f"element {place} is nan; the file is damaged, or training diverged")
+    return array
 
 
 def _inner(graph: Any, directory: Path) -> Graph:

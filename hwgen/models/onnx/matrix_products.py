@@ -32,6 +32,9 @@ _BYTES = ("int8", "uint8")
 def _rows(b: Builder, x: Value, weights: NDArray[Any], groups: int, **operands: Value) -> Value:
     """Return rows times weights of shape (N, K), in int32 if they are integers."""
     operation = "integer_gemm" if x.dtype in _BYTES else "gemm"
+    if operation == "gemm" and not np.isfinite(weights).all():
+        place = tuple(int(i) for i in np.argwhere(~np.isfinite(weights))[0])
+        raise Unsupported(f"its weights must be finite; that of output and input {place} is not")
     inputs = {"x": x, "weights": b.constant(weights), **operands}
     return b.emit(operation, inputs, **({"groups": groups} if groups > 1 else {}))
 
