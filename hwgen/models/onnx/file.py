@@ -223,8 +223,11 @@ def _contents(
 
 
 def _without_nan(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array, which must have no NaN; masks may have infinities."""
-    if array.dtype == np.float32 and np.isnan(array).any():
+    """Return an array, which must have no NaN; masks may have infinities.
+
+    Scales are left to the operators that take them.
+    """
+    if array.dtype == np.float32 and array.ndim > 1 and np.isnan(array).any():
         place = tuple(int(i) for i in np.argwhere(np.isnan(array))[0])
         raise InputError(f"element {place} is nan; the file is damaged, or training diverged")
     return array
