@@ -16,8 +16,7 @@ import pytest
 
 from flows.build.design import Design
 from flows.build.load import parse_config
-from flows.power.gates import read_netlist
-from flows.power.netlist_power import simulated, workload
+from flows.power.netlist_power import measure_power, workload
 from flows.synthesis import liberty, synth_cache
 from flows.synthesis import standard_cells as synthesis
 from flows.synthesis.liberty import Library
@@ -379,5 +378,4 @@ def test_designs_compute_the_same(name: str, tmp_path: Path) -> None:
     )
     assert plain(before, library) == plain(after, library)
     result = synthesize(design, "nangate45", memories="registers")
-    gates = read_netlist(result.files["netlist.v"].decode(), name, library, tmp_path, 120)
-    simulated(config, gates, workload(config, "random:6,8,6"), tmp_path)
+    measure_power(config, result, workload(config, "random:6,8,6"))  # compares results
