@@ -159,6 +159,7 @@ docs: env ## write the generated documentation again
 	$(RUN) -m flows.demonstration.overview docs/images
 	$(RUN) -m flows.bench.coefficients > docs/cost-coefficients.md.new
 	mv docs/cost-coefficients.md.new docs/cost-coefficients.md
+	$(RUN) -m flows.demonstration.summaries
 
 .PHONY: site
 site: env ## write the documentation as a site to build/site
@@ -207,7 +208,7 @@ bench-sweep: env ## measure sweeps of the cost model
 bench-attention: env ## count cycles of attention and estimate its area, and write the table of their page
 	$(RUN) -m flows.bench.attention --write docs/benchmarks.md $(ARGS)
 bench-functions: env ## measure function units, and write the tables of their page (an hour)
-	$(RUN) -m flows.bench.functions --write docs/function-units.md $(ARGS)
+	$(RUN) -m flows.bench.functions --write docs/results-function-units.md $(ARGS)
 bench-product-packing: env ## measure products in DSP blocks of FPGAs by synthesis (half an hour; results are kept)
 	$(RUN) -m flows.bench.product_packing $(ARGS)
 bench-formats: env ## compare number formats at equal throughput by synthesis, and their errors

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers of the sweeps in configs/sweeps, as tables of docs/results.md: ``make bench-questions``.
+"""Answers of the sweeps in configs/sweeps, as tables of results: ``make bench-questions``.
 
 Each sweep keeps all of its points.  They are put into groups, and of each group the one with the
 most throughput for its area is shown: the best that there is if the question is answered so.

@@ -97,12 +97,34 @@ def _matrix(as_json: bool) -> None:
         [f"core of `{engine}`", *("yes" if f in inside else "" for f in names)]
         for engine, inside in cores.items()
     ]
+    sets = _name_long_cells(rows)
     table = _markdown(["parameter", *(f"`{f}`" for f in names)], rows)
+    table = "\n\n".join(filter(None, (table, sets)))
     estimates = _markdown(
         ["technology", *(f"`{f}`" for f in names)],
         [[technology, *(by[f] for f in names)] for technology, by in costs.items()],
     )
     click.echo(f"{table}\n\n{estimates}\n\n{_nulls(unknown)}")
+
+
+_LONG = 100
+"""Characters of a cell from which on a table names a set of values, and lists them below."""
+
+
+def _name_long_cells(rows: list[list[str]]) -> str:
+    """Replace long cells of a table by names of sets, and return what these hold."""
+    from textwrap import fill
+
+    sets: dict[str, str] = {}
+    for row in rows:
+        for index, cell in enumerate(row[1:], 1):
+            if len(cell) > _LONG:
+                row[index] = sets.setdefault(cell, f"*set {len(sets) + 1}*")
+    lines = [
+        fill(f"- {name}: {values}", 100, subsequent_indent="  ", break_on_hyphens=False)
+        for values, name in sets.items()
+    ]
+    return "\n".join(lines)
 
 
 def _nulls(unknown: dict[str, dict[str, dict[str, str]]]) -> str:

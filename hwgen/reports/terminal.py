@@ -63,6 +63,9 @@ def cycle_progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
         yield update
 
 
+VARIABLE = "HWGEN_PROGRESS"
+"""Environment variable that turns lines of progress off by ``none``."""
+
 MINUTE = 60.0
 """Seconds between lines of progress where no terminal shows a bar."""
 
@@ -77,6 +80,8 @@ def minute_lines(doing: str) -> Iterator[Callable[[str, int, int], None]]:
         Takes the name of the steps, how many are done, and how many there are, 0 if unknown.
     """
     start, state, ended = time.monotonic(), _State(), threading.Event()
+    if os.environ.get(VARIABLE) == "none":
+        ended.set()
 
     def tell() -> None:
         while not ended.wait(MINUTE):

@@ -101,7 +101,14 @@ def environment() -> dict[str, str]:
     dropped = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "FORCE_COLOR", "CLICOLOR_FORCE"}
     kept = {k: v for k, v in os.environ.items() if k not in dropped}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return {**kept, "PATH": path, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+    return {
+        **kept,
+        "PATH": path,
+        "COLUMNS": "100",
+        "NO_COLOR": "1",
+        "TERM": "dumb",
+        "HWGEN_PROGRESS": "none",
+    }
 
 
 def run_page(text: str, directory: Path) -> int:

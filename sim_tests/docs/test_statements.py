@@ -12,6 +12,7 @@ import yaml
 
 import hwgen
 from flows.demonstration.overview import pictures
+from flows.demonstration.summaries import PAGE, SOURCE, summarised
 from flows.demonstration.words import LONGER, main
 from flows.pnr.devices import placed
 from hwgen.core.registry import families
@@ -82,3 +83,8 @@ def test_pictures_that_pages_show_exist() -> None:
         for target in re.findall(r"images/[\w.-]+", page.read_text(encoding="utf-8"))
     }
     assert {path.name for path in (DOCS / "images").iterdir()} == shown
+
+
+def test_summaries_are_those_of_the_tables() -> None:
+    page, source = ((DOCS / name).read_text(encoding="utf-8") for name in (PAGE, SOURCE))
+    assert summarised(page, source) == page, "run make docs"
