@@ -163,8 +163,8 @@ def completions(line: str) -> set[tuple[str, str]]:
 def test_shells_complete_commands_names_and_files() -> None:
     assert ("plain", "families") in completions("hwgen fam")
     assert {value for _, value in completions("hwgen init ")} == set(families())
-    assert {value for _, value in completions("hwgen estimate --target ")} == set(technologies())
-    assert {v for _, v in completions("hwgen pnr --target ")} == set(technology_names("fpga"))
+    assert {v for _, v in completions("hwgen estimate --target ")} >= set(technologies())
+    assert {v for _, v in completions("hwgen pnr --target ")} >= set(technology_names("fpga"))
     assert {value for _, value in completions("hwgen pnr --device ")} == set(devices())
     assert {value for _, value in completions("hwgen report --workload ")} == set(shipped())
     assert completions("hwgen report --workload ./my") == {("file", "./my")}
