@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 
@@ -15,6 +17,7 @@ from flows.demonstration.overview import pictures
 from flows.demonstration.summaries import PAGE, SOURCE, summarised
 from flows.demonstration.words import LONGER, main
 from flows.pnr.devices import placed
+from hwgen.cli import cli
 from hwgen.core.registry import families
 from hwgen.formats.registry import shipped
 from hwgen.technologies import technology_names
@@ -35,6 +38,19 @@ def test_counts_of_the_front_page_are_those_of_the_tool() -> None:
     assert f"routes it on {WORDS[len(placed())]} of them" in text
     assert f"{WORDS[len(families())].capitalize()} [families]" in text
     assert {"mxfp4", "nvfp4", "q4_0"} <= set(shipped())
+
+
+def test_every_command_and_shared_option_is_on_the_page_of_the_command_line() -> None:
+    text = (DOCS / "command-line.md").read_text(encoding="utf-8")
+    rows = " ".join(line.split("|")[1] for line in text.splitlines() if line.startswith("| `"))
+    counts: Counter[str] = Counter()
+    for name in cli.list_commands(click.Context(cli)):
+        assert re.search(rf"[` ]{name}[` ,]", rows), name
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        counts.update({max(option.opts, key=len) for option in command.params})
+    shared = {option for option, number in counts.items() if number > 2 and option[:2] == "--"}
+    assert not [option for option in shared if f"`{option}" not in rows]
 
 
 def test_every_family_is_on_its_page_and_on_that_of_features() -> None:
