@@ -107,6 +107,10 @@ test: env ## run the tests (JUnit in build/test.xml)
 quick: env ## run the tests that take seconds
 	$(PYTEST) -m 'not long and not slow' $(ARGS)
 
+.PHONY: model-table
+model-table: env ## measure every family of models in every container, and write their page
+	$(RUN) -m sim_tests.models.family_table
+
 .PHONY: onnx-tests
 onnx-tests: env ## run the tests that onnx has of its operators, and write their page
 	$(RUN) -m sim_tests.onnx.backend_tests
@@ -154,7 +158,7 @@ docs: env ## write the generated documentation again
 	mv docs/configuration.md.new docs/configuration.md
 	$(FEATURES) > docs/features.md.new
 	mv docs/features.md.new docs/features.md
-	$(RUN) -m hwgen.models.onnx.supported > docs/supported-operators.md.new
+	$(RUN) -m hwgen.models.supported > docs/supported-operators.md.new
 	mv docs/supported-operators.md.new docs/supported-operators.md
 	$(RUN) -m flows.demonstration.overview docs/images
 	$(RUN) -m flows.bench.coefficients > docs/cost-coefficients.md.new
@@ -185,7 +189,7 @@ docs-check: env ## check that the generated documentation is current
 	  || { echo 'docs/configuration.md is not current: run make docs' >&2; exit 1; }
 	$(FEATURES) | diff -u docs/features.md - \
 	  || { echo 'docs/features.md is not current: run make docs' >&2; exit 1; }
-	$(RUN) -m hwgen.models.onnx.supported | diff -u docs/supported-operators.md - \
+	$(RUN) -m hwgen.models.supported | diff -u docs/supported-operators.md - \
 	  || { echo 'docs/supported-operators.md is not current: run make docs' >&2; exit 1; }
 	$(RUN) -m flows.demonstration.overview build/pictures
 	for f in build/pictures/*; do cmp "$$f" "docs/images/$${f##*/}" \

@@ -23,6 +23,7 @@ from sim_tests.models.fuzz_tokenizers import campaign
 from sim_tests.models.gguf_checkpoints import write_checkpoint
 from sim_tests.onnx.onnx_files import encoder
 from sim_tests.support.paths import ROOT
+from sim_tests.support.selection import commit_seed
 from sim_tests.tflite.lite_files import random_net
 
 AUSTEN = ROOT / "configs" / "models" / "austen-16m.gguf"
@@ -204,9 +205,9 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
 
 
 def test_mutated_tokenizers_are_read_or_refused(tmp_path: Path) -> None:
-    counts = campaign(tmp_path, 300, 1)
+    counts = campaign(tmp_path, 300, commit_seed())
     assert counts["refused"] > 100
-    assert counts["used"] > 5
+    assert counts["used"] > 2
 
 
 @pytest.mark.long

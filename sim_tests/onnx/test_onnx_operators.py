@@ -13,8 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from hwgen.models.onnx.operator_table import OPERATORS
 from hwgen.models.onnx.operators import QONNX
-from hwgen.models.onnx.supported import markdown
 from hwgen.models.run.tensor_engine import TensorEngine
+from hwgen.models.supported import markdown
 from sim_tests.onnx.backend_tests import PAGE, cases, operator_of, outcomes, page
 from sim_tests.onnx.onnx_files import MICROSOFT, Net, reference
 from sim_tests.onnx.qoperator_nets import differences

@@ -22,6 +22,7 @@ from hwgen.models.run.tensor_engine import TensorEngine
 from sim_tests.onnx.fuzz_onnx import campaign
 from sim_tests.onnx.onnx_files import Net, qdq_mlp, reference
 from sim_tests.support.paths import ROOT
+from sim_tests.support.selection import commit_seed
 
 
 def refusal(directory: Path, model: Any, **sizes: int) -> str:
@@ -252,7 +253,7 @@ def test_long_names_are_cut_off_and_stay_apart(tmp_path: Path) -> None:
 
 
 def test_mutated_files_are_read_or_refused(tmp_path: Path) -> None:
-    counts = campaign(tmp_path, 300, 1)
+    counts = campaign(tmp_path, 300, commit_seed())
     assert counts["refused"] > 100
     assert counts["run"] > 10
 

@@ -18,6 +18,7 @@ from hwgen.models.run.tensor_engine import TensorEngine
 from hwgen.models.tflite.operators import OPERATORS
 from sim_tests.models.test_model_jobs import engine
 from sim_tests.onnx.test_network_jobs import CNetwork, compiled, golden, same
+from sim_tests.support.selection import commit_seed
 from sim_tests.tflite.fuzz_tflite import campaign
 from sim_tests.tflite.lite_files import CODES, LiteNet, drawn, random_net
 from sim_tests.tflite.make_outputs import FOLDER, FRAMES, NETWORKS, RANDOM
@@ -145,7 +146,7 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_mutated_files_are_read_or_refused(tmp_path: Path) -> None:
-    counts = campaign(tmp_path, 300, 1)
+    counts = campaign(tmp_path, 300, commit_seed())
     assert counts["refused"] > 100
     assert counts["run"] > 10
 

@@ -128,7 +128,8 @@ def _where(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     return [b.emit("where", parts)]
 
 
-@operator(MICROSOFT + "QLinearSoftmax", becomes="linear_softmax", restrictions=_CONSTANT, inputs=5)
+@operator(MICROSOFT + "QLinearSoftmax", becomes="linear_softmax",
+          restrictions="run, but not compiled; " + _CONSTANT, inputs=5)  # fmt: skip
 def _softmax(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     x = _codes(v, 0, "X")
     (x_scale, _), (scale, zero) = point(v, 1, "X", x.dtype), point(v, 3, "Y", x.dtype)
@@ -144,7 +145,8 @@ def _softmax(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
 
 
 @operator(MICROSOFT + "QLinearAveragePool", becomes="linear_pool, or linear_mean of all elements",
-          restrictions="channels_last 0, ceil_mode 0; " + _CONSTANT, inputs=5)  # fmt: skip
+          restrictions="channels_last 0, ceil_mode 0; windows are run, but not compiled; "
+          + _CONSTANT, inputs=5)  # fmt: skip
 def _pool(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     x = _codes(v, 0, "X")
     (x_scale, x_zero), (scale, zero) = point(v, 1, "X", x.dtype), point(v, 3, "Y", x.dtype)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of what is read of model files, from the tables that reading goes by.
 
-``python -m hwgen.models.onnx.supported`` writes it.
+``python -m hwgen.models.supported`` writes it.
 """
 
 from __future__ import annotations
