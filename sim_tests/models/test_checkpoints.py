@@ -81,8 +81,13 @@ def gate_of(name: str) -> str:
 
 def hardware(name: str) -> list[FamilyConfig]:
     """Return the units that a checkpoint runs on."""
-    rows = ARRAY % f"{norm_of(name)}, rope, gated, add" + f", gate: {gate_of(name)}"
-    texts = (
+    return [parse_config(text) for text in unit_texts(norm_of(name), gate_of(name))]
+
+
+def unit_texts(norm: str, gate: str) -> tuple[str, ...]:
+    """Return the configurations of units with a normalisation and a gate."""
+    rows = ARRAY % f"{norm}, rope, gated, add" + f", gate: {gate}"
+    return (
         VECTOR % ("rows", "fp32", "fp32", rows),
         VECTOR % ("quantise", "fp32", "int8", ARRAY % "quantise"),
         PRODUCTS,
@@ -90,7 +95,6 @@ def hardware(name: str) -> list[FamilyConfig]:
         ATTENTION,
         VECTOR % ("results", "int16", "fp32", ARRAY % "dequantise"),
     )
-    return [parse_config(text) for text in texts]
 
 
 @pytest.fixture(scope="module")
