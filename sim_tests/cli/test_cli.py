@@ -405,7 +405,7 @@ def test_an_exchange_that_fails_is_undone(tmp_path: Path, monkeypatch: pytest.Mo
         return rename(self, target)
 
     monkeypatch.setattr(Path, "rename", failing)
-    with pytest.raises(OSError, match="Input/output"):
+    with pytest.raises(InputError, match="Input/output"):
         write(out, a="2", c="2")
     assert tree(tmp_path) == before
 

@@ -96,6 +96,9 @@ def _names(source: Path) -> tuple[set[str], set[str]]:
 
 def _bound(node: ast.AST) -> list[str]:
     match node:
+        case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List(elts=items)):
+            # Names that a package offers, some of which it imports when they are used.
+            return ["__all__", *(ast.literal_eval(item) for item in items)]
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
             return [name]
         case ast.Assign(targets=[ast.Name(id=name) | ast.Attribute(attr=name)]):
