@@ -10,6 +10,7 @@ reason.  Results are cached.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -37,7 +38,15 @@ def designs(folders: Sequence[Path]) -> Iterator[tuple[str, str, list[Path]]]:
         for sources in sorted(folder.glob("*/rtl")):
             files = sorted([*sources.glob("*.v"), *sources.glob("*.sv")])
             if files:
-                yield folder.name, sources.parent.name, files
+                yield folder.name, top_of(sources.parent), files
+
+
+def top_of(folder: Path) -> str:
+    """Return the top module of a design: its folder's name, or what LogikBench's script says."""
+    script = folder / f"{folder.name}.py"
+    text = script.read_text(errors="replace") if script.exists() else ""
+    named = re.search(r"topmodule(?: = |\()'(\w+)'", text)
+    return named[1] if named else folder.name
 
 
 def between(top: str, netlist: Netlist) -> str:

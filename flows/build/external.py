@@ -28,7 +28,6 @@ TIMEOUT = 300.0
 _PREPARE = """\
 hierarchy -check -top {top}
 proc
-delete t:$meminit t:$meminit_v2
 attrmap -remove init
 opt_expr
 opt_clean -purge
@@ -39,6 +38,8 @@ opt_clean -purge
 opt_dff
 opt_clean -purge
 memory_collect
+memory_map -rom-only
+opt -full
 opt_clean -purge
 write_json words.json
 flatten
@@ -192,14 +193,10 @@ def _clock(flat: Mapping[str, Any], top: str) -> str:
             for bit in pins["WR_CLK"]:
                 clocks.setdefault((bit, edges[-1:]), label)
     if len(clocks) > 1:
-        listed = ", ".join(
-            f"{names.get(bit, bit)}{'' if edge == '1' else ' (falling edge)'}"
-            for bit, edge in clocks
-        )
-        where = list(clocks.values())[-1]
+        edges = {"1": "", "0": " (falling edge)"}
+        listed = sorted(f"{names.get(bit, bit)}{edges[edge]}" for bit, edge in clocks)
         raise InputError(
-            f"module {top} has {len(clocks)} clocks ({listed}; the last one at {where}): estimates"
-            " are of one"
+            f"module {top} has {len(clocks)} clocks ({', '.join(listed)}): estimates are of one"
         )
     for bit, _ in clocks:
         name = str(names.get(bit, bit))

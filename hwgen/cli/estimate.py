@@ -11,7 +11,6 @@ import click
 
 from hwgen.cli.support.common import (
     clock_option,
-    config_option,
     emit_json,
     example,
     file_option,
@@ -19,6 +18,7 @@ from hwgen.cli.support.common import (
     json_option,
     memory_options,
     new_table,
+    optional_config,
     print_device,
     requested_memory,
     target_option,
@@ -27,6 +27,12 @@ from hwgen.cli.support.common import (
 )
 from hwgen.cli.support.operands import operand_options, read_operands
 from hwgen.cli.support.run_post import requested_settings
+from hwgen.cli.support.verilog import (
+    is_verilog,
+    refuse_others,
+    verilog_estimate,
+    verilog_options,
+)
 from hwgen.progress import steps
 from hwgen.reports.datasheet import METRICS, assumed_clock, breakdown, fits, standing
 from hwgen.reports.roofline import SERVED, describe_memory, distinct, number, summary
@@ -45,7 +51,8 @@ _BAR = 24
         "hwgen estimate -c configs/lut_core.yaml --workload bitnet_2b4t_decode --memory lpddr4x"
     )
 )
-@config_option
+@optional_config("Configuration file (YAML); `hwgen init FAMILY` writes one.")
+@verilog_options
 @target_option("Technology or FPGA device instead of the configuration's.")
 @clock_option("Clock instead of the configuration's.")
 @workload_options
@@ -69,7 +76,9 @@ _BAR = 24
 @fpga_energies_option
 @json_option
 def command(
-    config: Path,
+    config: Path | None,
+    verilog: Sequence[Path],
+    top: str | None,
     target: str | None,
     clock_mhz: float | None,
     gemms: Sequence[str],
@@ -107,6 +116,15 @@ def command(
 
     if target is not None:
         target_of(target)  # refuses an unknown name
+    if is_verilog(config, verilog, top):
+        refuse_others("--verilog", "target", "clock_mhz", "verilog", "top", "as_json")
+        entry = verilog_estimate(verilog, str(top), target, clock_mhz)
+        if as_json:
+            emit_json(entry)
+        else:
+            _show(entry)
+        return
+    assert config is not None
     cores = [load_config(path) for path in (config, *compare)]
     workloads = named_workloads(gemms, names, cores, context)
     matrices = [read_operands(core, activations, weights, n) for core in cores]
@@ -206,12 +224,8 @@ def _show(entry: Mapping[str, Any]) -> None:
     from rich.text import Text
 
     out = console()
-    out.print(
-        Text.assemble(
-            (entry["name"], "bold"),
-            f": {entry['family']}, {entry['technology']} at {entry['clock_mhz']:g} MHz",
-        )
-    )
+    clock = f"{entry['technology']} at {entry['clock_mhz']:g} MHz"
+    out.print(Text.assemble((entry["name"], "bold"), f": {entry['family'] or 'Verilog'}, {clock}"))
     table = Table(box=None, pad_edge=False, show_header=False)
     for metric, value in entry["metrics"].items():
         if metric == "fmax_mhz" and value is None and entry["breakdown"]:
@@ -238,12 +252,12 @@ def _show(entry: Mapping[str, Any]) -> None:
         out.print(_parts(entry))
     else:
         out.print("Area and power are not known, only cycles; `hwgen synth` measures the others.")
-    for note in entry["notes"]:
+    for note in entry.get("notes", ()):
         out.print(f"[yellow]note:[/] {escape(note)}")
     _print_workloads(entry, out)
-    if entry["memories"]:
+    if entry.get("memories"):
         _print_memories(entry, out)
-    if entry["memory"]:
+    if entry.get("memory"):
         _print_memory(entry["memory"], out)
 
 
