@@ -39,6 +39,8 @@ opt_dff
 opt_clean -purge
 memory_collect
 memory_map -rom-only
+bmuxmap
+demuxmap
 opt -full
 opt_clean -purge
 write_json words.json
