@@ -145,10 +145,10 @@ def _margins(
     for part in breakdown:
         counts.update(part["components"])
     if not counts.pop("sram_bit", 0):
-        return margins_of_logic(tech, counts, clock_mhz)
+        return _margins_of_logic(tech, counts, clock_mhz)
     if library is None or library.energy_factor is None:
         return {}
-    within = margins_of_logic(tech, counts, clock_mhz).get("power")
+    within = _margins_of_logic(tech, counts, clock_mhz).get("power")
     if within is None:
         return {}
     total = sum(part["leakage_nw"] + part["energy_fj"] * clock_mhz for part in breakdown)
@@ -156,7 +156,7 @@ def _margins(
     return {"power": round(share * (library.energy_factor - 1) + (1 - share) * within, 4)}
 
 
-def margins_of_logic(
+def _margins_of_logic(
     tech: technologies.Technology, counts: Mapping[str, float], clock_mhz: float
 ) -> dict[str, float]:
     """Return prediction intervals of what is no macro.

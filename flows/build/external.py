@@ -195,8 +195,8 @@ def _clock(flat: Mapping[str, Any], top: str) -> str:
             for bit in pins["WR_CLK"]:
                 clocks.setdefault((bit, edges[-1:]), label)
     if len(clocks) > 1:
-        edges = {"1": "", "0": " (falling edge)"}
-        listed = sorted(f"{names.get(bit, bit)}{edges[edge]}" for bit, edge in clocks)
+        words = {"1": "", "0": " (falling edge)"}
+        listed = sorted(f"{names.get(bit, bit)}{words[edge]}" for bit, edge in clocks)
         raise InputError(
             f"module {top} has {len(clocks)} clocks ({', '.join(listed)}): estimates are of one"
         )

@@ -71,9 +71,9 @@ _latest: list[tuple[Netlist, Fabric, list[Mapped]]] = []
 
 def mapped(design: Netlist, fabric: Fabric) -> list[Mapped]:
     """Map the units of a design to an FPGA family; the latest result is cached."""
-    for other, rules, result in _latest:
+    for other, rules, latest in _latest:
         if other is design and rules == fabric:
-            return result
+            return latest
     outputs = {
         name: {port.name for port in module.ports if port.output}
         for name, module in design.modules.items()
