@@ -22,6 +22,9 @@ from flows.tools.guard import scratch
 from flows.tools.toolchain import require
 from hwgen.errors import CheckFailed, InputError
 
+_NAMES = "short"
+"""Names of modules in what is cached."""
+
 TIMEOUT = 300.0
 """Seconds that Yosys may take to read a design."""
 
@@ -88,15 +91,12 @@ def read_verilog(paths: Sequence[Path], top: str) -> External:
     if not re.fullmatch(r"[A-Za-z_][\w$]*", top):
         raise InputError(f"--top: must be the name of a module, not {top[:80]!r}")
     texts = [_text(path) for path in paths]
-    key = digest([texts, top, _PREPARE, *converter_versions()])[:32]
+    key = digest([texts, top, _PREPARE, _NAMES, *converter_versions()])[:32]
     modules, clock = Document("external", key).recall(
         lambda: _converted(paths, texts, top), list, _checked
     )
-    short = _short_names(modules, top)
-    netlist = Netlist(
-        {short[name]: read.module_of(short[name], entry, short.__getitem__)
-         for name, entry in modules.items()}, key,
-    )  # fmt: skip
+    read_module = read.module_of
+    netlist = Netlist({name: read_module(name, entry, str) for name, entry in modules.items()}, key)
     _check(netlist, top)
     return External(top, CachedAnalysis(key, lambda: netlist), clock)
 
@@ -134,7 +134,22 @@ def _converted(paths: Sequence[Path], texts: Sequence[str], top: str) -> list[An
     for name, module in words.items():
         if module.get("attributes", {}).get("blackbox") or module["attributes"].get("whitebox"):
             raise InputError(f"module {_plain(name)} is a black box: its contents are not known")
-    return [words, _clock(flat[top], top)]
+    return [_renamed(words, top), _clock(flat[top], top)]
+
+
+def _renamed(modules: Mapping[str, Any], top: str) -> dict[str, Any]:
+    """Return modules by short names, in instances too: Yosys's own begin as those of its cells."""
+    short = _short_names(modules, top)
+    return {
+        short[name]: {
+            **module,
+            "cells": {
+                label: {**cell, "type": short.get(cell["type"], cell["type"])}
+                for label, cell in module["cells"].items()
+            },
+        }
+        for name, module in modules.items()
+    }
 
 
 def _refusal(log: str, top: str) -> str:

@@ -17,10 +17,10 @@ Run = Callable[..., tuple[int, str, str]]
 MAC = """\
 module mac(input clk, input [7:0] a, b, output reg [19:0] sum);
   wire [15:0] product;
-  times inner(a, b, product);
+  times #(8) inner(a, b, product);
   always @(posedge clk) sum <= sum + product;
 endmodule
-module times(input [7:0] a, b, output [15:0] y);
+module times #(parameter W = 4) (input [W-1:0] a, b, output [2*W-1:0] y);
   assign y = a * b;
 endmodule
 """

@@ -25,7 +25,7 @@ Read = Literal["clocked", "registered", "at once"]
 
 @dataclass(frozen=True)
 class Store:
-    """What a memory becomes.
+    """Form of a memory.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class Fabric(FabricRules):
         return max(1, block.lanes * block.lane_bits // -(-depth // block.words))
 
     def store(self, width: int, depth: int, reads: Sequence[Read], enables: int = 1) -> Store:
-        """Return what a memory becomes that is written at one place a cycle.
+        """Return the form of a memory that is written at one address a cycle.
 
         Yosys takes the cheapest: registers, a bit of which costs one; small memories, and
         multiplexers behind deep ones; block memories, and the logic around them.  Every port to

@@ -17,7 +17,7 @@ from cost_model.netlist.model import ONE, OPERATOR_OF, ZERO, Bits, Cell, Memory,
 
 
 def store_of(fabric: Fabric, memory: Memory, computed: Collection[int]) -> Store:
-    """Return what a memory becomes.
+    """Return the form that a memory takes.
 
     Parameters
     ----------
@@ -44,22 +44,24 @@ def computed_nets(module: Module) -> set[int]:
 def in_registers(unit: Unit, fabric: Fabric) -> Unit:
     """Return a unit with registers and multiplexers in the place of memories that become these."""
     module, computed = unit.module, computed_nets(unit.module)
-    kept = [store_of(fabric, memory, computed).form != "registers" for memory in module.memories]
-    if all(kept):
+    remaining = [
+        store_of(fabric, memory, computed).form != "registers" for memory in module.memories
+    ]
+    if all(remaining):
         return unit
     nets = Nets(module)
     cells, owners = list(module.cells), list(unit.owners)
-    for memory, keeper, stays in zip(module.memories, unit.keepers, kept, strict=True):
+    for memory, keeper, stays in zip(module.memories, unit.keepers, remaining, strict=True):
         if not stays:
             made = list(nets.words(memory))
             cells += made
             owners += [keeper] * len(made)
-    memories = tuple(compress(module.memories, kept))
+    memories = tuple(compress(module.memories, remaining))
     return replace(
         unit,
         module=replace(module, cells=tuple(cells), memories=memories),
         owners=tuple(owners),
-        keepers=tuple(compress(unit.keepers, kept)),
+        keepers=tuple(compress(unit.keepers, remaining)),
     )
 
 

@@ -41,8 +41,8 @@ def refuse_others(option: str, *allowed: str) -> None:
     context = click.get_current_context()
     for parameter in context.command.params:
         name = str(parameter.name)
-        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        if given and name not in allowed:
+        source = context.get_parameter_source(name)
+        if source is ParameterSource.COMMANDLINE and name not in allowed:
             raise click.UsageError(f"{parameter.opts[0]}: does not belong to {option}")
 
 
