@@ -187,18 +187,18 @@ def checkpoints(work: Path) -> Iterator[tuple[Row, Callable[[Row], None]]]:
     """Yield the lines of checkpoints, and what fills them in."""
     for name in NAMES:
         for container in ("safetensors, transformers 5", "safetensors, transformers 4", "GGUF"):
-            place = work / f"{name} {container}"
+            folder = work / f"{name} {container}"
             if container == "GGUF" and name in WITHOUT_GGUF:
                 continue
 
-            def fill(row: Row, name: str = name, place: Path = place) -> None:
-                place.mkdir()
-                source = place / "model.gguf"
+            def fill(row: Row, name: str = name, folder: Path = folder) -> None:
+                folder.mkdir()
+                source = folder / "model.gguf"
                 if row.container == "GGUF":
                     write_checkpoint(FOLDER / name, source)
                 else:
-                    source = copied(name, place / "hf", old=row.container.endswith("4"))
-                decoder(name, imported(source, place / "model"), place, row)
+                    source = copied(name, folder / "hf", old=row.container.endswith("4"))
+                decoder(name, imported(source, folder / "model"), folder, row)
 
             yield Row(name, container), fill
 
@@ -261,15 +261,15 @@ def networks(work: Path) -> Iterator[tuple[Row, Callable[[Row], None]]]:
     for name, make in nets.items():
 
         def fill(row: Row, name: str = name, make: Callable[[], Net] = make) -> None:
-            net, place = make(), work / name
-            place.mkdir()
-            model = imported(net.write(place / "net.onnx"), place / "model")
+            net, folder = make(), work / name
+            folder.mkdir()
+            model = imported(net.write(folder / "net.onnx"), folder / "model")
             inputs = drawn(model, np.random.default_rng(1))
             if name.endswith("QONNX"):  # ONNX Runtime does not have these operators
                 (wanted,) = TensorEngine(model).run(inputs).values()
             else:
                 (wanted,) = onnx_reference(net.model(), inputs)
-            network(model, place, row, inputs, wanted)
+            network(model, folder, row, inputs, wanted)
             if name.endswith("QONNX"):
                 row.floats = "by tests of operators"
 
@@ -278,13 +278,13 @@ def networks(work: Path) -> Iterator[tuple[Row, Callable[[Row], None]]]:
     for name in NETWORKS:
 
         def lite(row: Row, name: str = name) -> None:
-            place = work / name
-            place.mkdir()
-            model = imported(LITE / f"{name}.tflite", place / "model")
+            folder = work / name
+            folder.mkdir()
+            model = imported(LITE / f"{name}.tflite", folder / "model")
             (key,) = model.description.inputs
             shape = tuple(int(length) for length in model.description.arrays[key])
             frame = np.random.default_rng(0).integers(-128, 128, shape).astype(np.int8)
-            network(model, place, row, {key: frame}, outputs[name][0])
+            network(model, folder, row, {key: frame}, outputs[name][0])
 
         yield Row(name, "TensorFlow Lite"), lite
 

@@ -158,10 +158,10 @@ def short(text: str) -> str:
     return line.replace("|", "\\|").strip()[:110]
 
 
-def outcomes(given: Iterable[Any]) -> dict[str, Outcome]:
+def outcomes(tests: Iterable[Any]) -> dict[str, Outcome]:
     """Return the results of tests by operator."""
     result: dict[str, Outcome] = defaultdict(Outcome)
-    for case in given:
+    for case in tests:
         name = operator_of(case)
         if name is None:
             continue

@@ -152,7 +152,7 @@ def grouped(operator: str, opset: int, count: int, **at: Any) -> tuple[str, Case
     return operator, make, opset
 
 
-def branch(taken: bool) -> tuple[str, Case, int]:
+def branch(first: bool) -> tuple[str, Case, int]:
     """Make an If with a condition that follows from a shape, and another one inside of it."""
 
     def graph(name: str, nodes: list[Any]) -> Any:
@@ -163,7 +163,7 @@ def branch(taken: bool) -> tuple[str, Case, int]:
     def make(net: Net) -> Any:
         x = net.op("Relu", x_of(net))
         places = c(net, 0)
-        long = net.op("Equal", net.op("Gather", net.op("Shape", x), places), c(net, 2 + taken))
+        long = net.op("Equal", net.op("Gather", net.op("Shape", x), places), c(net, 2 + first))
         inner = [graph(name, [helper.make_node("Mul", [x, f"{name}/c"], [f"{name}/out"])])
                  for name in ("a", "bb")]  # fmt: skip
         nested = helper.make_node("If", [long], ["ccc/y"], then_branch=inner[0],

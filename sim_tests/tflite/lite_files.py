@@ -222,7 +222,7 @@ class LiteNet:
         return self.op("CONCATENATION", [x, x], self.quantised(*shape, like=x),
                        {0: ("i", -1), 1: ("b", 0)})  # fmt: skip
 
-    def turned(self, x: int) -> int:
+    def transposed(self, x: int) -> int:
         order = [0, *(int(i) for i in 1 + self.rng.permutation(len(self.shapes[x]) - 1))]
         axes = self.tensor((len(order),), "int32", data=order)
         shape = [self.shapes[x][axis] for axis in order]
@@ -245,7 +245,7 @@ def random_net(seed: int) -> tuple[bytes, tuple[int, ...]]:
         net.conv,
         lambda x: net.conv(x, depthwise=True),
         net.pad,
-        net.turned,
+        net.transposed,
         lambda x: net.pool(x, "AVERAGE_POOL_2D"),
         lambda x: net.pool(x, "MAX_POOL_2D"),
     ]

@@ -146,7 +146,7 @@ class _Sampling:
         return result
 
     def weights(self, positions: NDArray[np.float64], old: int, factor: float) -> NDArray[Any]:
-        """Return what each element of the old axis counts for one of the new axis."""
+        """Return the weight of each element of the old axis in one of the new axis."""
         result = np.zeros((len(positions), old))
         rows = np.arange(len(positions))
         if self.mode == "nearest":

@@ -84,15 +84,15 @@ class LiteOperator:
     Parameters
     ----------
     name : str
-    place : str
-        What it is called in messages.
+    label : str
+        Name in messages.
     inputs, outputs : list of int
         Numbers of tensors; -1 is left out.
     options : Table or None
     """
 
     name: str
-    place: str
+    label: str
     inputs: list[int]
     outputs: list[int]
     options: Table | None
@@ -173,8 +173,8 @@ def _graph(path: Path, model: Table) -> LiteGraph:
         outputs = _indices(table, 2, len(result.tensors))
         if not outputs:
             raise InputError(f"operator {index}, {name}, has no result")
-        place = result.tensors[outputs[0]].name
-        result.operators.append(LiteOperator(name, place, inputs, outputs, table.table(4)))
+        label = result.tensors[outputs[0]].name
+        result.operators.append(LiteOperator(name, label, inputs, outputs, table.table(4)))
     result.inputs = _indices(graph, 1, len(result.tensors))
     result.outputs = _indices(graph, 2, len(result.tensors))
     if not result.inputs or not result.outputs:

@@ -20,10 +20,10 @@ _POWERS = ((-2, 1672461947), (-1, 1302514674), (0, 790015084), (1, 290630308), (
 """exp(-2^k) by k; all numbers are of 31 bits behind the point."""
 
 
-def _halved(x: NDArray[np.int64], places: int) -> NDArray[np.int64]:
+def _halved(x: NDArray[np.int64], digits: int) -> NDArray[np.int64]:
     """Return integers over a power of two, rounded to nearest, halves away from 0."""
-    mask = (1 << places) - 1
-    return np.asarray((x >> places) + ((x & mask) > (mask >> 1) + (x < 0)))
+    mask = (1 << digits) - 1
+    return np.asarray((x >> digits) + ((x & mask) > (mask >> 1) + (x < 0)))
 
 
 def _near_zero(x: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -30,7 +30,7 @@ class Buffer:
     def __init__(self, data: bytes) -> None:
         self.data = data
 
-    def number(self, at: int, kind: str) -> int:
+    def number(self, at: int, form: str) -> int:
         """Return a number at a byte.
 
         Raises
@@ -38,17 +38,17 @@ class Buffer:
         InputError
             If the file ends before.
         """
-        return int(self._unpacked(at, kind))
+        return int(self._unpacked(at, form))
 
     def real(self, at: int) -> float:
         """Return a number in single precision; see `number`."""
         return float(self._unpacked(at, "f32"))
 
-    def _unpacked(self, at: int, kind: str) -> float:
-        form = _FORMATS[kind]
-        if at < 0 or at + struct.calcsize(form) > len(self.data):
+    def _unpacked(self, at: int, form: str) -> float:
+        layout = _FORMATS[form]
+        if at < 0 or at + struct.calcsize(layout) > len(self.data):
             raise InputError(f"an offset points to byte {at}, but it ends at {len(self.data)}")
-        result: float = struct.unpack_from(form, self.data, at)[0]
+        result: float = struct.unpack_from(layout, self.data, at)[0]
         return result
 
     def table(self, at: int) -> Table:
@@ -68,24 +68,24 @@ class Table:
 
     def __init__(self, buffer: Buffer, at: int) -> None:
         self._buffer, self._at = buffer, at
-        self._places = at - buffer.number(at, "i32")
-        self._size = buffer.number(self._places, "u16")
+        self._offsets = at - buffer.number(at, "i32")
+        self._size = buffer.number(self._offsets, "u16")
 
     def _place(self, field: int) -> int:
         """Return the byte of a field, 0 if it is left out."""
         if 4 + 2 * field + 2 > self._size:
             return 0
-        place = self._buffer.number(self._places + 4 + 2 * field, "u16")
+        place = self._buffer.number(self._offsets + 4 + 2 * field, "u16")
         return self._at + place if place else 0
 
     def has(self, field: int) -> bool:
         """Return whether a field is there."""
         return bool(self._place(field))
 
-    def number(self, field: int, kind: str, default: int = 0) -> int:
+    def number(self, field: int, form: str, default: int = 0) -> int:
         """Return a field that is an integer."""
         place = self._place(field)
-        return self._buffer.number(place, kind) if place else default
+        return self._buffer.number(place, form) if place else default
 
     def real(self, field: int, default: float) -> float:
         """Return a field that is a number in single precision."""
@@ -110,9 +110,9 @@ class Table:
             )
         return at + 4, count
 
-    def numbers(self, field: int, kind: str) -> NDArray[np.generic]:
+    def numbers(self, field: int, form: str) -> NDArray[np.generic]:
         """Return a field that is a list of numbers."""
-        dtype = np.dtype(_TYPES[kind])
+        dtype = np.dtype(_TYPES[form])
         at, count = self._vector(field, dtype.itemsize)
         return np.frombuffer(self._buffer.data, dtype, count, at)
 

@@ -65,7 +65,7 @@ def _unknown(graph: LiteGraph) -> list[str]:
     places: dict[str, list[str]] = {}
     for operator in graph.operators:
         if operator.name not in OPERATORS:
-            places.setdefault(operator.name, []).append(operator.place)
+            places.setdefault(operator.name, []).append(operator.label)
     result = []
     for name, found in places.items():
         more = f" and {len(found) - 3} more" if len(found) > 3 else ""
@@ -92,7 +92,7 @@ def _convert(builder: Builder, graph: LiteGraph, values: dict[int, Value]) -> li
         if missing:
             if not refused_ones.intersection(missing):
                 problems.append(
-                    f"{operator.name} of {operator.place!r:.120}: its operand"
+                    f"{operator.name} of {operator.label!r:.120}: its operand"
                     f" {graph.tensors[missing[0]].name!r:.120} is made by nothing before it"
                 )
             refused_ones.update(operator.outputs)
@@ -107,9 +107,9 @@ def _convert(builder: Builder, graph: LiteGraph, values: dict[int, Value]) -> li
                 value = OPERATORS[operator.name](Conversion(builder, operator, operands, result))
             _agree(value, result, operator.outputs)
         except (ValueError, IndexError, KeyError, ArithmeticError) as error:
-            problems.append(f"{operator.name} of {operator.place!r:.120}: cannot be: {error}")
+            problems.append(f"{operator.name} of {operator.label!r:.120}: cannot be: {error}")
         except Unsupported as reason:
-            problems.append(f"{operator.name} of {operator.place!r:.120}: {reason}")
+            problems.append(f"{operator.name} of {operator.label!r:.120}: {reason}")
         else:
             builder.called(value, result.name)
             values[operator.outputs[0]] = value
