@@ -199,7 +199,7 @@ docs-check: env ## check that the generated documentation is current
 	  || { echo 'docs/cost-coefficients.md is not current: run make docs' >&2; exit 1; }
 	$(MAKE) --no-print-directory site
 
-.PHONY: bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-questions bench-functions bench-external
+.PHONY: bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-area: env ## measure area and delay by synthesis
@@ -221,6 +221,7 @@ bench-formats: env ## compare number formats at equal throughput by synthesis, a
 bench-questions: env ## answer questions by the shipped sweeps
 bench-external: env ## compare estimates of Verilog of others with synthesis: ARGS="DIR/basic DIR/blocks"
 bench-cost: env ## compare estimates with synthesis, on designs that calibration has not seen
+bench-power: env ## fit energies to simulations of netlists (an hour; results are kept)
 bench-tokens: env ## measure tokens a second of golden models (MODEL=DIR, a quantised one; default that of demo-llm)
 	$(RUN) -m flows.bench.tokens $(or $(MODEL),build/llm/int8) $(call UNITS,decoder) $(ARGS)
 bench-models: env ## what a token of the models of demo-llm and demo-ternary takes, as a table
@@ -230,7 +231,7 @@ bench-quantisation: env $(LLM) ## compare weight formats by the predictions of d
 	$(RUN) -m flows.bench.quantisation $(LLM) $(LLM_TEXTS) $(ARGS)
 bench-engine: env ## measure utilisation and traffic of a memory engine in simulation
 	$(RUN) -m flows.bench.engine $(ARGS)
-bench-build bench-sim bench-area bench-elements bench-columns bench-qor bench-sweep bench-cost bench-questions bench-external:
+bench-build bench-sim bench-area bench-elements bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-external:
 	$(RUN) -m flows.bench.$(subst -,_,$(@:bench-%=%)) $(ARGS)
 
 CALIBRATED = $$($(RUN) -c 'from cost_model.estimate.technology import calibrated; print(*calibrated())')

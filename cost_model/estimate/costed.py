@@ -21,6 +21,7 @@ from cost_model.configurations.metrics import (
     shares,
 )
 from cost_model.estimate import technology as technologies
+from cost_model.estimate.activity import ASSUMED, Activity, described, with_activity
 from cost_model.estimate.analysis import Analysis
 from cost_model.memories import macros, memories
 from cost_model.netlist.costs import Part, logic_share
@@ -75,6 +76,7 @@ def costed(
     made_of: memories.Form,
     *,
     fpga_energies: bool = False,
+    activity: Activity = ASSUMED,
 ) -> Costed:
     """Return the costs of a core; see `cost_model.estimate.estimate.estimate`.
 
@@ -89,9 +91,12 @@ def costed(
     made_of : {"macros", "registers"}
     fpga_energies : bool, optional
         Whether there is power of FPGAs, see `cost_model.netlist.fabric.energy`.
+    activity : Activity, optional
+        By which power is; see `cost_model.estimate.activity`.
     """
     if analysis is None or tech is None:
         return Costed(_without_costs(single, workloads), [], {})
+    tech = with_activity(tech, activity)
     core = single.example
     assert core is not None
     technology, clock = str(single["target.technology"]), float(single["target.clock_mhz"])
@@ -106,7 +111,7 @@ def costed(
     if rules is None:  # else memories are of the fabric, and counted with the rest
         counts = {part.module: part.components for part in parts}
         made = memories.made_of(uses, chosen, technology, tech.structure["costs"], counts)
-    notes: list[str] = []
+    notes = [text] if (text := described(tech, activity)) else []
     metrics, breakdown = _of_structure(single, parts, path, tech, workloads, made)
     device = single[DEVICE]
     library = macros.library(technology)
@@ -163,18 +168,21 @@ def _margins_of_logic(
 
     What is uncertain is the logic: bits of registers are exact.
     """
+    simulated = tech.structure.get("uncertainty_of_power")
+    of_power = {} if simulated is None else {"power": float(simulated)}
     within = tech.structure.get("uncertainty_of_logic")
     if not within:
-        return dict(tech.structure["uncertainty"])
+        return {**tech.structure["uncertainty"], **of_power}
     amounts: dict[str, Callable[[Mapping[str, float]], float]] = {
         "area": lambda costs: costs["area_um2"],
         "power": lambda costs: costs["leakage_nw"] + costs["energy_fj"] * clock_mhz,
     }
     prices = tech.structure["costs"]
-    return {
+    margins = {
         metric: round(within[metric] * logic_share(amount, prices, counts), 4)
         for metric, amount in amounts.items()
     }
+    return margins | of_power
 
 
 def _without_costs(single: Configurations, workloads: Workloads) -> dict[str, float | int | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from cost_model.configurations.configurations import Configurations
 from cost_model.configurations.metrics import RESOURCES, Workloads, metric_names
 from cost_model.estimate import technology as technologies
+from cost_model.estimate.activity import ASSUMED, Activity
 from cost_model.estimate.analysis import Analysis
 from cost_model.estimate.certainty import Operands, certainty, timed
 from cost_model.estimate.costed import STRUCTURE, Costed, buffers_of, costed, plain
@@ -52,6 +54,7 @@ def estimate(
     analysis: Analysis | None = None,
     made_of: memories.Form = "macros",
     fpga_energies: bool = False,
+    activity: Activity = ASSUMED,
 ) -> dict[str, Any]:
     """Estimate costs and speed of a core.
 
@@ -76,6 +79,8 @@ def estimate(
     fpga_energies : bool, optional
         Whether FPGAs have power, by energies of another fabric; see
         `cost_model.netlist.fabric.energy`.
+    activity : Activity, optional
+        By which power of standard cells is; see `cost_model.estimate.activity`.
 
     Returns
     -------
@@ -94,9 +99,9 @@ def estimate(
         be served always; ``device``, what is used of the FPGA device that the target names, or
         (``named`` is false) of the smallest of the family that is large enough, else the largest,
         see `hwgen.technologies.utilization`; None of standard cells; ``costs_of``, what area and
-        power are sums over, `cost_model.estimate.costed.STRUCTURE`; ``limiting_path``, which
-        limits Fmax, if it is known, see `cost_model.timing.limit.described`; ``notes``, why figures
-        are missing.
+        power are sums over, `cost_model.estimate.costed.STRUCTURE`; ``activity``, by which power
+        is; ``limiting_path``, which limits Fmax, if it is known, see
+        `cost_model.timing.limit.described`; ``notes``, why figures are missing.
     """
     target = _of_one_technology(core.params.target if target is None else target)
     technology, clock, off_chip = target.technology, target.clock_mhz, target.memory
@@ -105,7 +110,10 @@ def estimate(
     served = target.model_copy(update={"memory": OffChip()})
     tech = technologies.technology(technology) if technologies.is_calibrated(technology) else None
     single = Configurations.of(core, served, post)
-    costs = costed(single, tech, networks, analysis, made_of, fpga_energies=fpga_energies)
+    costs = costed(
+        single, tech, networks, analysis, made_of,
+        fpga_energies=fpga_energies, activity=activity,
+    )  # fmt: skip
     metrics, notes = costs.metrics, costs.notes
     cycles = timed(core, networks, operands or {}, metrics, post)
     cycles |= _jobs(core, jobs or {}, metrics, clock)
@@ -140,6 +148,7 @@ def estimate(
         "roofline": limits,
         "device": _utilization(target, metrics),
         "costs_of": STRUCTURE if costs.breakdown else None,
+        "activity": asdict(activity),
         "notes": notes,
     }
 
@@ -253,6 +262,7 @@ def empty_estimate(
         "roofline": None,
         "device": _utilization(target, {}),
         "costs_of": None,
+        "activity": asdict(ASSUMED),
         "notes": [],
     }
 

@@ -34,15 +34,23 @@ class Technology:
     structure : mapping
         The same for components of a netlist (`cost_model.netlist.components`): ``costs``,
         ``uncertainty`` and ``provenance``; empty if they are not calibrated.
+    energies : mapping
+        Energies of components by simulated netlists (`cost_model.estimate.activity`):
+        ``idle_fj`` and ``toggle_fj`` by component, ``constant``, ``worst``, ``glitches``,
+        ``uncertainty`` and ``provenance``; empty if they were not fitted.
     """
 
     name: str
     timing: Mapping[str, Any] = field(default_factory=dict)
     structure: Mapping[str, Any] = field(default_factory=dict)
+    energies: Mapping[str, Any] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        """Return everything as plain JSON values."""
-        return asdict(self)
+        """Return everything as plain JSON values, without energies where there are none."""
+        document = asdict(self)
+        if not document["energies"]:
+            del document["energies"]
+        return document
 
 
 def calibrated() -> tuple[str, ...]:

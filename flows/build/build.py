@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from cost_model.configurations.metrics import Workloads
+from cost_model.estimate.activity import ASSUMED, Activity
 from cost_model.estimate.certainty import Operands
 from cost_model.estimate.estimate import empty_estimate, estimate
 from cost_model.memories.memories import Form
@@ -50,6 +51,7 @@ class Build:
         jobs: Mapping[str, Job] | None = None,
         made_of: Form = "macros",
         fpga_energies: bool = False,
+        activity: Activity = ASSUMED,
     ) -> dict[str, Any]:
         """Return the estimate; see `cost_model.estimate.estimate.estimate` for parameters.
 
@@ -72,6 +74,7 @@ class Build:
                 analysis=analysis,
                 made_of=made_of,
                 fpga_energies=fpga_energies,
+                activity=activity,
             )
         except Exception as error:
             result = empty_estimate(core, target, workloads)

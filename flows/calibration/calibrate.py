@@ -47,6 +47,7 @@ def calibrate(
         technology,
         delays.table(technology, measured),
         structural.table(technology, measured),
+        calibrated(technology).energies if is_calibrated(technology) else {},
     )
 
 

@@ -183,7 +183,7 @@ def measured(
 
 def table(technology: str, measured: Sequence[Measured]) -> dict[str, Any]:
     """Return the costs that fit measured designs, and how well they do."""
-    wholes = [_whole(m.design) for m in measured]
+    wholes = [whole(m.design) for m in measured]
     costs = [m.costs() for m in measured]
     modules = [_modules(m) for m in measured]
     flip_flops = _flip_flop(measured)
@@ -324,7 +324,8 @@ def _flip_flop(measured: Sequence[Measured]) -> dict[str, float]:
     return {quantity: total / number for quantity, total in result.items()}
 
 
-def _whole(design: Netlist) -> Counts:
+def whole(design: Netlist) -> Counts:
+    """Return the components of a design."""
     result: Counter[str] = Counter()
     for name, counts in components(design).items():
         for each_name, n in counts.items():

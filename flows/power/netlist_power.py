@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from flows.power.gate_simulator import GateSimulator
 from flows.power.gate_tables import gate_table, read_counts
 from flows.power.gates import read_netlist
 from flows.power.internal_power import CellEnergies
+from flows.power.operands import job_of_size, port_activity, workloads
 from flows.power.power import Activity, PowerResult, power_of
 from flows.simulation.run import ACTIVITY, check_results, run_job
 from flows.synthesis import liberty
@@ -23,6 +25,7 @@ from flows.synthesis.result import SynthesisResult
 from flows.synthesis.standard_cells import TIMEOUT
 from flows.synthesis.synth_cache import CLOCK
 from flows.tools.guard import scratch
+from hwgen.core.core import Core
 from hwgen.core.files.arrays import read_npz
 from hwgen.core.operation import Arrays, Job, gemm_operands
 from hwgen.core.params.base import FamilyConfig
@@ -36,6 +39,8 @@ RANDOM = Gemm(m=32, k=64, n=32)
 """Sizes of random operands unless others are asked for."""
 
 SEED = 1
+TYPICAL_CYCLES = 600
+"""Cycles of a job with typical operands, at least, as where energies are fitted."""
 LONGEST_S = 24 * 3600.0
 """Limit of a simulation."""
 
@@ -108,6 +113,38 @@ def workload(config: FamilyConfig, text: str) -> Workload:
     except InputError as error:
         raise InputError(f"{text}: {error}") from None
     return Workload(f"{Path(text).name}, M,K,N = {m},{k},{n}", a, w)
+
+
+def port_changes(core: Core[Any], text: str) -> float:
+    """Return the changes of a data bit of the input ports in a cycle, on average.
+
+    Parameters
+    ----------
+    core : Core
+    text : str
+        ``typical`` or ``worst``, both that of typical operands, or as `workload` takes it.
+
+    Raises
+    ------
+    InputError
+        If the core multiplies no matrices, or the operands do not fit it.
+    """
+    if text in ("typical", "worst"):
+        job = job_of_size(core, TYPICAL_CYCLES)
+        kinds = workloads(core, job)
+        for kind in ("normal", "uniform"):  # of binary formats none are normally distributed
+            with suppress(KeyError, InputError):
+                operands = kinds[kind]
+                return port_activity(core, job, operands, core.cycles([job], [operands]).number)
+    if not core.multiplies:
+        raise InputError(
+            f"--activity: {core.name!r} multiplies no matrices; say assumed, typical or worst"
+        )
+    work = workload(core.params, text)
+    (m, k), n = work.a.shape, work.w.shape[1]
+    job = core.gemm(m, k, n)
+    operands = gemm_operands(work.a, work.w)
+    return port_activity(core, job, operands, core.cycles([job], [operands]).number)
 
 
 def _in_blocks(fmt: Any) -> bool:

@@ -39,7 +39,9 @@ from hwgen.reports.roofline import SERVED, describe_memory, distinct, number, su
 from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
+    from cost_model.estimate.activity import Activity
     from cost_model.memories.memories import Form
+    from flows.build.build import Build
     from flows.build.design import Design
     from flows.synthesis.result import SynthesisResult
 
@@ -72,6 +74,15 @@ _BAR = 24
     show_default=True, help="What memories are made of; those below `memories.registers_below` bits"
     " are registers in any case.",
 )  # fmt: skip
+@click.option(
+    "--activity",
+    metavar="assumed|typical|worst|FILE",
+    default="assumed",
+    show_default=True,
+    help="By which switching activity power of standard cells is: one that is assumed, that of"
+    " typical or of the busiest operands in simulated netlists, or that of the operands in an .npz"
+    " file (activations, weights).",
+)
 @memory_options
 @fpga_energies_option
 @json_option
@@ -95,6 +106,7 @@ def command(
     gb_s: str | None,
     efficiency: str | None,
     fpga_energies: bool,
+    activity: str,
     as_json: bool,
 ) -> None:
     """Estimate area, power, speed and cycles of an accelerator, without synthesis.
@@ -138,6 +150,7 @@ def command(
         Build(Design.of(core), retarget(core.target, target, clock_mhz, off_chip))
         for core, off_chip in zip(cores, served, strict=True)
     ]
+    activities = [_activity(build, activity) for build in builds]
     with task_progress("estimating", quiet=as_json):
         estimates = [
             build.estimate(
@@ -146,9 +159,12 @@ def command(
                 post=requested_settings(build.design.core, post, workloads),
                 made_of=made_of,
                 fpga_energies=fpga_energies,
+                activity=moved,
                 jobs={text.replace(":", " "): parse_job(build.design.core, text) for text in jobs},
             )
-            for build, each in steps("configurations", tuple(zip(builds, matrices, strict=True)))
+            for build, each, moved in steps(
+                "configurations", tuple(zip(builds, matrices, activities, strict=True))
+            )
         ]
     results = [
         _synthesized(build.design, entry) for build, entry in zip(builds, estimates, strict=True)
@@ -171,6 +187,20 @@ def command(
             f" Known are {', '.join(calibrated())}; see `hwgen calibrate`.",
             style="yellow",
         )
+
+
+def _activity(build: Build, text: str) -> Activity:
+    """Return the activity that ``--activity`` says, if power of the target can be by it."""
+    from cost_model.estimate.activity import ASSUMED, Activity, with_activity
+    from cost_model.estimate.technology import technology
+
+    if text == ASSUMED.name:
+        return ASSUMED
+    from flows.power.netlist_power import port_changes  # start-up time
+
+    activity = Activity(text, port_changes(build.design.core, text))
+    with_activity(technology(build.target.technology), activity)  # refuses what is not known
+    return activity
 
 
 def _synthesized(design: Design, entry: Mapping[str, Any]) -> SynthesisResult | None:
