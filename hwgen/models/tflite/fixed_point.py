@@ -30,8 +30,8 @@ def _near_zero(x: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return exponentials of numbers from -1/4 to 0, by a polynomial around -1/8."""
     x = x + (1 << 28)
     square = high_product(x, x)
-    cube, fourth = high_product(square, x), high_product(square, square)
-    rest = high_product(_halved(fourth, 2) + cube, np.int64(_THIRD)) + square
+    third, fourth = high_product(square, x), high_product(square, square)
+    rest = high_product(_halved(fourth, 2) + third, np.int64(_THIRD)) + square
     return _EIGHTH + high_product(x + _halved(rest, 1), np.int64(_EIGHTH))
 
 
