@@ -161,7 +161,7 @@ docs: env ## write the generated documentation again
 	$(RUN) -m hwgen.models.supported > docs/supported-operators.md.new
 	mv docs/supported-operators.md.new docs/supported-operators.md
 	$(RUN) -m flows.demonstration.overview docs/images
-	$(RUN) -m flows.bench.coefficients > docs/cost-coefficients.md.new
+	$(RUN) -m flows.demonstration.coefficients > docs/cost-coefficients.md.new
 	mv docs/cost-coefficients.md.new docs/cost-coefficients.md
 	$(RUN) -m flows.demonstration.summaries
 
@@ -195,7 +195,7 @@ docs-check: env ## check that the generated documentation is current
 	for f in build/pictures/*; do cmp "$$f" "docs/images/$${f##*/}" \
 	  || { echo "docs/images/$${f##*/} is not current: run make docs" >&2; exit 1; }; done
 	$(RUN) -m flows.demonstration.words
-	$(RUN) -m flows.bench.coefficients | diff -u docs/cost-coefficients.md - \
+	$(RUN) -m flows.demonstration.coefficients | diff -u docs/cost-coefficients.md - \
 	  || { echo 'docs/cost-coefficients.md is not current: run make docs' >&2; exit 1; }
 	$(MAKE) --no-print-directory site
 

@@ -9,7 +9,7 @@ a run goes on where it was stopped.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,14 +21,14 @@ from hwgen.reports.terminal import console
 from hwgen.technologies import costs_of, technology_names
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Fit energies, print the errors of designs left out, and write them if asked to."""
     cells = [name for name in calibrated() if name in technology_names("standard_cells")]
     options = parser("power", __doc__)
     options.add_argument("--technology", choices=cells, default="nangate45")
     options.add_argument("--designs", type=int, help="only the first so many, the smallest")
     options.add_argument("--write", action="store_true", help="write the energies that were fitted")
-    chosen = options.parse_args()
+    chosen = options.parse_args(arguments)
     name = chosen.technology
 
     def progress(done: int, total: int, text: str) -> None:

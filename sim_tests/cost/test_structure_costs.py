@@ -253,7 +253,7 @@ def test_calibration_designs_are_legal_and_of_every_family() -> None:
 
 def test_realistic_designs_are_of_common_families_and_large() -> None:
     result = structural.designs(structural.REALISTIC)
-    assert len(result) >= 40
+    assert len(result) >= 30
     assert {config.family for config in result} >= {"systolic", "ternary_lut", "cube"}
     assert all(config.macs_per_cycle >= 16 for config in result if config.multiplies)
 

@@ -21,6 +21,7 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         # The layer of networks and its caches, for whatever computes it.
         "cost_model/roofline/roofline.py",
         "hwgen/cli/support/common.py",
+        "hwgen/cli/workloads.py",
         "hwgen/core/params/off_chip.py",
         "hwgen/workloads/",
         # Operations of command lists and of the C of a host.
@@ -53,6 +54,11 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
     ),
     "systolic": (
         "hwgen/families/gemm_stream/fields.py",  # the core of an engine that names none
+        "flows/demonstration/overview.py",  # the picture of an array
+        # Examples at the end of help texts.
+        "hwgen/cli/__init__.py",
+        "hwgen/cli/families.py",
+        "hwgen/cli/init.py",
     ),
     "transformer": (
         # Compiled command lists and their time.
@@ -77,7 +83,12 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
     ),
 }
 OF_TECHNOLOGIES: Mapping[str, tuple[str, ...]] = {
-    "nangate45": ("hwgen/technologies/__init__.py",),  # that of configurations that name none
+    "nangate45": (
+        "hwgen/technologies/__init__.py",  # that of configurations that name none
+        "hwgen/cli/calibrate.py",  # an example at the end of its help text
+    ),
+    # Examples at the end of help texts.
+    "ecp5": ("hwgen/cli/pnr.py", "hwgen/cli/synth.py", "hwgen/cli/technologies.py"),
     # Extras of the package that are called like the technologies whose tools they install.
     **dict.fromkeys(("gatemate", "gowin", "machxo2", "nexus"), ("flows/tools/toolchain.py",)),
 }

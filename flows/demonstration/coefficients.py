@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Page of the cost coefficients of standard cells: each beside the cells that bound it.
 
-``python -m flows.bench.coefficients`` prints it from the tables of the technologies alone.
+``python -m flows.demonstration.coefficients`` prints it from the tables of the technologies alone.
 """
 
 from __future__ import annotations
