@@ -111,6 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--write", action="store_true",
                          help="state the errors in the tables of costs")  # fmt: skip
     options.add_argument("--output", type=Path, metavar="FILE", help="put the tables into a page")
+    options.add_argument("--section", help="the part of the page, instead of the usual one")
     options.add_argument("--picture", type=Path, metavar="FILE", help="draw them as SVG")
     chosen = options.parse_args(arguments)
     seed = int(chosen.seed_of[:7], 16) if chosen.seed_of else chosen.seed
@@ -145,9 +146,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.output:
 
         def block(tech: str) -> str:
-            """Return the section of a technology; standard cells share one without a name."""
-            words = ["realistic"] * chosen.realistic + ["fpga"] * is_fpga(tech) + ["accuracy"]
-            return " ".join(words)
+            """Return the section of a technology; standard cells share one, and so do FPGAs."""
+            return chosen.section or ("fpga accuracy" if is_fpga(tech) else "accuracy")
 
         names = dict.fromkeys(block(p.technology) for p in points)
         write_sections(chosen.output, {
