@@ -47,7 +47,7 @@ def normal(fmt: Any, shape: tuple[int, int], *, columns: bool, rng: np.random.Ge
     values = rng.standard_normal(lines)
     if fmt.is_block:
         values = quantise_lines(fmt, values)[0]
-    elif isinstance(fmt, IntegerFormat):
+    elif fmt.is_integer:
         scale = SPREAD * max(fmt.max, 1)
         if fmt.min >= 0:
             values = np.abs(values)
@@ -112,7 +112,7 @@ def _network(ternary: bool) -> tuple[Digits, Network]:
 
 def _of_digits(activation: Any, weight: Any) -> tuple[Any, Any]:
     """Return activations and weights of the first layer of the digits network."""
-    if not isinstance(activation, IntegerFormat) or not isinstance(weight, IntegerFormat):
+    if not (activation.is_integer and weight.is_integer):
         raise InputError("the network is of integers")
     data, network = _network(wants_ternary(weight))
     sums = IntegerFormat(width=SUM_BITS, signed=True)

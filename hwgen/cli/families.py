@@ -53,7 +53,7 @@ def _list() -> None:
     from hwgen.core.registry import families
 
     table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, min_width=max(map(len, families())))
     table.add_column(no_wrap=True, overflow="ellipsis")
     for name, entry in families().items():
         table.add_row(name, entry.summary)

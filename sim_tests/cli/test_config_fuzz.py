@@ -29,7 +29,7 @@ from hwgen.cli.support.outputs import atomic_directory
 from hwgen.config.parameters import parameters
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import families
-from hwgen.errors import ConfigError
+from hwgen.errors import ConfigError, InputError
 from sim_tests.support.paths import ROOT
 
 SECONDS = 5.0
@@ -270,7 +270,7 @@ def test_no_partial_output(
         config.write_bytes(mutated(content, edits))
         try:
             build(config, output, fail_after)
-        except (ConfigError, OSError):
+        except (ConfigError, InputError):
             assert _listing(output) == before
         else:
             expected.add("out")

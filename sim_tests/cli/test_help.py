@@ -115,7 +115,7 @@ def test_an_option_has_one_meaning() -> None:
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
-        (["map", "-c", "configs/gemm_stream.yaml", "--m", "8"], "--m: is part of --gemm M,K,N"),
+        (["map", "-c", "configs/gemm_stream.yaml", "--m", "8"], "--m is part of --gemm M,K,N"),
         (["run", "-c", "configs/systolic.yaml", "-o", "c.npy", "--engine", "fast"], "--driver"),
     ],
 )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.build.load import parse_config
+from flows.build.load import load_config, parse_config
 from hwgen.core.registry import core_of
 from sim_tests.support.paths import ROOT
 from sim_tests.support.trail import OBJECTS, PARAMETERS, counts, record
@@ -30,10 +31,16 @@ OBJECTS_MORE = 15
 def test_parameters_do_not_travel_far(
     name: str, most_files: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An engine that multiplies has the blocks of its own and those of the core inside."""
+    """An engine that multiplies has the blocks of its own and those of the core inside.
+
+    Numbers of registers are those that ``auto`` chooses: each core that is tried for them has a
+    trail of its own.
+    """
     monkeypatch.setenv("HWGEN_CACHE_DIR", str(tmp_path / "cache"))
+    config = tmp_path / f"{name}.yaml"
+    config.write_text(json.dumps(load_config(ROOT / f"configs/{name}.yaml").resolved()))
     command = [sys.executable, "-m", "sim_tests.support.trail", "build"]
-    command += [f"--config=configs/{name}.yaml", f"--output={tmp_path / name}"]
+    command += [f"--config={config}", f"--output={tmp_path / name}"]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=300
     )

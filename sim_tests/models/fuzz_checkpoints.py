@@ -7,20 +7,16 @@
 from __future__ import annotations
 
 import json
-import resource
 import shutil
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hwgen.errors import InputError
-from hwgen.models.import_model import import_model
 from sim_tests.models.checkpoints import FOLDER
-from sim_tests.models.fuzz_models import MOST_MEMORY, MOST_SECONDS, main, mutate
+from sim_tests.models.fuzz_models import attempt_import, main, mutate, run_campaign
 
 SEEDS = ("gemma3", "phi4", "qwen2", "smollm3", "llama_yarn", "llama_3", "stablelm", "granite")
 """Checkpoints that are mutated."""
@@ -72,34 +68,16 @@ def change(directory: Path, rng: np.random.Generator) -> None:
 
 
 def campaign(directory: Path, files: int, seed: int) -> Counter[str]:
-    """Import mutated checkpoints and return how many were read and how many refused.
+    """Import mutated checkpoints and return how many were read and how many refused."""
 
-    Anything but an `InputError` ends the campaign, as does one that takes too long.
-    """
-    rng = np.random.default_rng(seed)
-    counts: Counter[str] = Counter()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for number in range(files):
-        source, out = directory / "checkpoint", directory / "out"
+    def prepare(number: int, rng: np.random.Generator) -> Path:
+        source = directory / "checkpoint"
         shutil.copytree(FOLDER / SEEDS[number % len(SEEDS)], source)
         (source / "config_v4.json").unlink()
         change(source, rng)
-        out.mkdir()
-        start = time.process_time()
-        try:
-            import_model(source, out)
-            counts["read"] += 1
-        except InputError:
-            counts["refused"] += 1
-        except Exception as error:
-            error.add_note(f"file {number} of seed {seed}, in {source}")
-            raise
-        assert time.process_time() - start < MOST_SECONDS, f"file {number} of seed {seed}"
-        shutil.rmtree(source)
-        shutil.rmtree(out)
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert (after - before) * 1024 < MOST_MEMORY, f"{after - before} KiB more"
-    return counts
+        return source
+
+    return run_campaign(files, seed, prepare, attempt_import)
 
 
 if __name__ == "__main__":

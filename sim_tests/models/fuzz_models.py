@@ -81,32 +81,69 @@ def seeds(directory: Path) -> list[tuple[str, bytes, int]]:
     return result
 
 
-def campaign(directory: Path, files: int, seed: int) -> Counter[str]:
-    """Import mutated files and return how many were read and how many refused.
+def run_campaign(
+    files: int,
+    seed: int,
+    prepare: Callable[[int, np.random.Generator], Path],
+    attempt: Callable[[Path], str],
+    most_memory: int = MOST_MEMORY,
+) -> Counter[str]:
+    """Return how many mutated files ended in which way.
 
-    Anything but an `InputError` ends the campaign, as does a file that takes too long.
+    Anything but an end that `attempt` returns ends the campaign, as does a file that takes too
+    long or too much memory.
+
+    Parameters
+    ----------
+    files, seed : int
+    prepare : callable
+        Writes the file, or the directory, of a number, and returns it.
+    attempt : callable
+        Reads it and returns how that ended.
+    most_memory : int
+        Bytes by which the process may grow.
     """
     rng = np.random.default_rng(seed)
-    given = seeds(directory)
     counts: Counter[str] = Counter()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for number in range(files):
-        name, data, header = given[number % len(given)]
-        path = directory / name
-        path.write_bytes(mutate(data, rng, header))
-        out = directory / "out"
-        out.mkdir()
+        path = prepare(number, rng)
         start = time.process_time()
         try:
-            import_model(path, out)
-            counts["read"] += 1
-        except InputError:
-            counts["refused"] += 1
+            counts[attempt(path)] += 1
+        except Exception as error:
+            raise AssertionError(f"file {number} of seed {seed}: {error!r}") from error
         assert time.process_time() - start < MOST_SECONDS, f"file {number} of seed {seed}"
-        shutil.rmtree(out)
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert (after - before) * 1024 < MOST_MEMORY, f"{after - before} KiB more"
+    assert (after - before) * 1024 < most_memory, f"{after - before} KiB more"
     return counts
+
+
+def attempt_import(path: Path) -> str:
+    """Import a file, or a directory, and return how that ended."""
+    with tempfile.TemporaryDirectory(dir=path.parent) as out:
+        try:
+            import_model(path, Path(out))
+        except InputError:
+            return "refused"
+        return "read"
+
+
+def campaign(directory: Path, files: int, seed: int) -> Counter[str]:
+    """Import mutated files and return how many were read and how many refused."""
+    originals = seeds(directory)
+
+    def prepare(number: int, rng: np.random.Generator) -> Path:
+        name, data, header = originals[number % len(originals)]
+        path = directory / name
+        path.write_bytes(mutate(data, rng, header))
+        return path
+
+    return run_campaign(files, seed, prepare, attempt_import)
 
 
 def main(campaign: Campaign, description: str | None) -> int:

@@ -374,7 +374,7 @@ def test_estimates_for_several_targets_stand_in_one_table(
     rows = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()]
     assert {"target", "nangate45", "ecp5"} <= set(rows)
     assert main([*arguments, "--target", "nangate46"]) == 2
-    assert "no technology is called 'nangate46'" in capsys.readouterr().err
+    assert "no technology or device is called 'nangate46'" in capsys.readouterr().err
 
 
 def test_the_report_of_a_model_has_its_passes_and_their_rooflines(

@@ -175,7 +175,11 @@ def test_bad_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     for where, options, said in (
         (config, ["--target", "ecp5", "--macros", str(path)], "for standard cells, not for ecp5"),
         (config, ["--memories", "registers", "--macros", str(path)], "of no use where memories"),
-        (config, ["--memories", "macros", "--activity", "random"], "netlists without SRAM macros"),
+        (
+            config,
+            ["--macros", str(path), "--activity", "random"],
+            "energies of the macros in Liberty files are not read",
+        ),
         (config, ["--macros", str(tmp_path / "x")], "x: there is no such Liberty file"),
         (small, ["--macros", str(path)], "no memory of core is made of these macros; one must"),
     ):

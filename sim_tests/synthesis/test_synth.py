@@ -429,7 +429,10 @@ def test_the_command_writes_everything(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("synth --target ecp7", "no technology is called 'ecp7' (did you mean 'ecp5'?); there is"),
+        (
+            "synth --target ecp7",
+            "no technology or device is called 'ecp7' (did you mean 'ecp5'?); there is",
+        ),
         ("synth --target ecp5 --recipe nf", "'nf' is not a recipe for ecp5; there are dsp, logic"),
         ("synth --target nangate45 --recipe dsp", "'dsp' is not a recipe for nangate45"),
         ("synth --target ecp5 --effort best", "the effort 'best' is for standard cells"),

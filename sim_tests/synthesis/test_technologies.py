@@ -51,15 +51,15 @@ def test_every_shipped_file_can_be_used() -> None:
 @pytest.mark.parametrize(
     ("text", "old", "new", "said"),
     [
-        (CELLS, "driver: ", "drivr: ", "15:1: drivr: unknown key (did you mean 'driver'?)"),
+        (CELLS, "driver: ", "drivr: ", "16:1: drivr: unknown key (did you mean 'driver'?)"),
         (CELLS, "driver: ", "drivr: ", "driver: missing; add `driver: ...` (A buffer of"),
-        (CELLS, "load_ff: 5", "load_ff: -5", "16:1: load_ff: must be more than 0, not -5"),
+        (CELLS, "load_ff: 5", "load_ff: -5", "17:1: load_ff: must be more than 0, not -5"),
         (CELLS, "load_ff: 5", "load_ff: '5'", "load_ff: must be a number, not the text '5'; rem"),
         (CELLS, "kind: standard_cells", "kind: cells", "4:1: kind: must be standard_cells or fpga"),
         (CELLS, "kind: standard_cells\n", "", "kind: must be standard_cells or fpga"),
         (CELLS, "clk: clock", "clk: klok", "memories.ports.1rw.clk: must be 'clock', 'enable', "),
         (CELLS, "    1rw:", "    2rw:", "memories.ports: the pins of 1rw are missing"),
-        (CELLS, "32, words: 32", "32, word: 32", "39:31: memories.macros.0.word: unknown key\n"),
+        (CELLS, "32, words: 32", "32, word: 32", "40:31: memories.macros.0.word: unknown key\n"),
         (CELLS, "[A, B, CI]", "[A, B]", "full_adder.inputs: too short: item 3 is missing"),
         (CELLS, "name: n", "name: m", "3:1: name: must be nangate45, as its entry point says"),
         (CELLS, "costs: ", "costs: ../", "costs: must be the name of a file beside this one"),
@@ -72,7 +72,7 @@ def test_every_shipped_file_can_be_used() -> None:
         ),
         (FPGA, "device: hx8k", "device: x", "place_and_route.device: must be one of `devices`"),
         (FPGA, "hx4k: [tq144, bg", "hx4k: []\n    x: [bg", "devices.hx4k: must have a package"),
-        (FPGA, "resource: luts", "resource: lut", "16:22: cells.0.resource: must be 'luts', "),
+        (FPGA, "resource: luts", "resource: lut", "17:22: cells.0.resource: must be 'luts', "),
         (FPGA, "name: ice40", "name: ice40\nname: ice40", "4:1: the key 'name' is already on"),
     ],
 )

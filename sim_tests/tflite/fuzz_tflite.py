@@ -6,17 +6,14 @@
 
 from __future__ import annotations
 
-import resource
-import shutil
 import struct
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
-from sim_tests.models.fuzz_models import MOST_SECONDS, main, mutate
+from sim_tests.models.fuzz_models import main, mutate, run_campaign
 from sim_tests.onnx.fuzz_onnx import MOST_MEMORY, attempt
 from sim_tests.tflite.lite_files import random_net
 
@@ -36,30 +33,16 @@ def change(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def campaign(directory: Path, files: int, seed: int) -> Counter[str]:
-    """Import mutated files, run what is read, and return how many were read and refused.
+    """Import mutated files, run what is read, and return how many were read and refused."""
+    originals = [random_net(number)[0] for number in range(12)]
 
-    Anything but an `InputError` ends the campaign, as does a file that takes too long.
-    """
-    rng = np.random.default_rng(seed)
-    seeds = [random_net(number)[0] for number in range(12)]
-    counts: Counter[str] = Counter()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    path, out = directory / "mutated.tflite", directory / "out"
-    for number in range(files):
-        data = seeds[number % len(seeds)]
-        data = mutate(data, rng, len(data)) if rng.random() < 0.3 else change(data, rng)
-        path.write_bytes(data)
-        out.mkdir()
-        start = time.process_time()
-        try:
-            counts[attempt(path, out)] += 1
-        except Exception as error:
-            raise AssertionError(f"file {number} of seed {seed}: {error!r}") from error
-        assert time.process_time() - start < MOST_SECONDS, f"file {number} of seed {seed}"
-        shutil.rmtree(out)
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert (after - before) * 1024 < MOST_MEMORY, f"{after - before} KiB more"
-    return counts
+    def prepare(number: int, rng: np.random.Generator) -> Path:
+        data = originals[number % len(originals)]
+        path = directory / "mutated.tflite"
+        path.write_bytes(mutate(data, rng, len(data)) if rng.random() < 0.3 else change(data, rng))
+        return path
+
+    return run_campaign(files, seed, prepare, attempt, MOST_MEMORY)
 
 
 if __name__ == "__main__":

@@ -86,11 +86,11 @@ def jobs_option(about: str) -> Callable[[F], F]:
 
 
 def refused_option(name: str, hint: str) -> Callable[[F], F]:
-    """Return a decorator that refuses an option's former name with a hint."""
+    """Return a decorator that refuses an option's former name, which `hint` continues."""
 
     def refuse(context: click.Context, option: click.Parameter, value: Any) -> None:
         if value and not context.resilient_parsing:
-            raise click.UsageError(f"{name}: {hint}", context)
+            raise click.UsageError(f"{name} {hint}", context)
 
     return click.option(name, multiple=True, hidden=True, expose_value=False, callback=refuse)
 
@@ -266,7 +266,7 @@ def new_table(*headings: str, left: Collection[str] = ()) -> Table:
     table = Table(box=None, pad_edge=False)
     for number, heading in enumerate(headings):
         justify: Any = "right" if number and heading not in left else "left"
-        table.add_column(heading, justify=justify, overflow="fold")
+        table.add_column(heading, justify=justify, overflow="fold", no_wrap=not number)
     return table
 
 

@@ -191,23 +191,6 @@ def registers(default: int, ge: int, le: int, description: str) -> Any:
 _AUTO_SCHEMA = {"type": "string", "const": AUTO}
 
 
-@cache
-def _register_bounds(params: type[FamilyConfig]) -> Mapping[str, tuple[int, int]]:
-    pipeline = params.model_fields.get("pipeline")
-    model = pipeline.annotation if pipeline else None
-    if not isinstance(model, type) or not issubclass(model, Model):
-        return {}
-    options = {
-        name: schema.get("anyOf", ())
-        for name, schema in model.model_json_schema()["properties"].items()
-    }
-    return {
-        name: (numbers[0]["minimum"], numbers[0]["maximum"])
-        for name, numbers in options.items()
-        if _AUTO_SCHEMA in numbers
-    }
-
-
 class FamilyConfig(Configuration):
     """Fields and properties that the configurations of all families share.
 
@@ -242,9 +225,22 @@ class FamilyConfig(Configuration):
     _automatic: tuple[str, ...] = PrivateAttr(())
 
     @classmethod
+    @cache
     def register_bounds(cls) -> Mapping[str, tuple[int, int]]:
         """Return bounds of the fields of `pipeline` that may be ``auto``, by name."""
-        return _register_bounds(cls)
+        pipeline = cls.model_fields.get("pipeline")
+        model = pipeline.annotation if pipeline else None
+        if not isinstance(model, type) or not issubclass(model, Model):
+            return {}
+        options = {
+            name: schema.get("anyOf", ())
+            for name, schema in model.model_json_schema()["properties"].items()
+        }
+        return {
+            name: (numbers[0]["minimum"], numbers[0]["maximum"])
+            for name, numbers in options.items()
+            if _AUTO_SCHEMA in numbers
+        }
 
     @model_validator(mode="wrap")
     @classmethod
