@@ -266,7 +266,10 @@ def new_table(*headings: str, left: Collection[str] = ()) -> Table:
     table = Table(box=None, pad_edge=False)
     for number, heading in enumerate(headings):
         justify: Any = "right" if number and heading not in left else "left"
-        table.add_column(heading, justify=justify, overflow="fold", no_wrap=not number)
+        whole = None if heading in left else len(heading)
+        table.add_column(
+            heading, justify=justify, overflow="fold", no_wrap=not number, min_width=whole
+        )
     return table
 
 
