@@ -88,7 +88,7 @@ def run_campaign(
     attempt: Callable[[Path], str],
     most_memory: int = MOST_MEMORY,
 ) -> Counter[str]:
-    """Return how many mutated files ended in which way.
+    """Return the numbers of mutated files by their outcomes.
 
     Anything but an end that `attempt` returns ends the campaign, as does a file that takes too
     long or too much memory.
