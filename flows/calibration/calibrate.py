@@ -22,6 +22,7 @@ def calibrate(
     technology: str,
     progress: Progress = lambda done, total: None,
     designs: int | None = None,
+    jobs: int = 1,
 ) -> Technology:
     """Return the table of a technology: costs and delays fitted to synthesized designs.
 
@@ -32,6 +33,8 @@ def calibrate(
     progress : callable, optional
     designs : int, optional
         Take the first so many designs only: a quick look, from which less is known.
+    jobs : int, optional
+        Processes that map designs of a standard-cell library at once.
 
     Raises
     ------
@@ -42,7 +45,7 @@ def calibrate(
     """
     if installed(technology).kind == "fpga":
         return _fpga(technology, progress, designs)
-    measured = structural.measured(technology, progress, designs)
+    measured = structural.measured(technology, progress, designs, jobs)
     return Technology(
         technology,
         delays.table(technology, measured),

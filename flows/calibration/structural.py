@@ -15,6 +15,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from flows.calibration.results import COVERED, QUANTITIES, covered
 from flows.synthesis import outline
 from flows.synthesis.standard_cells import Mapped
 from flows.tools.cache import Document, text_digest
+from flows.tools.executors import LocalProcesses
 from flows.tools.toolchain import require
 from hwgen.core.params.base import FamilyConfig
 from hwgen.technologies import cell_library
@@ -155,6 +157,7 @@ def measured(
     technology: str,
     progress: Callable[[int, int], None] | None = None,
     count: int | None = None,
+    jobs: int = 1,
 ) -> list[Measured]:
     """Map the calibration designs.
 
@@ -166,19 +169,35 @@ def measured(
         Takes the designs done and the designs in all.
     count : int, optional
         Only the first designs of each distribution.
+    jobs : int, optional
+        Processes that map at once.
 
     Raises
     ------
     ToolMissing, CheckFailed
         As `flows.synthesis.standard_cells.map_core`.
     """
-    chosen = [(config, name) for name in DESIGNS for config in designs(name)[:count]]
-    result: list[Measured] = []
-    for config, distribution in chosen:
+    chosen = [
+        (technology, name, index) for name in DESIGNS for index in range(len(designs(name)[:count]))
+    ]
+    results: dict[tuple[str, str, int], Measured] = {}
+    if progress:
+        progress(0, len(chosen))
+    for item, result in LocalProcesses(jobs).run(_measure_listed, chosen):
+        results[item] = result
         if progress:
-            progress(len(result), len(chosen))
-        result.append(measure(config, technology, distribution))
-    return result
+            progress(len(results), len(chosen))
+    return [results[item] for item in chosen]
+
+
+def _measure_listed(item: tuple[str, str, int]) -> Measured:
+    technology, distribution, index = item
+    return measure(_listed(distribution)[index], technology, distribution)
+
+
+@cache
+def _listed(distribution: str) -> list[FamilyConfig]:
+    return designs(distribution)
 
 
 def table(technology: str, measured: Sequence[Measured]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from hwgen.cli.support.common import (
     emit_json,
     example,
     force_option,
+    jobs_option,
     json_option,
     path_option,
     target_option,
@@ -27,12 +28,14 @@ from hwgen.reports.terminal import console
     help="Only the first N designs of each kind: a quick look, which leaves costs unknown;"
     " default all.",
 )  # fmt: skip
+@jobs_option("Designs of a standard-cell technology that are mapped at once")
 @force_option
 @json_option
 def command(
     target: str,
     output: Path | None,
     designs: int | None,
+    jobs: int | None,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -46,6 +49,7 @@ def command(
 
     from cost_model.estimate.technology import write
     from flows.calibration.calibrate import calibrate
+    from flows.tools.parallel import processors
     from hwgen.errors import InputError
     from hwgen.technologies import costs_of, file_of
 
@@ -63,15 +67,22 @@ def command(
         def follow(done: int, total: int) -> None:
             progress.update(task, completed=done, total=total)
 
-        tech = calibrate(target, follow, designs)
+        tech = calibrate(target, follow, designs, jobs or processors())
     write(path, tech)
     if as_json:
         emit_json(tech.document())
         return
     about = tech.structure["provenance"]
-    out.print(f"{path}: {about['designs']} designs", markup=False)
-    for quantity, summary in about["left_out"].items():
-        out.print(
-            f"  {quantity.replace('_', ' ')}: {100 * summary['mape']:.1f} % on average,"
-            f" {100 * summary['worst']:+.1f} % at worst"
-        )
+    designs = about["designs"]
+    of_each = designs if isinstance(designs, dict) else {"": designs}
+    counts = ", ".join(f"{count} designs {name}".rstrip() for name, count in of_each.items())
+    out.print(f"{path}: {counts}", markup=False)
+    # An ASIC technology is fitted to two distributions of designs, an FPGA family to one.
+    by_distribution = about["left_out"] if isinstance(designs, dict) else {"": about["left_out"]}
+    for distribution, summaries in by_distribution.items():
+        for quantity, summary in summaries.items():
+            out.print(
+                f"  {quantity.replace('_', ' ')}{', ' if distribution else ''}{distribution}:"
+                f" {100 * summary['mape']:.1f} % on average,"
+                f" {100 * summary['worst']:+.1f} % at worst"
+            )
