@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from operator import attrgetter
 from typing import Any, Self, cast
 
 import numpy as np
@@ -230,8 +231,13 @@ class Configurations:
             return of(core_of(_with_numbers(base, nested(numbers))))
 
         try:
+            # What a field does not allow, such as a group of 200 weights, may take all memory.
+            columns = {
+                name: np.where(allowed, self.varying[name], attrgetter(name)(base))
+                for name, allowed in self._allowed.items()
+            }
             with np.errstate(all="ignore"):
-                result = run(at, self.varying, count, most)
+                result = run(at, columns, count, most)
         except (TooManyGroupsError, TypeError, ValueError, OverflowError, AttributeError):
             return None
         positions = np.unique(np.linspace(0, size - 1, _CHECKED).astype(int))
@@ -266,22 +272,30 @@ class Configurations:
 
     def legal(self) -> NDArray[np.bool_]:
         """Return a mask of the legal configurations, by the rules of a configuration file."""
-        valid: Number = np.ones(self.shape, np.bool_)
+        valid = np.ones(self.shape, np.bool_)
         if self.example is None:
             return np.zeros(self.shape, np.bool_)
+        for allowed in self._allowed.values():
+            valid = valid & allowed
+        if self.varying:
+            valid = valid & (self.evaluate_one(_meets_rules) == 1)
+        return np.asarray(valid, np.bool_)
+
+    @cached_property
+    def _allowed(self) -> Mapping[str, NDArray[np.bool_]]:
+        """Mask of each parameter that varies: values that its field allows, whatever others are."""
+        masks: dict[str, NDArray[np.bool_]] = {}
         for name, values in self.varying.items():
             low, high, kind = _bounds(self.family).get(name, (-np.inf, np.inf, None))
-            valid = valid & (values >= low) & (values <= high)
+            mask = (values >= low) & (values <= high)
             if kind is int:
-                valid = valid & (values == np.floor(values))
+                mask &= values == np.floor(values)
             elif kind is None:  # choices, and numbers beside words
                 each, inverse = np.unique(values, return_inverse=True)
                 allowed = np.array([_is_allowed(self.family, name, _plain(x)) for x in each])
-                valid = valid & allowed[inverse].reshape(np.shape(values))
-        if self.varying:
-            valid = valid & (self.evaluate_one(_meets_rules) == 1)
-        result: NDArray[np.bool_] = np.asarray(valid, np.bool_)
-        return result
+                mask &= allowed[inverse].reshape(np.shape(values))
+            masks[name] = np.asarray(mask, np.bool_)
+        return masks
 
 
 def _plain(number: Any) -> float | int:
