@@ -14,7 +14,7 @@ from cost_model.netlist.netlist import Netlist
 from cost_model.timing.delay_compression import COMPRESSION, compress_delay, expand_delay
 from cost_model.timing.graph import Path, Timer
 from flows.calibration import structural
-from flows.calibration.fit import non_negative
+from flows.calibration.fit import within_bounds
 from flows.calibration.measure import provenance
 from flows.calibration.results import covered
 from flows.synthesis.standard_cells import INPUT_DELAY
@@ -268,9 +268,11 @@ def _fitted(
         wanted = expand_delay(inside, timing)
         # An error of a sum is less of one of what the sum takes.
         weight = exponent * inside / wanted / target
-        times = non_negative(
+        times = within_bounds(
             np.vstack([rows[:, :-1] * weight[:, None], near]),
             np.concatenate([wanted * weight, np.full(len(usual), WEIGHT)]),
+            np.zeros(len(usual)),
+            np.full(len(usual), np.inf),
         )
         delays = [float(_delays(paths, times, timing).max()) for paths in designs]
         wrong = float((np.square(np.array(delays) / target - 1)).mean())

@@ -51,8 +51,6 @@ class Bound:
         return self.low - slack <= cost <= self.high + slack
 
 
-_SWEEPS = 20_000
-
 SMALL = 0.02
 """Relative errors that count as none where others are to be weighed less."""
 
@@ -101,48 +99,49 @@ def fit_robust(
 def within_bounds(a: Array, b: Array, low: Array, high: Array) -> Array:
     """Return the x with the smallest ``|a x - b|`` for which ``low <= x <= high``.
 
-    Coordinates are optimised in turn until none moves: the problem is convex.
+    By a set of free coordinates, as Stark and Parker's BVLS ("Bounded-variable least-squares",
+    Computational Statistics 10, 1995): the others are at a bound, and one of these becomes free as
+    long as that reduces the error.
     """
-    gram, against = a.T @ a, a.T @ b
-    x = np.clip(np.linalg.lstsq(a, b, rcond=None)[0], low, high)
-    scale = np.maximum(high, 1e-12)
-    for _ in range(_SWEEPS):
-        before = x.copy()
-        for index in range(len(x)):
-            if gram[index, index] > 0:
-                step = (against[index] - gram[index] @ x) / gram[index, index]
-                x[index] = np.clip(x[index] + step, low[index], high[index])
-        if (np.abs(x - before) <= 1e-9 * scale).all():
-            break
-    return np.asarray(x, np.float64)
-
-
-def non_negative(a: Array, b: Array) -> Array:
-    """Return the non-negative x with the smallest ``|a x - b|``, by Lawson and Hanson's method."""
     scale = np.linalg.norm(a, axis=0)
     scale[scale == 0] = 1
-    a = a / scale
+    a, least, most = a / scale, low * scale, high * scale
     gram, against = a.T @ a, a.T @ b
-    x = np.zeros(a.shape[1])
-    passive = np.zeros(a.shape[1], bool)
-    for _ in range(3 * a.shape[1]):
+    x = np.clip(np.linalg.lstsq(a, b, rcond=None)[0], least, most)
+    free = (x > least) & (x < most)
+    for _ in range(10 * len(x)):
+        x = _free_optimum(gram, against, x, free, least, most)
         gradient = against - gram @ x
-        gradient[passive] = -np.inf
-        best = int(np.argmax(gradient))
-        if gradient[best] <= 1e-9:
+        rising, falling = (x < most) & (gradient > 0), (x > least) & (gradient < 0)
+        gain = np.where(~free & (rising | falling), np.abs(gradient), 0.0)
+        best = int(np.argmax(gain))
+        if gain[best] <= _NO_GAIN:
             break
-        passive[best] = True
-        while True:
-            trial = np.zeros_like(x)
-            trial[passive] = np.linalg.lstsq(
-                gram[np.ix_(passive, passive)], against[passive], rcond=None
-            )[0]
-            if (trial[passive] > 0).all():
-                break
-            falling = passive & (trial <= 0)
-            steps = x[falling] / (x[falling] - trial[falling])
-            x = x + float(steps.min()) * (trial - x)
-            passive &= x > 1e-12
-            x[~passive] = 0.0
-        x = trial
-    return np.asarray(x / scale, np.float64)
+        free[best] = True
+    return np.clip(np.asarray(x / scale, np.float64), low, high)
+
+
+_NO_GAIN = 1e-9
+"""Gradient of a squared error, of about 1, that counts as none."""
+
+
+def _free_optimum(
+    gram: Array, against: Array, x: Array, free: NDArray[np.bool_], low: Array, high: Array
+) -> Array:
+    """Return x with the best free coordinates; those that meet a bound are not free any more."""
+    while free.any():
+        held = np.where(free, 0.0, x)
+        best = x.copy()
+        best[free] = np.linalg.lstsq(
+            gram[np.ix_(free, free)], (against - gram @ held)[free], rcond=None
+        )[0]
+        outside = (best < low) | (best > high)
+        if not outside.any():
+            return best
+        limit = np.where(best < low, low, high)[outside]
+        steps = (limit - x[outside]) / (best - x)[outside]
+        x = np.clip(x + steps.min() * (best - x), low, high)
+        met = np.flatnonzero(outside)[steps <= steps.min()]
+        x[met] = limit[steps <= steps.min()]
+        free[met] = False
+    return x
