@@ -324,6 +324,7 @@ CONTRACT = Contract(
     covering=COVERING,
     regressions=(Regressions(TERNARY, every=4), Regressions(ENGINES, long=True)),
     clean=[parse_config(f"name: linted_{i}\n{text}\n") for i, text in enumerate(CLEAN)],
+    clean_every=4,
     mutations=(
         Mutations(
             family("broadcast_2d").params_class,

@@ -103,7 +103,7 @@ def with_accumulator(family_name: str, data: dict[str, Any], overflow: str) -> S
     return result
 
 
-COVERING = Covering("cover", AXES, configuration, every=15, legal=legal)
+COVERING = Covering("cover", AXES, configuration, every=30, legal=legal)
 
 SMALL_POINTS: list[dict[str, Any]] = [
     {"sizes": ("cube", {"rows": 2, "cols": 2, "depth": 3}), "pe": "carry_save", "registers": 0},
@@ -250,7 +250,9 @@ CONTRACT = Contract(
     covering=COVERING,
     regressions=(Regressions(SMALL),),
     shipped=("cube.yaml", "adder_tree.yaml", "broadcast_2d.yaml"),
+    shipped_every=3,
     clean=LINTED,
+    clean_every=4,
     mutations=(Mutations(CubeConfig, STREAM_CASES, MUTATIONS, every=5),),
     steady=(
         # Tiles of no fewer beats than a drain takes follow each other without a bubble.

@@ -293,9 +293,10 @@ LINTED = [
 CONTRACT = Contract(
     "spatial_serial",
     "cube",
-    covering=Covering("serial", AXES, configuration, every=15, legal=legal),
+    covering=Covering("serial", AXES, configuration, every=30, legal=legal),
     shipped=("serial.yaml",),
     clean=LINTED,
+    clean_every=4,
     mutations=(
         Mutations(
             CubeConfig,

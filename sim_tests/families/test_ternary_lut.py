@@ -86,7 +86,7 @@ def has_largest_tables(config: TernaryLutConfig) -> bool:
     return config.array.group_size == 7
 
 
-COVERING = Covering("lut", AXES, configuration, every=8, costly=has_largest_tables)
+COVERING = Covering("lut", AXES, configuration, every=16, costly=has_largest_tables)
 
 
 def test_the_covering_set_is_large() -> None:

@@ -69,7 +69,7 @@ def configuration(name: str, values: dict[str, Any]) -> TernaryLutConfig:
     return core(name, values, reduction=values.get("reduction", "compressors"), **alignment)
 
 
-COVERING = Covering("aligned", AXES, configuration, every=15)
+COVERING = Covering("aligned", AXES, configuration, every=30)
 
 LARGE = [
     configuration(
@@ -392,6 +392,7 @@ CONTRACT = Contract(
     covering=COVERING,
     regressions=(Regressions(LARGE, every=2),),
     clean=COVERING.configs[::7],
+    clean_every=4,
     mutations=(
         Mutations(
             TernaryLutConfig,

@@ -88,7 +88,7 @@ def core(name: str, values: dict[str, Any], **array: Any) -> TernaryLutConfig:
     )
 
 
-COVERING = Covering("float", AXES, configuration, every=9)
+COVERING = Covering("float", AXES, configuration, every=18)
 LARGE = [configuration(f"large_{i}", values) for i, values in enumerate(LARGE_POINTS)]
 LARGEST = [configuration(f"largest_{i}", values) for i, values in enumerate(LARGEST_POINTS)]
 CONFIGS = [*COVERING.configs, *LARGE]
@@ -354,6 +354,7 @@ CONTRACT = Contract(
         Regressions(LARGEST, long=True),
     ),
     clean=CONFIGS[::9],
+    clean_every=4,
     mutations=(
         Mutations(
             TernaryLutConfig,
