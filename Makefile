@@ -153,7 +153,8 @@ check: test lint types docs-check ## everything a change must pass
 FEATURES = { sed '/^| parameter/,$$d' docs/features.md; $(RUN) -m hwgen families --matrix; }
 
 .PHONY: docs
-docs: env ## write the generated documentation again
+docs: env written ## write the generated documentation again
+	cp build/pictures/written.svg docs/images/written.svg
 	$(RUN) -m hwgen.reports.configuration > docs/configuration.md.new
 	mv docs/configuration.md.new docs/configuration.md
 	$(FEATURES) > docs/features.md.new
@@ -161,6 +162,8 @@ docs: env ## write the generated documentation again
 	$(RUN) -m hwgen.models.supported > docs/supported-operators.md.new
 	mv docs/supported-operators.md.new docs/supported-operators.md
 	$(RUN) -m flows.demonstration.overview docs/images
+	$(RUN) -m flows.demonstration.accuracy docs/images
+	$(RUN) -m sim_tests.simulation.waveforms docs/images
 	$(RUN) -m flows.demonstration.coefficients > docs/cost-coefficients.md.new
 	mv docs/cost-coefficients.md.new docs/cost-coefficients.md
 	$(RUN) -m flows.demonstration.summaries
@@ -169,22 +172,34 @@ docs: env ## write the generated documentation again
 site: env ## write the documentation as a site to build/site
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
 
-.PHONY: docs-waveforms
-docs-waveforms: env ## simulate and draw the waveforms of the documentation again
-	$(RUN) -m sim_tests.simulation.waveforms docs/images
+# What the shipped ternary model wrote, with the estimates of today.
+build/austen-int8/model.json: configs/models/austen-16m.gguf configs/models/emma.txt | env
+	$(RUN) -m hwgen model import configs/models/austen-16m.gguf --output build/austen --force
+	$(RUN) -m hwgen model quantise build/austen --weights original --output build/austen-int8 --force \
+	  --calibration configs/models/emma.txt
 
-# What the shipped ternary model wrote, after make demo-ternary.
+.PHONY: written
+written: build/austen-int8/model.json
+	mkdir -p build/pictures
+	$(RUN) -m hwgen model estimate build/austen-int8 --memory lpddr4x $(TARGETS) --fpga-energies \
+	  --config configs/decoder_ternary/products.yaml --json > build/estimated.json
+	$(RUN) -m flows.demonstration.written --estimate build/estimated.json --output build/pictures/written.svg
+
 .PHONY: docs-written
-docs-written: env ## let the ternary model write by RTL, and draw the picture of it again (minutes)
+docs-written: build/austen-int8/model.json ## let the ternary model write by RTL, for the picture of it (minutes)
 	$(RUN) -m hwgen model run build/austen-int8 --prompt "Emma was not at all surprised to see" --tokens 12 \
 	  --engine rtl $(call UNITS,decoder_ternary) --json > build/written.json
 	$(RUN) -m hwgen model estimate build/austen-int8 --memory lpddr4x $(TARGETS) --fpga-energies \
 	  --config configs/decoder_ternary/products.yaml --json > build/estimated.json
-	$(RUN) -m flows.demonstration.written --run build/written.json --estimate build/estimated.json \
-	  --model build/austen --output docs/images/written.svg
+	$(RUN) -m flows.demonstration.written --run build/written.json --model build/austen \
+	  --estimate build/estimated.json --output docs/images/written.svg
+
+.PHONY: screenshots
+screenshots: env ## write the stored screenshots of the pages again, after a change that is meant
+	$(RUN) -m sim_tests.docs.screenshots
 
 .PHONY: docs-check
-docs-check: env ## check that the generated documentation is current
+docs-check: env written ## check that the generated documentation is current
 	$(RUN) -m hwgen.reports.configuration | diff -u docs/configuration.md - \
 	  || { echo 'docs/configuration.md is not current: run make docs' >&2; exit 1; }
 	$(FEATURES) | diff -u docs/features.md - \
@@ -192,6 +207,8 @@ docs-check: env ## check that the generated documentation is current
 	$(RUN) -m hwgen.models.supported | diff -u docs/supported-operators.md - \
 	  || { echo 'docs/supported-operators.md is not current: run make docs' >&2; exit 1; }
 	$(RUN) -m flows.demonstration.overview build/pictures
+	$(RUN) -m flows.demonstration.accuracy build/pictures
+	$(RUN) -m sim_tests.simulation.waveforms build/pictures
 	for f in build/pictures/*; do cmp "$$f" "docs/images/$${f##*/}" \
 	  || { echo "docs/images/$${f##*/} is not current: run make docs" >&2; exit 1; }; done
 	$(RUN) -m flows.demonstration.words
@@ -199,7 +216,7 @@ docs-check: env ## check that the generated documentation is current
 	  || { echo 'docs/cost-coefficients.md is not current: run make docs' >&2; exit 1; }
 	$(MAKE) --no-print-directory site
 
-.PHONY: bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external
+.PHONY: bench-whole-engines bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external bench-cycles bench-auto bench-wires bench-random-checkpoint
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-area: env ## measure area and delay by synthesis
@@ -219,19 +236,29 @@ bench-formats: env ## compare number formats at equal throughput by synthesis, a
 	$(RUN) -m flows.bench.formats $(ARGS)
 	$(RUN) -m flows.bench.formats --error
 bench-questions: env ## answer questions by the shipped sweeps
+bench-cycles: env ## count cycles of layers on systolic arrays, and write the table of their page
+	$(RUN) -m flows.bench.cycles --write docs/against-published-systems.md $(ARGS)
+bench-wires: env ## compare area, clock and power with wires and without, by placement
+bench-auto: env ## compare clocks that auto promises with synthesis: ARGS="--technology nangate45"
 bench-external: env ## compare estimates of Verilog of others with synthesis: ARGS="DIR/basic DIR/blocks"
 bench-cost: env ## compare estimates with synthesis, on designs that calibration has not seen
 bench-power: env ## fit energies to simulations of netlists (an hour; results are kept)
 bench-tokens: env ## measure tokens a second of golden models (MODEL=DIR, a quantised one; default that of demo-llm)
 	$(RUN) -m flows.bench.tokens $(or $(MODEL),build/llm/int8) $(call UNITS,decoder) $(ARGS)
 bench-models: env ## what a token of the models of demo-llm and demo-ternary takes, as a table
-	$(RUN) -m flows.bench.models --row build/llm/int8 configs/decoder/products.yaml \
+	$(RUN) -m flows.bench.models --row build/llm/int8 configs/decoder_engine/int8.yaml \
+	  --row build/austen-int8 configs/decoder_engine/ternary.yaml \
+	  --row build/llm/int8 configs/decoder/products.yaml \
 	  --row build/austen-int8 configs/decoder_ternary/products.yaml $(TARGETS) $(ARGS)
+bench-whole-engines: env ## compare estimates of whole passes with simulations, and write the table of their page (minutes)
+	$(RUN) -m flows.bench.whole_engines --write docs/results-whole-engines.md $(ARGS)
+bench-random-checkpoint: env ## write a decoder of 1.1 billion random weights (2.2 GB), for measurements of time and memory
+	$(RUN) -m flows.bench.random_checkpoint build/random-checkpoint $(ARGS)
 bench-quantisation: env $(LLM) ## compare weight formats by the predictions of demo-llm's model (half an hour)
 	$(RUN) -m flows.bench.quantisation $(LLM) $(LLM_TEXTS) $(ARGS)
 bench-engine: env ## measure utilisation and traffic of a memory engine in simulation
 	$(RUN) -m flows.bench.engine $(ARGS)
-bench-build bench-sim bench-area bench-elements bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-external:
+bench-build bench-sim bench-area bench-elements bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-external bench-auto bench-wires:
 	$(RUN) -m flows.bench.$(subst -,_,$(@:bench-%=%)) $(ARGS)
 
 CALIBRATED = $$($(RUN) -c 'from cost_model.estimate.technology import calibrated; print(*calibrated())')

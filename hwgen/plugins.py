@@ -47,6 +47,8 @@ class Registry(Mapping[str, T]):
         What one is called in messages.
     load : callable
         Takes an entry point and returns what it announces.
+    more : iterable of EntryPoint
+        Further ones, which no package announces.
 
     Raises
     ------
@@ -54,12 +56,18 @@ class Registry(Mapping[str, T]):
         If two packages offer one name.
     """
 
-    def __init__(self, group: str, noun: str, load: Callable[[EntryPoint], T]) -> None:
+    def __init__(
+        self,
+        group: str,
+        noun: str,
+        load: Callable[[EntryPoint], T],
+        more: Iterable[EntryPoint] = (),
+    ) -> None:
         self.noun = noun
         self._load = load
         self._loaded: dict[str, T] = {}
         points: dict[str, EntryPoint] = {}
-        for point in entry_points(group=group):
+        for point in (*entry_points(group=group), *more):
             first = points.setdefault(point.name, point)
             if first.value != point.value:
                 raise InputError(

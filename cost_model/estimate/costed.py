@@ -123,14 +123,20 @@ def costed(
         metrics |= {name: plain(value) for name, value in power.items()}
         if metrics["power_w"] is not None:
             notes.append(fabric_energy.note())
+    margins = _margins(tech, breakdown, made, min(clock, metrics["fmax_mhz"] or clock), library)
     return Costed(
         metrics=metrics,
         breakdown=breakdown,
-        margins=_margins(tech, breakdown, made, min(clock, metrics["fmax_mhz"] or clock), library),
+        margins=margins,
         path=path,
         made=made,
         macros_source=library.source if chosen and library else None,
-        notes=[*notes, *_of_energies(made, technology)],
+        notes=[
+            *notes,
+            *([] if made_of == "registers" else _without_macros(made, technology, below)),
+            *_of_energies(made, technology),
+            *_without_margins(made, margins),
+        ],
     )
 
 
@@ -266,6 +272,31 @@ def _of_energies(made: Sequence[memories.Made], technology: str) -> list[str]:
         f" factor of {library.energy_factor:g} either way: {library.energy_source}"
     )
     return [reported]
+
+
+def _without_macros(made: Sequence[memories.Made], technology: str, below: int) -> list[str]:
+    """Return that large memories are of registers, where the technology has no SRAM macros."""
+    large = sum(each.use.count for each in made if each.use.ram.capacity >= below)
+    if not large or macros.library(technology) is not None:
+        return []
+    words = "memory" if large == 1 else "memories"
+    reason = (
+        f"{technology} has no SRAM macros: {large} {words} of {below:,} bits and more"
+        " (`memories.registers_below`) count as registers, which are larger"
+    )
+    return [reason]
+
+
+def _without_margins(made: Sequence[memories.Made], margins: Mapping[str, float]) -> list[str]:
+    """Return why no ± is stated for area or power, where SRAM macros are the reason."""
+    missing = [name for name in ("area", "power") if name not in margins]
+    if not missing or all(each.composition is None for each in made):
+        return []
+    reason = (
+        f"no ± is stated for {' and '.join(missing)}: the design contains SRAM macros, and the"
+        " designs that estimates were compared with have none"
+    )
+    return [reason]
 
 
 def _resources_or_nan(metrics: Mapping[str, Any]) -> dict[str, float]:

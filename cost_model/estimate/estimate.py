@@ -34,6 +34,7 @@ from hwgen.technologies import technology_of
 from hwgen.technologies.fpga_model import Fpga
 from hwgen.technologies.utilization import smallest, utilization
 from hwgen.workloads import Network, network_of
+from hwgen.workloads.timing import PassTiming
 
 if TYPE_CHECKING:  # an alias that exists for type checkers only
     from hwgen.core.operation import Job
@@ -51,6 +52,7 @@ def estimate(
     operands: Operands | None = None,
     post: PostSettings | None = None,
     jobs: Mapping[str, Job] | None = None,
+    timings: Mapping[str, PassTiming] | None = None,
     analysis: Analysis | None = None,
     made_of: memories.Form = "macros",
     fpga_energies: bool = False,
@@ -72,6 +74,9 @@ def estimate(
         Post-processing of the products; default none.
     jobs : mapping, optional
         Name: an operation that is no product of matrices, with its sizes and scalars.
+    timings : mapping, optional
+        Name of a workload: its pass on the engine, whose cycles take the place of those of its
+        products.
     analysis : Analysis, optional
         Of the structure of its hardware.  Without it, costs are not known.
     made_of : {"macros", "registers"}
@@ -99,7 +104,8 @@ def estimate(
         be served always; ``device``, what is used of the FPGA device that the target names, or
         (``named`` is false) of the smallest of the family that is large enough, else the largest,
         see `hwgen.technologies.utilization`; None of standard cells; ``costs_of``, what area and
-        power are sums over, `cost_model.estimate.costed.STRUCTURE`; ``activity``, by which power
+        power are sums over, `cost_model.estimate.costed.STRUCTURE`; ``cost_table``, the source of
+        the costs, only where they are of a user's table; ``activity``, by which power
         is; ``limiting_path``, which limits Fmax, if it is known, see
         `cost_model.timing.limit.described`; ``notes``, why figures are missing.
     """
@@ -118,8 +124,14 @@ def estimate(
     cycles = timed(core, networks, operands or {}, metrics, post)
     cycles |= _jobs(core, jobs or {}, metrics, clock)
     paces = {name: _count(metrics, name, cycles[name]) for name in operands or {}}
+    for name, timing in (timings or {}).items():
+        if metrics.get(f"cycles({name})"):
+            cycles[name] = timing.cycles
+            _count(metrics, name, timing.cycles)
     memory = _memory(core, networks, metrics, costs.made, target, post)
-    limits = _with_memory(Configurations.of(core, target, post), networks, metrics, clock, paces)
+    limits = _with_memory(
+        Configurations.of(core, target, post), networks, metrics, clock, paces, timings
+    )
     if limits is not None and (reason := _without_energy(networks, off_chip)):
         notes.append(reason)
     uncertainty = _uncertainty(tech, costs)
@@ -130,6 +142,7 @@ def estimate(
         "family": core.family_name(),
         "technology": technology,
         "calibrated": tech is not None,
+        **_source(technology),
         "clock_mhz": clock,
         **_speed(metrics["fmax_mhz"], clock),
         "metrics": metrics,
@@ -151,6 +164,13 @@ def estimate(
         "activity": asdict(activity),
         "notes": notes,
     }
+
+
+def _source(technology: str) -> dict[str, str]:
+    """Return the source of the costs, if they are of a user's table."""
+    if technology not in installed() or (table := technologies.table_of(technology)) is None:
+        return {}
+    return {"cost_table": table.source}
 
 
 def _speed(fmax: float | None, clock_mhz: float) -> dict[str, Any]:
@@ -218,6 +238,7 @@ def _with_memory(
     metrics: dict[str, Any],
     clock_mhz: float,
     paces: Mapping[str, float],
+    timings: Mapping[str, PassTiming] | None,
 ) -> dict[str, Any] | None:
     """Limit the metrics of workloads by a memory, and return how, None without one."""
     if not single.memory.limits:
@@ -225,9 +246,9 @@ def _with_memory(
     clock = min(clock_mhz, metrics["fmax_mhz"] or clock_mhz)
     numbers = {key: math.nan if value is None else value for key, value in metrics.items()}
     with np.errstate(all="ignore"):
-        result = roofline.limited(single, networks, numbers, clock, paces)
+        result = roofline.limited(single, networks, numbers, clock, paces, timings)
         metrics |= {key: plain(value) for key, value in result.items()}
-        return report(single, networks, metrics, clock, paces)
+        return report(single, networks, metrics, clock, paces, timings)
 
 
 def _without_energy(networks: Mapping[str, Network], off_chip: OffChip) -> str:

@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 from hwgen.errors import InputError, did_you_mean
 from hwgen.technologies import costs_of, technologies
+from hwgen.technologies import technology as installed
+from hwgen.technologies.cost_table import CostTable
 
 Quantity = Literal[
     "area_um2", "leakage_nw", "energy_fj",
@@ -66,8 +68,16 @@ def is_calibrated(name: str) -> bool:
     """Return whether a technology is installed and has a table."""
     if name not in technologies():
         return False
+    if table_of(name) is not None:
+        return True
     path = costs_of(name)
     return path is not None and path.is_file()
+
+
+def table_of(name: str) -> CostTable | None:
+    """Return the user's table of costs that a technology is, None if it is none."""
+    tech = installed(name)
+    return tech if isinstance(tech, CostTable) else None
 
 
 @cache
@@ -79,7 +89,10 @@ def technology(name: str) -> Technology:
     InputError
         If there is no table of that name, or it cannot be read.
     """
-    path = costs_of(name) if is_calibrated(name) else None
+    known = is_calibrated(name)
+    if known and (table := table_of(name)) is not None:
+        return _of_table(table)
+    path = costs_of(name) if known else None
     if path is None:
         raise InputError(
             f"no costs are known of the technology {name!r}{did_you_mean(name, calibrated())};"
@@ -87,6 +100,24 @@ def technology(name: str) -> Technology:
             " those of another one"
         )
     return read(path)
+
+
+def _of_table(table: CostTable) -> Technology:
+    """Return the technology of a user's table."""
+    costs = {
+        "area_um2": table.area_um2.model_dump(),
+        "leakage_nw": table.leakage_nw.model_dump()
+        if table.leakage_nw is not None
+        else dict.fromkeys(table.area_um2.model_dump(), 0.0),
+        "energy_fj": table.energy_fj.model_dump(),
+    }
+    structure = {
+        "costs": costs,
+        "uncertainty": table.uncertainty.model_dump(),
+        "provenance": {"table": table.source},
+    }
+    timing = {} if table.delays is None else table.delays.model_dump(mode="json")
+    return Technology(table.name, timing, structure)
 
 
 def read(path: Path) -> Technology:

@@ -13,6 +13,7 @@ from hwgen.core.params.off_chip import OffChip
 from hwgen.core.protocols import BufferedCore
 from hwgen.core.registry import family
 from hwgen.workloads import Network
+from hwgen.workloads.timing import PassTiming
 
 COMPUTE = "compute"
 """What limits a layer that the memory does not."""
@@ -29,6 +30,7 @@ def roofline(
     metrics: Mapping[str, Any],
     clock_mhz: float,
     paces: Mapping[str, float],
+    timings: Mapping[str, PassTiming] | None = None,
 ) -> dict[str, Any]:
     """Return the effect of the off-chip memory on the workloads of a configuration.
 
@@ -41,7 +43,7 @@ def roofline(
         Limited by the memory, None where unknown.
     clock_mhz : float
         Clock of everything per second.
-    paces : mapping
+    paces, timings : mapping
         See `cost_model.roofline.roofline.works`.
 
     Returns
@@ -58,10 +60,13 @@ def roofline(
         "peak_tops": tops,
         "ridge_ops_per_byte": tops and tops * 1e3 / float(memory.gb_s),
         "workloads": {
-            name: _workload(v, memory, network, metrics, name, clock_mhz, paces.get(name, 1.0))
+            name: _workload(
+                v, memory, network, metrics, name, clock_mhz,
+                paces.get(name, 1.0), (timings or {}).get(name),
+            )
             for name, network in networks.items()
         },
-    }
+    }  # fmt: skip
 
 
 def _is_engine(v: Configurations) -> bool:
@@ -98,6 +103,7 @@ def _workload(
     name: str,
     clock_mhz: float,
     pace: float,
+    timing: PassTiming | None,
 ) -> dict[str, Any]:
     """Return the layers of a workload and what limits them.
 
@@ -110,7 +116,7 @@ def _workload(
         most of the time; ``layers``, in order.
     """
     weights, cached = floor_bytes(v, network)
-    layers = [_layer(work) for work in works(v, network, clock_mhz, pace)]
+    layers = [_layer(work) for work in works(v, network, clock_mhz, pace, timing)]
     by_limit: dict[str, float] = {}
     for layer in layers:
         by_limit[layer["limit"]] = by_limit.get(layer["limit"], 0.0) + layer["total_ms"]
@@ -134,6 +140,8 @@ def _layer(work: Work) -> dict[str, Any]:
     memory = float(work.memory_ms)
     ms = max(float(work.compute_ms), memory)
     macs = layer.product.macs if layer.product else 0
+    if PORT in moved and not layer.product:  # an operation of an engine's pass
+        macs = layer.operations // 2
     total = sum(moved.values())
     most = max(moved, key=lambda port: moved[port]) if moved else ""
     slow = memory > float(work.compute_ms)

@@ -9,7 +9,8 @@ for each layer, what the memory takes longer:
 
 The own cycles of a product are those that one more of it adds, so that with a bandwidth without
 limit the time is that of the cycles alone.  Keys and values of attentions are moved as well; the
-products of attentions, and operations on elements, are no work of the core and take no time here.
+products of attentions, and operations on elements, are no work of the core and take no time here,
+unless the timing of the pass on an engine is known, which has all of them.
 
 All ports behind the memory share its bandwidth.  Settings and column records of post-processing
 are on the chip.
@@ -31,6 +32,7 @@ from hwgen.core.post import PostSettings
 from hwgen.core.protocols import BeatCounter, BufferedCore
 from hwgen.core.registry import family
 from hwgen.workloads import Gemm, Layer, Network
+from hwgen.workloads.timing import PassTiming
 
 PREFIX = "target.memory."
 """What the dotted parameters of the memory begin with."""
@@ -218,7 +220,13 @@ class Work:
         return sum(self.moved.values())
 
 
-def works(v: Configurations, network: Network, clock: Number, pace: float = 1.0) -> Iterator[Work]:
+def works(
+    v: Configurations,
+    network: Network,
+    clock: Number,
+    pace: float = 1.0,
+    timing: PassTiming | None = None,
+) -> Iterator[Work]:
     """Yield the layers of a network that the core or the memory has work with.
 
     Products of one size are computed once.
@@ -231,8 +239,19 @@ def works(v: Configurations, network: Network, clock: Number, pace: float = 1.0)
         MHz.
     pace : float
         Cycles in the place of one, where those of given values are known.
+    timing : PassTiming, optional
+        Of the pass on an engine.
     """
     memory = memory_at(v)
+    if timing is not None and timing.operations:
+        for operation in timing.operations:
+            yield Work(
+                Layer(operation.name, 1, operations=2 * operation.macs),
+                operation.cycles / clock * 1e-3, memory.ms(operation.moved),
+                {PORT: operation.moved},
+            )  # fmt: skip
+        return
+    own = 0.0 if timing is None else timing.attention_cycles / clock * 1e-3
     works_of: dict[Gemm, tuple[Number, dict[str, Number]]] = {}
     for layer in network.layers:
         if (size := layer.product) is not None:
@@ -243,7 +262,7 @@ def works(v: Configurations, network: Network, clock: Number, pace: float = 1.0)
             yield Work(layer, compute, memory.ms(sum(moved.values())), moved)
         elif layer.attention is not None and memory.holds(KV_CACHE):
             cached = kv_bytes(v, network, layer)
-            yield Work(layer, 0.0, memory.ms(cached), {KV_CACHE: cached})
+            yield Work(layer, own, memory.ms(cached), {KV_CACHE: cached})
 
 
 def floor_bytes(v: Configurations, network: Network) -> tuple[Number, float]:
@@ -267,6 +286,7 @@ def limited(
     metrics: Mapping[str, Number],
     clock: Number,
     paces: Mapping[str, float] | None = None,
+    timings: Mapping[str, PassTiming] | None = None,
 ) -> dict[str, Number]:
     """Return the metrics of workloads behind a memory, in the place of those without.
 
@@ -282,6 +302,8 @@ def limited(
         MHz at which they are.
     paces : mapping, optional
         By workload; see `works`.
+    timings : mapping, optional
+        By workload, of its pass on an engine.
     """
     memory = memory_at(v)
     power = metrics.get("power_w", np.nan)
@@ -290,7 +312,8 @@ def limited(
         compute = metrics[f"latency_ms({name})"]
         stall: Number = 0.0
         moved: Number = 0.0
-        for work in works(v, network, clock, (paces or {}).get(name, 1.0)):
+        pace, timing = (paces or {}).get(name, 1.0), (timings or {}).get(name)
+        for work in works(v, network, clock, pace, timing):
             stall = stall + work.layer.repeat * work.stall_ms
             moved = moved + work.layer.repeat * work.bytes
         ms = compute + stall

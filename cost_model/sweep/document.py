@@ -42,6 +42,7 @@ _KEYS = (
     "configs",
     "sample",
     "refine",
+    "group_by",
 )
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,54}")
 _WORKLOAD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -107,6 +108,7 @@ class _Sweep:
         tops = self.tops(objectives)
         sample = self.sample()
         refine = reader.integer(("refine",), data.get("refine", REFINE), 0, MAX_REFINED)
+        group_by = self.group_by(subspaces)
         if reader.problems:
             return None
         space = Space(tuple(subspaces))
@@ -130,6 +132,7 @@ class _Sweep:
             sample,
             version,
             refine,
+            group_by,
         )
 
     def name(self) -> str:
@@ -338,6 +341,18 @@ class _Sweep:
                 if expression is not None:
                     tops.append(Top(Objective(expression, key == "maximize"), count))
         return tops
+
+    def group_by(self, subspaces: Sequence[Subspace]) -> str | None:
+        entry = self.data.get("group_by")
+        if entry is None or not subspaces:
+            return None
+        names = list(dict.fromkeys(name for each in subspaces for name in each.stated))
+        if not isinstance(entry, str) or entry not in ("family", *names):
+            known = did_you_mean(entry, names) if isinstance(entry, str) else ""
+            expected = f"family or a parameter of the sweep: {', '.join(names)}"
+            self.reader.refuse(("group_by",), entry, expected, known)
+            return None
+        return entry
 
     def sample(self) -> Sample | None:
         entry = self.data.get("sample")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import Any, Literal, Protocol
 
@@ -125,6 +126,8 @@ class Plan:
         Of the tool, for what is written.
     refine : int
         Most candidates to evaluate by netlist.
+    group_by : str, optional
+        Parameter, or ``family``: each of its values has a Pareto set of its own.
     """
 
     name: str
@@ -138,6 +141,41 @@ class Plan:
     sample: Sample | None
     version: str
     refine: int = REFINE
+    group_by: str | None = None
+
+    @property
+    def dimensions(self) -> int:
+        """Number of figures by which points are compared: `group_by` adds two."""
+        return len(self.objectives) + (0 if self.group_by is None else 2)
+
+    def group_of(self, family: str, values: Values) -> NDArray[np.float64] | float:
+        """Return the numbers of the groups of points, 1 and more, of a plan with `group_by`.
+
+        Parameters
+        ----------
+        family : str
+        values : dict
+            Parameters of the points.
+        """
+        value = family if self.group_by == "family" else values.get(str(self.group_by))
+        if isinstance(value, np.ndarray) and value.dtype.kind in "iuf":
+            return value + 2.0  # 1 is of points without the parameter
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return float(value) + 2.0
+        return float(self._groups.index(str(value)) + 1)
+
+    @cached_property
+    def _groups(self) -> list[str]:
+        """The values of `group_by` that are no numbers, in order."""
+        if self.group_by == "family":
+            return [subspace.family for subspace in self.space.subspaces]
+        names = {"None", *(technologies_of(self) if self.group_by == TECHNOLOGY else ())}
+        for subspace in self.space.subspaces:
+            names.add(str(subspace.fixed.get(str(self.group_by))))
+            for axis in subspace.axes[: subspace.categories]:
+                if axis.name == self.group_by:
+                    names |= {str(axis.value(digit)) for digit in range(axis.count)}
+        return sorted(names, key=lambda name: (name != "None", name))
 
     @property
     def expressions(self) -> tuple[Expression, ...]:

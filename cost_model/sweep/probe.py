@@ -28,6 +28,7 @@ from cost_model.sweep.plan import (
 )
 from cost_model.sweep.reader import Path, Reader
 from cost_model.sweep.space import Subspace, Values
+from cost_model.sweep.table import FMAX, MEETS_CLOCK
 from hwgen.config.validate import shown
 from hwgen.errors import did_you_mean
 from hwgen.technologies.utilization import FITS, SHARES
@@ -129,6 +130,10 @@ def _check(
     for name in unknown:
         if name in (FITS, *SHARES):
             reader.complain(path, f"{name} is of a device: add `targets: {{device: NAME}}`")
+            continue
+        if name == MEETS_CLOCK:
+            text = f"{name} is a column of the results; a spec is `{FMAX} >= target.clock_mhz`"
+            reader.complain(path, text)
             continue
         reader.complain(
             path,

@@ -86,7 +86,7 @@ class Reducer:
         self.failed = np.zeros(len(plan.specs), np.int64)
         self.lowest = np.full(len(plan.specs), np.nan)
         self.highest = np.full(len(plan.specs), np.nan)
-        self.front = front or Front(len(plan.objectives))
+        self.front = front or Front(plan.dimensions)
         self.best = [Best(top.count) for top in plan.tops]
         self.rows: list[Indices] = []
         self._subjects = [spec.subject for spec in plan.specs]
@@ -135,6 +135,7 @@ class Reducer:
             return None
         values, inside = _within(values, legal, len(present))
         shape = inside.shape
+        group = 0.0 if plan.group_by is None else plan.group_of(subspace.family, values)
         valid, metrics = metrics_of(self.evaluate, subspace.family, values, plan, shape)
         values.update(metrics)
         valid = _listed(valid, inside)
@@ -151,6 +152,12 @@ class Reducer:
             )
             for objective in plan.objectives
         ]
+        if plan.group_by is not None:
+            # A point beats another one only where both are equal: in the same group.
+            if isinstance(group, np.ndarray):
+                group = _listed(group, inside)
+            column = np.broadcast_to(np.asarray(group, np.float64), (len(present),))
+            objectives += [column, -column]
         complete = good.copy()
         for column in objectives:
             complete &= np.isfinite(column)

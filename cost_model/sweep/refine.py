@@ -40,9 +40,10 @@ _FRONT = 256
 class _Near:
     """Takes points in the place of a `cost_model.sweep.pareto.Front`, and keeps the nearest."""
 
-    def __init__(self, front: Floats, count: int) -> None:
-        self.comparable = [_sign(column) for column in front.T]
-        self.front = self.worse(front)
+    def __init__(self, front: Floats, count: int, *, grouped: bool = False) -> None:
+        self.grouped = grouped
+        self.comparable = [_sign(column) for column in self.objectives(front).T]
+        self.front, self.groups = self.worse(front), front[:, -1]
         self.best = Best(count)
 
     def screen(self, columns: Sequence[Floats]) -> NDArray[np.intp]:
@@ -59,10 +60,14 @@ class _Near:
         """Return the distances of points from the front, and their numbers."""
         return self.best.values[:, None], self.best.indices
 
+    def objectives(self, values: Floats) -> Floats:
+        """Return the figures without those of the group, which `Plan.group_by` adds."""
+        return values[:, :-2] if self.grouped else values
+
     def worse(self, values: Floats) -> Floats:
         """Return figures whose differences are relative ones of the objectives."""
         columns = []
-        for column, sign in zip(values.T, self.comparable, strict=True):
+        for column, sign in zip(self.objectives(values).T, self.comparable, strict=True):
             if sign == 0:  # nothing is granted where figures are not all of one sign
                 columns.append(column * 1e12)
             else:
@@ -78,6 +83,9 @@ class _Near:
             by = np.full((len(worse), len(some)), np.inf)
             for axis in range(worse.shape[1]):
                 np.minimum(by, worse[:, axis, None] - some[None, :, axis], out=by)
+            if self.grouped:
+                other = values[:, -1, None] != self.groups[None, start : start + _FRONT]
+                by[other] = -np.inf
             need = np.maximum(need, by.max(axis=1))
         return need
 
@@ -89,7 +97,7 @@ def _sign(column: Floats) -> int:
 def _near_chunk(
     plan: Plan, evaluate: Evaluate, front: Floats, count: int, chunk: int
 ) -> tuple[Floats, Indices]:
-    size, near = chunk_size(plan), _Near(front, count)
+    size, near = chunk_size(plan), _Near(front, count, grouped=plan.group_by is not None)
     reducer = Reducer(replace(plan, tops=(), keep="pareto"), evaluate, near)
     start = chunk * size
     reduce_range(plan, evaluate, start, min(plan.space.size, start + size), reducer)
@@ -115,11 +123,16 @@ def candidates(outcome: Outcome, evaluate: Fitted, executor: Executor, count: in
     most = max(1, count // 2)
     if len(front) > most:
         front = front[np.unique(np.linspace(0, len(front) - 1, most).round().astype(int))]
-    ends = [outcome.front[int(np.argmin(column))] for column in outcome.front_values.T]
+    groups = outcome.front_values[:, -1] if plan.group_by else np.zeros(len(outcome.front))
+    ends = [
+        outcome.front[groups == group][int(np.argmin(column[groups == group]))]
+        for column in outcome.front_values.T[: len(plan.objectives)]
+        for group in np.unique(groups)
+    ]
     ranked: list[int] = [*map(int, ends), *tops[: count // 4], *front.tolist()]
     hopeful, best = replace(evaluate, optimism=1.0), Best(count)
     if plan.sample is not None:
-        near = _Near(outcome.front_values, count)
+        near = _Near(outcome.front_values, count, grouped=plan.group_by is not None)
         reducer = Reducer(replace(plan, tops=(), keep="pareto", sample=None), hopeful, near)
         add_points(reducer, outcome.points_of(np.arange(outcome.evaluated)))
         need, numbers = near.result()

@@ -66,7 +66,7 @@ def _search(
 ) -> None:
     """Search one family until `share` points have been evaluated in all."""
     scores: dict[bytes, NDArray[np.float64]] = {}
-    algorithm = _algorithm(subspace, len(searched.reducer.plan.objectives), sample, segment)
+    algorithm = _algorithm(subspace, searched.reducer.plan.dimensions, sample, segment)
     idle = 0
     while len(searched.points) < share and len(scores) < subspace.size and idle < _IDLE_GENERATIONS:
         asked = algorithm.ask()
@@ -80,7 +80,7 @@ def _search(
         idle = 0 if fresh else idle + 1
         for row, score in zip(fresh, _evaluate(searched, segment, digits[fresh]), strict=True):
             scores[keys[row]] = score
-        unknown = np.full(len(searched.reducer.plan.objectives), np.inf)
+        unknown = np.full(searched.reducer.plan.dimensions, np.inf)
         every = np.array([scores.get(key, unknown) for key in keys])
         unfit = ~np.isfinite(every).all(axis=1)
         asked.set("F", np.where(unfit[:, None], _UNFIT, every))
@@ -92,7 +92,7 @@ def _search(
 def _evaluate(searched: Search, segment: int, digits: Digits) -> NDArray[np.float64]:
     """Return the objectives of points, infinite where one is not to be chosen."""
     subspace = searched.reducer.plan.space.subspaces[segment]
-    scores = np.full((len(digits), len(searched.reducer.plan.objectives)), np.inf)
+    scores = np.full((len(digits), searched.reducer.plan.dimensions), np.inf)
     groups: dict[tuple[int, ...], list[int]] = {}
     for row, point in enumerate(digits):
         groups.setdefault(tuple(point[: subspace.categories].tolist()), []).append(row)

@@ -11,13 +11,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cost_model.estimate import technology as technologies
 from cost_model.sweep.expressions import Expression
 from cost_model.sweep.pareto import Indices
 from cost_model.sweep.plan import Evaluate, Metrics, Plan, metrics_of
-from cost_model.sweep.space import Digits, Values
+from cost_model.sweep.space import TECHNOLOGY, Digits, Values
 from hwgen.technologies.utilization import FITS, SHARES, all_fit
 
 INDEX, FAMILY = "index", "family"
+
+FMAX = "fmax_mhz"
+
+MEETS_CLOCK = "meets_clock"
+"""Column that says whether the Fmax of a point reaches the clock that was asked for."""
+
+YES, WITHIN, NO = "yes", "within ±", "no"
+"""Values of `MEETS_CLOCK`: by more than the uncertainty of Fmax, by less, not at all."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +133,9 @@ Table = dict[str, list[Any]]
 def table_of(plan: Plan, evaluate: Evaluate, metrics: Sequence[str], points: Points) -> Table:
     """Return the parameters, the metrics and the figures by which points are ranked."""
     count = len(points.numbers)
-    names = list(dict.fromkeys((FAMILY, *columns_of(plan), *metrics, *ranking_metrics(plan))))
+    clock = (MEETS_CLOCK,) if FMAX in metrics else ()
+    shown = (FAMILY, *columns_of(plan), *metrics, *ranking_metrics(plan), *clock)
+    names = list(dict.fromkeys(shown))
     table: Table = {INDEX: points.numbers.tolist()}
     table |= {name: [None] * count for name in names}
     for group in points.groups:
@@ -136,6 +147,8 @@ def table_of(plan: Plan, evaluate: Evaluate, metrics: Sequence[str], points: Poi
         columns |= {name: values[name] for name in metrics if name in values}
         if FITS in result:
             columns[FITS] = _fits(result)
+        if FMAX in metrics:
+            columns[MEETS_CLOCK] = _meets_clock(values, len(group.where))
         columns |= {text: Expression(text)(values) for text in ranking_metrics(plan)}
         for name in names:
             column = table[name]
@@ -151,6 +164,22 @@ def _fits(metrics: Metrics) -> NDArray[Any]:
     fits: NDArray[Any] = (result == 1).astype(object)
     fits[np.isnan(result)] = None
     return fits
+
+
+def _meets_clock(values: Values, count: int) -> NDArray[Any]:
+    """Return whether points meet their clock, see `MEETS_CLOCK`; None where that is not known."""
+    name = str(values.get(TECHNOLOGY, ""))
+    tech = technologies.technology(name) if technologies.is_calibrated(name) else None
+    margin = (tech.timing.get("uncertainty") if tech else None) or 0.0
+    fmax, clock = (
+        np.broadcast_to(np.asarray(values.get(key, np.nan), np.float64), count)
+        for key in (FMAX, "target.clock_mhz")
+    )
+    result = np.full(count, None, object)
+    result[fmax < clock] = NO
+    result[fmax >= clock] = WITHIN
+    result[fmax * (1 - margin) >= clock] = YES
+    return result
 
 
 def _plain(value: Any, count: int) -> Iterator[Any]:

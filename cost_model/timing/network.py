@@ -203,14 +203,21 @@ class Network:
     ----------
     design : Netlist
     fabric : Fabric
+
+    Attributes
+    ----------
+    luts : int
+        Look-up tables of the design.
+    extent : float
+        Doublings of them beyond a few.
     """
 
     def __init__(self, design: Netlist, fabric: Fabric) -> None:
         parts = mapped(design, fabric)
         self.units = [_Unit(part) for part in parts]
         counts = [part.unit.count for part in parts]
-        luts = sum(unit.luts * n for unit, n in zip(self.units, counts, strict=True))
-        self.extent = max(0.0, log2(max(luts, 1) / SMALL))
+        self.luts = sum(unit.luts * n for unit, n in zip(self.units, counts, strict=True))
+        self.extent = max(0.0, log2(max(self.luts, 1) / SMALL))
 
     def limiting(self, ns: Mapping[str, float]) -> Path | None:
         """Return the slowest path, None if there is none.

@@ -31,6 +31,7 @@ from flows.bench.cost_tables import HEADINGS, METRICS, draw_picture, summarise, 
 from flows.bench.draws import LARGEST, draw, size
 from flows.build.design import Design
 from flows.calibration import realistic
+from flows.calibration.delays_fpga import SEEDS
 from flows.synthesis.synth_cache import cached_results
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import families
@@ -108,6 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                          help="of standard cells, only designs mapped before")  # fmt: skip
     options.add_argument("--place", action="store_true",
                          help="of FPGAs, place and route designs too, for Fmax")  # fmt: skip
+    options.add_argument("--seeds", type=int, default=SEEDS, help="of that (%(default)s)")
     options.add_argument("--write", action="store_true",
                          help="state the errors in the tables of costs")  # fmt: skip
     options.add_argument("--output", type=Path, metavar="FILE", help="put the tables into a page")
@@ -132,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     points = []
     for number, (tech, config) in enumerate(configurations(), 1):
         click.echo(f"{tech}: design {number}", err=True)
-        points.append(compare(config, tech, with_routing=chosen.place))
+        points.append(compare(config, tech, seeds=chosen.seeds if chosen.place else 0))
     summaries = [
         summary
         for name in dict.fromkeys(p.technology for p in points)

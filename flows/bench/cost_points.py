@@ -11,7 +11,6 @@ from cost_model.estimate.technology import Technology, technology, write
 from flows.bench.cost_tables import Point, Values, traits
 from flows.build.build import Build, retarget
 from flows.build.design import Design
-from flows.calibration.delays_fpga import SEEDS
 from flows.calibration.measure import cell_costs
 from flows.calibration.structural import interval
 from flows.pnr.devices import placed, placer
@@ -31,15 +30,16 @@ FEWEST = 20
 """Designs that a prediction interval needs."""
 
 
-def compare(config: FamilyConfig, tech: str, *, with_routing: bool = False) -> Point:
+def compare(config: FamilyConfig, tech: str, *, seeds: int = 0) -> Point:
     """Measure one design as `hwgen synth` does by default and estimate it, each at the same clock.
 
     Parameters
     ----------
     config : FamilyConfig
     tech : str
-    with_routing : bool
-        On an FPGA family with place and route, whether to measure Fmax.
+    seeds : int, optional
+        On an FPGA family with place and route, of how many seeds Fmax is the median; none is
+        measured if 0.
     """
     cells = installed(tech).kind != "fpga"
     design = Design.of(config)
@@ -55,11 +55,11 @@ def compare(config: FamilyConfig, tech: str, *, with_routing: bool = False) -> P
     else:
         measured = {name: getattr(real, name) for name in RESOURCES}
     seconds = real.wall_seconds
-    if with_routing and tech in placed():
+    if seeds and tech in placed():
         measured["fmax"] = None
         try:
             device = placer(tech).timed_on
-            routed = place_and_route(design, tech, device=device, seeds=SEEDS)
+            routed = place_and_route(design, tech, device=device, seeds=seeds)
             measured["fmax"] = routed.fmax_median_mhz
             seconds += routed.wall_seconds
         except CheckFailed:  # larger than the device

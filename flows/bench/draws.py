@@ -124,17 +124,17 @@ def _of_size(
     for _ in range(_CHOICES):
         most = round(math.exp(rng.uniform(0.0, math.log(WIDEST))))
         config = drawn(name, Draw(rng, most, USUAL, buffers=True, repair=True, choices=choices))
-        some.append((abs(math.log(_about(config) / wanted)), config))
+        some.append((abs(math.log(rough_size(config) / wanted)), config))
     some.sort(key=lambda each: each[0])
     for _, config in some[:_LOOKED_AT]:
-        if _about(config) > 2 * size_limit:
+        if rough_size(config) > 2 * size_limit:
             continue
         if size(Design.of(config).netlist, config.memories.registers_below) <= size_limit:
             return config
     return None
 
 
-def _about(config: FamilyConfig) -> float:
+def rough_size(config: FamilyConfig) -> float:
     """Return about what `size` is, without the hardware."""
     if not config.multiplies:
         return max(1.0, config.operations_per_cycle * _OPERATOR)

@@ -28,7 +28,7 @@ from hwgen.errors import HwgenError
 TECHNOLOGY, CLOCK_MHZ = "nangate45", 500.0
 
 LARGEST_UM2 = 30_000.0
-"""Area of the largest design that is mapped, by estimate: about 20,000 cells."""
+"""Area of the largest design that is mapped by default, by estimate: about 20,000 cells."""
 
 METRICS = ("area_um2", "fmax_mhz")
 
@@ -69,7 +69,9 @@ def between(top: str, netlist: Netlist) -> str:
     return "\n".join(lines)
 
 
-def compare(top: str, files: Sequence[Path], technology: str) -> Document:
+def compare(
+    top: str, files: Sequence[Path], technology: str, clock_mhz: float, largest_um2: float
+) -> Document:
     """Return estimate and synthesis of a design, or why there is none."""
     try:
         design = read_verilog(files, top)
@@ -77,17 +79,19 @@ def compare(top: str, files: Sequence[Path], technology: str) -> Document:
             with scratch("between-") as folder:
                 wrapper = folder / "between.v"
                 wrapper.write_text(between(top, design.analysis.design), encoding="utf-8")
-                return compare(f"{top}_between", [*files, wrapper], technology)
-        entry = estimate_netlist(top, design.analysis, technology, CLOCK_MHZ)
+                return compare(
+                    f"{top}_between", [*files, wrapper], technology, clock_mhz, largest_um2
+                )
+        entry = estimate_netlist(top, design.analysis, technology, clock_mhz)
         metrics = entry["metrics"]
         estimated = {"area_um2": metrics["area_mm2"] * 1e6, "fmax_mhz": metrics["fmax_mhz"]}
         if not estimated["area_um2"]:
             return {"refused": "wires only"}
-        if estimated["area_um2"] > LARGEST_UM2:
+        if estimated["area_um2"] > largest_um2:
             return {"refused": f"about {estimated['area_um2']:,.0f} µm²: too large to map here"}
         text = "\n".join(path.read_text(errors="replace") for path in files)
         result = synthesize(
-            text, technology, top=top, clock=design.clock, clock_mhz=CLOCK_MHZ,
+            text, technology, top=top, clock=design.clock, clock_mhz=clock_mhz,
             memories="registers",
         )  # fmt: skip
     except HwgenError as error:
@@ -145,6 +149,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser("external", __doc__)
     options.add_argument("folders", nargs="+", type=Path, metavar="DIR")
     options.add_argument("--technology", default=TECHNOLOGY)
+    options.add_argument("--clock-mhz", type=float, default=CLOCK_MHZ, metavar="MHZ")
+    options.add_argument(
+        "--largest", type=float, default=LARGEST_UM2, metavar="UM2",
+        help="refuse designs that are larger by estimate",
+    )  # fmt: skip
     options.add_argument("--kept", type=Path, metavar="FILE", help="results, a line of JSON each")
     chosen = options.parse_args(arguments)
     lines = chosen.kept.read_text().splitlines() if chosen.kept and chosen.kept.exists() else []
@@ -152,7 +161,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for group, top, files in designs(chosen.folders):
         if (group, top) in rows:
             continue
-        row = {"class": group, "design": top, **compare(top, files, chosen.technology)}
+        row = {
+            "class": group,
+            "design": top,
+            **compare(top, files, chosen.technology, chosen.clock_mhz, chosen.largest),
+        }
         rows[group, top] = row
         if chosen.kept:
             with chosen.kept.open("a", encoding="utf-8") as stream:

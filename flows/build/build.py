@@ -21,6 +21,11 @@ from hwgen.core.post import PostSettings
 from hwgen.core.resolve import Limit
 from hwgen.errors import HwgenError
 from hwgen.technologies import default_clock, target_of, technology_of
+from hwgen.workloads import check_workloads
+from hwgen.workloads.timing import PassTiming
+
+NO_STRUCTURE, NO_ESTIMATE = "no structure of the hardware:", "no estimate:"
+"""Beginnings of notes of an estimate that failed; other notes say why figures are missing."""
 
 
 class Build:
@@ -49,6 +54,7 @@ class Build:
         operands: Operands | None = None,
         post: PostSettings | None = None,
         jobs: Mapping[str, Job] | None = None,
+        timings: Mapping[str, PassTiming] | None = None,
         made_of: Form = "macros",
         fpga_energies: bool = False,
         activity: Activity = ASSUMED,
@@ -57,12 +63,18 @@ class Build:
 
         A failure is a note of the estimate, which then lacks figures: an estimate accompanies a
         build or other estimates, which must not fail with it.
+
+        Raises
+        ------
+        TypeError
+            If `workloads` is not a mapping of names to sequences of sizes (M, K, N).
         """
+        check_workloads({} if workloads is None else workloads)
         core, target, notes, analysis = self.design.core, self.target, [], None
         try:
             analysis = self.design.analysis
         except Exception as error:
-            notes.append(f"no structure of the hardware: {_text(error)}")
+            notes.append(f"{NO_STRUCTURE} {_text(error)}")
         try:
             result = estimate(
                 core,
@@ -71,6 +83,7 @@ class Build:
                 operands=operands,
                 post=post,
                 jobs=jobs,
+                timings=timings,
                 analysis=analysis,
                 made_of=made_of,
                 fpga_energies=fpga_energies,
@@ -78,8 +91,14 @@ class Build:
             )
         except Exception as error:
             result = empty_estimate(core, target, workloads)
-            notes.append(f"no estimate: {_text(error)}")
+            notes.append(f"{NO_ESTIMATE} {_text(error)}")
         return {**result, "notes": [*notes, *result["notes"]]}
+
+    @property
+    def warnings(self) -> list[str]:
+        """Texts that users should read before they use the files: a device that is too small."""
+        device = self._estimate["device"]
+        return [device["warning"]] if device and device["warning"] else []
 
     @cached_property
     def problems(self) -> list[str]:
@@ -87,6 +106,7 @@ class Build:
         return [
             f"{note}; this is a defect of hwgen, please report it with the configuration"
             for note in self._estimate["notes"]
+            if note.startswith((NO_STRUCTURE, NO_ESTIMATE))
         ]
 
     @cached_property

@@ -216,7 +216,7 @@ def table(technology: str, designs: Sequence[structural.Measured]) -> dict[str, 
         **_timing(compression),
         "outside": INPUT_DELAY,
         "uncertainty": round(max(covered(errors) for errors in left_out.values()), 4),
-        "margin": round(max(_too_fast(errors) for errors in left_out.values()), 4),
+        "margin": round(max(too_fast(errors) for errors in left_out.values()), 4),
         "provenance": {
             **provenance(technology),
             "clock_ps": designs[0].mapped.clock_ps,
@@ -233,7 +233,7 @@ def table(technology: str, designs: Sequence[structural.Measured]) -> dict[str, 
     }
 
 
-def _too_fast(errors: Sequence[float]) -> float:
+def too_fast(errors: Sequence[float]) -> float:
     """Return the share by which a delay is longer than estimated in one design of twenty."""
     return max(0.0, -float(np.quantile(errors, 1 - RELIABLE)))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from functools import cache
 from itertools import islice
@@ -65,7 +65,17 @@ def bases() -> tuple[str, ...]:
     return tuple(map(json.dumps, values))
 
 
-def draw(seed: int | str, count: int, most_macs: int = 1024) -> list[FamilyConfig]:
+def parse(text: str) -> FamilyConfig:
+    """Return a configuration; registers that are ``auto`` are chosen."""
+    return parse_config(text, f"{NAME}.yaml", quickly=True)
+
+
+def draw(
+    seed: int | str,
+    count: int,
+    most_macs: int = 1024,
+    parse: Callable[[str], FamilyConfig] = parse,
+) -> list[FamilyConfig]:
     """Return neighbours of all bases in turn, no two of them the same.
 
     Parameters
@@ -74,22 +84,29 @@ def draw(seed: int | str, count: int, most_macs: int = 1024) -> list[FamilyConfi
     count : int
     most_macs : int
         Multiply-accumulates a cycle of the largest.
+    parse : callable, optional
+        Returns the configuration of a text.
     """
-    return list(islice(_draws(seed, most_macs), count))
+    return list(islice(neighbours(seed, most_macs, parse), count))
 
 
-def _draws(seed: int | str, most_macs: int) -> Iterator[FamilyConfig]:
+def neighbours(
+    seed: int | str, most_macs: int, parse: Callable[[str], FamilyConfig] = parse
+) -> Iterator[FamilyConfig]:
+    """Yield neighbours of all bases in turn, as `draw` does, without end."""
     rng = random.Random(f"realistic {seed}")
     digests = set()
     while True:
         for base in rng.sample(bases(), len(bases())):
-            config = _neighbour(json.loads(base), rng, most_macs)
+            config = _neighbour(json.loads(base), rng, most_macs, parse)
             if config is not None and config.digest not in digests:
                 digests.add(config.digest)
                 yield config
 
 
-def _neighbour(base: Values, rng: random.Random, most_macs: int) -> FamilyConfig | None:
+def _neighbour(
+    base: Values, rng: random.Random, most_macs: int, parse: Callable[[str], FamilyConfig]
+) -> FamilyConfig | None:
     """Return a legal configuration that differs in a few parameters; None if none is found."""
     for _ in range(_ATTEMPTS):
         values = deepcopy(base)
@@ -100,7 +117,7 @@ def _neighbour(base: Values, rng: random.Random, most_macs: int) -> FamilyConfig
         for group, key in rng.sample(sizes, min(len(sizes), rng.randint(1, CHANGES))):
             group[key] = _changed(group[key], rng)
         try:
-            config = parse_config(json.dumps(values), f"{NAME}.yaml", quickly=True)
+            config = parse(json.dumps(values))
         except ConfigError:
             continue
         if not config.multiplies or FEWEST_PES <= config.macs_per_cycle <= most_macs:

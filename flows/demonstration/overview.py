@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of the README: a configuration, its array and what hwgen says of both; and badges.
+"""Pictures of the README and of pages: a configuration and its array, blocks; and badges.
 
 ``python -m flows.demonstration.overview DIR`` writes them; ``make docs`` does so, and ``make
 docs-check`` compares them with those in the repository.
@@ -15,14 +15,17 @@ from pathlib import Path
 
 import yaml
 
+from flows.build.block_diagram import block_diagram
 from flows.build.build import Build, retarget
 from flows.build.load import load_design
 from hwgen.core.params.off_chip import OffChip
 from hwgen.families.systolic.params import SystolicConfig
 from hwgen.models.workload import named_workloads
+from hwgen.reports.diagram import draw
 from hwgen.reports.roofline import number
 
 CONFIG = Path("configs/systolic_ws.yaml")
+ENGINE = Path("configs/gemm_stream.yaml")
 WORKLOAD, MEMORY = "gpt2_decode", "lpddr4x"
 
 _WIDTH, _HEIGHT, _LINE, _PITCH = 860, 270, 19, 19
@@ -138,6 +141,7 @@ def pictures() -> dict[str, str]:
     ]
     return {
         "overview.svg": picture(),
+        "blocks.svg": f"{draw(block_diagram(load_design(ENGINE)))}\n",
         "badge-python.svg": badge("python", f"{versions[0]} to {versions[-1]}"),
         "badge-licence.svg": badge("licence", project["license"]),
     }

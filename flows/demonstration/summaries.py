@@ -3,6 +3,7 @@
 
 The tables of ``docs/results-accuracy.md`` are written by ``make bench-cost``; ``docs/accuracy.md``
 has the mean and worst errors of them, in between ``<!-- begin: summary of NAME -->`` and its end.
+A table ``NAME, TECHNOLOGY`` is a part of the table ``NAME``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ CELLS: Mapping[str, str] = {"area": "area", "fmax": "Fmax", "power": "power"}
 COLUMNS: Mapping[str, Mapping[str, str]] = {
     "realistic accuracy": CELLS,
     "recalibrated accuracy": CELLS,
-    "accuracy": CELLS,
     "fpga accuracy": {
         "luts": "look-up tables",
         "flip_flops": "flip-flops",
@@ -30,11 +30,9 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
 
 def summary(source: str, name: str) -> str:
     """Return the mean and the worst error of each metric, a row for each technology."""
-    table = _between(source, name)
     rows: dict[str, dict[str, str]] = {}
-    for line in table.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if len(cells) > 5 and cells[1] in COLUMNS[name]:
+    for cells in rows_of(source, name):
+        if cells[1] in COLUMNS[name]:
             rows.setdefault(cells[0], {})[cells[1]] = f"{cells[3]}, {cells[5]}"
     heads = ["technology", *COLUMNS[name].values()]
     lines = [heads, ["---"] * len(heads)]
@@ -42,6 +40,13 @@ def summary(source: str, name: str) -> str:
         [tech, *(by.get(metric, "") for metric in COLUMNS[name])] for tech, by in rows.items()
     ]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def rows_of(source: str, name: str) -> list[list[str]]:
+    """Return the cells of the rows of a table that have errors: technology, metric and more."""
+    lines = _between(source, f"{name}(?:, [\\w-]+)?").splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [cells for cells in rows if len(cells) > 5]
 
 
 def summarised(page: str, source: str) -> str:
@@ -54,11 +59,11 @@ def summarised(page: str, source: str) -> str:
 
 
 def _between(text: str, name: str) -> str:
-    pattern = f"<!-- begin: {name} -->(.*?)<!-- end: {name} -->"
-    match = re.search(pattern, text, re.DOTALL)
-    if match is None:
+    """Return the parts of a text whose names match a regular expression, together."""
+    found = re.findall(f"<!-- begin: {name} -->(.*?)<!-- end: {name} -->", text, re.DOTALL)
+    if not found:
         raise ValueError(f"there is no part called {name!r}")
-    return match[1]
+    return "".join(found)
 
 
 if __name__ == "__main__":

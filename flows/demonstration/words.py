@@ -23,7 +23,7 @@ UNLIMITED = {
 APPENDIX = "results-"
 """Begins the names of appendices: tables of results, and the commands that make them."""
 
-LONGER = {"adding-a-family.md": 2600, "models.md": 7800}
+LONGER = {"adding-a-family.md": 2600, "models.md": 3000}
 """Pages that are still to be split, and what they must not grow beyond."""
 
 

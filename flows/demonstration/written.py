@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A picture of what a decoder wrote on simulated hardware, its layers, and its speed, as SVG.
 
-``python -m flows.demonstration.written --run RUN.json --estimate ESTIMATE.json --model DIR --output
-FILE.svg``: RUN is what `hwgen model run --engine rtl --json` prints, ESTIMATE what `hwgen model
-estimate --json` prints for several targets.  The reference in single precision is timed here, by
-the processor's time.
+``python -m flows.demonstration.written --estimate ESTIMATE.json --output FILE.svg`` draws it:
+ESTIMATE is what `hwgen model estimate --json` prints for several targets; what the run wrote is
+stored in ``written.json`` beside this module.  With ``--run RUN.json --model DIR`` that file is
+written first, from what `hwgen model run --engine rtl --json` prints.  The reference in single
+precision is timed then, by the processor's time.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from hwgen.reports.roofline import number
 
 WIDTH, LEFT, BAR, LINE = 780, 20, 200, 20
 _WRAP = 84  # characters in a line of text
+STORED = Path(__file__).with_suffix(".json")
+"""Record of a run: ``prompt``, ``run``, and the ``cpu_tokens_per_s`` of the reference."""
+
 _XMLNS = 'xmlns="http://www.w3.org/2000/svg"'
 _STYLE = (
     ".written{background:#fff}.written text{font:12px system-ui,sans-serif;fill:#1c1917}"
@@ -196,20 +200,39 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Threads of the library wait by spinning, which would count as time that it took.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--run", type=Path)
+    parser.add_argument("--model", type=Path, help="as it was imported")
     parser.add_argument("--estimate", type=Path, required=True)
-    parser.add_argument("--model", type=Path, required=True, help="as it was imported")
     parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--stored", type=Path, default=STORED)
     chosen = parser.parse_args(arguments)
+    if (chosen.run is None) != (chosen.model is None):
+        parser.error("--run and --model go together")
+    if chosen.run is not None:
+        measured = measure(json.loads(chosen.run.read_text("utf-8")), chosen.model)
+        chosen.stored.write_text(f"{json.dumps(measured, indent=2)}\n", encoding="utf-8")
+    stored = json.loads(chosen.stored.read_text("utf-8"))
+    estimate = json.loads(chosen.estimate.read_text("utf-8"))
+    targets = estimate.get("targets", [estimate])
+    drawn = picture(stored["prompt"], stored["run"], targets, stored["cpu_tokens_per_s"])
+    chosen.output.write_text(drawn, encoding="utf-8")
+
+
+def measure(run: Mapping[str, Any], directory: Path) -> dict[str, Any]:
+    """Return the record of a run, for `STORED`; the model is in a directory."""
     from hwgen.models.files.store import Model
     from hwgen.models.files.tokenizer_json import tokenizer_of
 
-    run, estimate = (json.loads(path.read_text("utf-8")) for path in (chosen.run, chosen.estimate))
-    tokenizer, tokens = tokenizer_of(Model(chosen.model).tokenizer()), run["prompt_tokens"]
-    prompt = tokenizer.decode(tokens[tokens[0] == tokenizer.begin :])
-    speed = tokens_per_cpu_second(chosen.model, run["prompt_tokens"])
-    targets = estimate.get("targets", [estimate])
-    chosen.output.write_text(picture(prompt, run, targets, speed), encoding="utf-8")
+    tokenizer, tokens = tokenizer_of(Model(directory).tokenizer()), run["prompt_tokens"]
+    parts = ("operations", "cycles")
+    return {
+        "prompt": tokenizer.decode(tokens[tokens[0] == tokenizer.begin :]),
+        "run": {
+            **{name: run[name] for name in ("model", "text", "tokens")},
+            "simulated": {name: run["simulated"][name] for name in parts},
+        },
+        "cpu_tokens_per_s": tokens_per_cpu_second(directory, tokens),
+    }
 
 
 if __name__ == "__main__":

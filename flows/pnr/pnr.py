@@ -122,7 +122,7 @@ def place_and_route(
     netlist, frame, source = _netlist(
         verilog, top, clock, target, recipe, tools, framed=io == "frame", use_cache=use_cache
     )
-    on_progress("synthesis", 1, seeds + 1)
+    on_progress("packing, placement and routing", 1, seeds + 1)
     if io == "frame":
         pins = _frame_pins(part)
     job = Job(part, clock_mhz, netlist, pins, tools, timeout)
@@ -198,7 +198,8 @@ def _outcomes(
     def follow(index: int, outcome: Any) -> None:
         nonlocal done
         done += 1
-        on_progress(f"seed {index + 1}", done, seeds + 1)
+        left = "packing, placement and routing, " if done <= seeds else ""
+        on_progress(f"{left}seed {index + 1} done", done, seeds + 1)
 
     work = [partial(run_seed, job, seed, use_cache=use_cache) for seed in range(1, seeds + 1)]
     outcomes = run_all(work, jobs, follow)

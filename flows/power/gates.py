@@ -11,7 +11,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +51,15 @@ class Gates:
     inputs, outputs : mapping
         Port of the design: its nets, bit 0 first.
     gates : tuple of Gate
+    names : mapping
+        Net: its name in the design, where it has one.
     """
 
     top: str
     inputs: Mapping[str, tuple[str, ...]]
     outputs: Mapping[str, tuple[str, ...]]
     gates: tuple[Gate, ...]
+    names: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def ports(self) -> list[str]:
@@ -111,6 +114,7 @@ write_json -selected netlist.json
         groups["input"],
         groups["output"],
         tuple(_gate(i, cell) for i, cell in enumerate(cells)),
+        _names(module),
     )
 
 
@@ -127,6 +131,15 @@ def _ports(module: Mapping[str, Any]) -> dict[str, dict[str, tuple[str, ...]]]:
     return {
         direction: {name: tuple(bits[i] for i in range(len(bits))) for name, bits in named.items()}
         for direction, named in ports.items()
+    }
+
+
+def _names(module: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names of nets in the design, not those that a tool made up."""
+    return {
+        _net(entry["bits"][0]): name
+        for name, entry in module["netnames"].items()
+        if len(entry["bits"]) == 1 and not re.fullmatch(r"_\d+_", name)
     }
 
 

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from flows.build.design import Design
+from flows.layout.wires import WireResult
 from flows.power.cell_delays import cell_delays, input_delay_ps
 from flows.power.gate_simulator import GateSimulator
 from flows.power.gate_tables import gate_table, read_counts
 from flows.power.gates import read_netlist
 from flows.power.internal_power import CellEnergies
-from flows.power.operands import job_of_size, port_activity, workloads
+from flows.power.operands import has_stream_ports, job_of_size, port_activity, workloads
 from flows.power.power import Activity, PowerResult, power_of
 from flows.simulation.run import ACTIVITY, check_results, run_job
 from flows.synthesis import liberty
@@ -115,7 +116,7 @@ def workload(config: FamilyConfig, text: str) -> Workload:
     return Workload(f"{Path(text).name}, M,K,N = {m},{k},{n}", a, w)
 
 
-def port_changes(core: Core[Any], text: str) -> float:
+def port_changes(core: Core[Any], text: str, reference: float) -> float:
     """Return the changes of a data bit of the input ports in a cycle, on average.
 
     Parameters
@@ -123,6 +124,9 @@ def port_changes(core: Core[Any], text: str) -> float:
     core : Core
     text : str
         ``typical`` or ``worst``, both that of typical operands, or as `workload` takes it.
+    reference : float
+        What it is of typical operands of engines without streams of their own at the ports, whose
+        units take them from memories: that of the designs whose energies were fitted.
 
     Raises
     ------
@@ -130,6 +134,8 @@ def port_changes(core: Core[Any], text: str) -> float:
         If the core multiplies no matrices, or the operands do not fit it.
     """
     if text in ("typical", "worst"):
+        if not has_stream_ports(core):
+            return reference
         job = job_of_size(core, TYPICAL_CYCLES)
         kinds = workloads(core, job)
         for kind in ("normal", "uniform"):  # of binary formats none are normally distributed
@@ -139,6 +145,10 @@ def port_changes(core: Core[Any], text: str) -> float:
     if not core.multiplies:
         raise InputError(
             f"--activity: {core.name!r} multiplies no matrices; say assumed, typical or worst"
+        )
+    if not has_stream_ports(core):
+        raise InputError(
+            f"--activity: {core.name!r} takes operands from memories; say assumed, typical or worst"
         )
     work = workload(core.params, text)
     (m, k), n = work.a.shape, work.w.shape[1]
@@ -250,15 +260,23 @@ class GateLevel:
             self._glitches,
         )
 
-    def power(self, activity: Activity, workload: str, macs: int) -> PowerResult:
+    def power(
+        self,
+        activity: Activity,
+        workload: str,
+        macs: int,
+        wires: WireResult | None = None,
+    ) -> PowerResult:
         """Return the power of the netlist with an activity.
 
-        The clock is the one that was asked for, or the fastest that the core reaches if that is
-        less.
+        The clock is the one that was asked for, or the fastest that the core reaches, with `wires`
+        if they are given, if that is less.
         """
+        clock_mhz = min(self.clock_mhz, (wires and wires.fmax_mhz) or self.clock_mhz)
         return power_of(
-            self.gates, activity, self.library, self.tech, CLOCK, self.clock_mhz,
+            self.gates, activity, self.library, self.tech, CLOCK, clock_mhz,
             workload=workload, macs=macs, energies=self._energies,
+            wire_ff=wires.net_ff if wires else None,
         )  # fmt: skip
 
     def idle(self) -> Activity:
@@ -275,6 +293,7 @@ def measure_power(
     liberty_files: Sequence[str | Path] = (),
     post: tuple[Any, ...] = (),
     glitches: bool = False,
+    wires: WireResult | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> PowerResult:
     """Return the power of a synthesized core or engine at work.
@@ -291,6 +310,8 @@ def measure_power(
         Settings and columns, of a core with post-processing.
     glitches : bool
         Whether the simulation has the delays of cells.
+    wires : WireResult, optional
+        Wires of the netlist, whose capacitances are charged as well.
     on_progress : callable, optional
         Gets the cycles simulated and the cycles in all.
 
@@ -308,7 +329,7 @@ def measure_power(
         (m, k), n = work.a.shape, work.w.shape[1]
         job = core_of(config).gemm(m, k, n, settings)
         activity = level.simulate(job, gemm_operands(work.a, work.w, columns), on_progress)
-        return level.power(activity, work.name, work.macs)
+        return level.power(activity, work.name, work.macs, wires)
 
 
 def measurable(config: FamilyConfig, target: str) -> None:

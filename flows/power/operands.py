@@ -128,6 +128,12 @@ def _tiled(array: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
     return np.ascontiguousarray(array[rows][:, columns])
 
 
+def has_stream_ports(core: Core[Any]) -> bool:
+    """Return whether a core, or that inside an engine, takes operands at ports of its own."""
+    inner = source_core(core)
+    return isinstance(inner.schedule(job_of_size(inner, 1)), StreamPlan)
+
+
 def port_activity(core: Core[Any], job: Job, operands: Arrays, cycles: int) -> float:
     """Return the changes of a data bit of the input ports in a cycle, on average.
 

@@ -4,8 +4,8 @@
 Changes are counted once a cycle, when everything has settled, or with delays, which shows glitches:
 nets that change several times within a cycle before they settle.  For each
 change the capacitances of the inputs behind a net are charged, and the cell takes what its
-Liberty file says (`flows.power.internal_power`).  Wires have no load; the clock comes without a
-tree.
+Liberty file says (`flows.power.internal_power`).  Wires have no load unless the cells were placed
+(`flows.layout.wires`); the clock comes without a tree.
 """
 
 from __future__ import annotations
@@ -126,6 +126,9 @@ class PowerResult:
 WITHOUT_GLITCHES = "changes counted once a cycle, without glitches"
 WITH_GLITCHES = "changes counted with the delays of cells, glitches included"
 NOTE = "wires without load, a clock without a tree; what drives the inputs is not included"
+NOTE_WITH_WIRES = (
+    "wires of placed cells, a clock without buffers; what drives the inputs is not included"
+)
 
 
 def power_of(
@@ -139,6 +142,7 @@ def power_of(
     workload: str,
     macs: int,
     energies: CellEnergies | None = None,
+    wire_ff: Mapping[str, float] | None = None,
 ) -> PowerResult:
     """Return the power of a netlist with the activity of a workload.
 
@@ -157,12 +161,14 @@ def power_of(
         Multiply-accumulates of the workload.
     energies : CellEnergies, optional
         Those of the library; saves time if several activities have the same.
+    wire_ff : mapping, optional
+        Capacitance of the wire of each net in fF; default none.
     """
     (clock_net,) = gates.inputs[clock]
     rates = {net: count / activity.cycles for net, count in activity.toggles.items()}
     rates[clock_net] = 2.0
     macros = {macro.name: macro for macro in tech.memories.macros} if tech.memories else {}
-    loads = net_loads(gates, library, tech)
+    loads = net_loads(gates, library, tech, wire_ff)
     powers = cell_powers(library)
     cells = [gate for gate in gates.gates if gate.cell not in macros]
     energies = energies or CellEnergies(library)
@@ -192,7 +198,8 @@ def power_of(
     }
     clocking = charge * loads[clock_net] * rates[clock_net]
     groups["clock"] = Group(None, clocking * clock_mhz * 1e-6, None)
-    notes = [WITH_GLITCHES if activity.glitches else WITHOUT_GLITCHES, NOTE]
+    notes = [WITH_GLITCHES if activity.glitches else WITHOUT_GLITCHES]
+    notes.append(NOTE_WITH_WIRES if wire_ff else NOTE)
     if not has_energies:
         notes.insert(0, "without the energy inside cells, which the library lacks")
     instances = [gate for gate in gates.gates if gate.cell in macros]
@@ -227,14 +234,19 @@ def _memories(
     )
 
 
-def net_loads(gates: Gates, library: Library, tech: StandardCells) -> Mapping[str, float]:
-    """Return the capacitance behind each net in fF, without wires."""
+def net_loads(
+    gates: Gates,
+    library: Library,
+    tech: StandardCells,
+    wire_ff: Mapping[str, float] | None = None,
+) -> Mapping[str, float]:
+    """Return the capacitance behind each net in fF, with that of its wire if it is given."""
     memories = tech.memories
     macros = {}
     if memories:
         boxes = {gate.cell for gate in gates.gates} & {macro.name for macro in memories.macros}
         macros = cells_of([m for m in memories.macros if m.name in boxes], memories)
-    loads: dict[str, float] = defaultdict(float)
+    loads: dict[str, float] = defaultdict(float, wire_ff or {})
     for gate in gates.gates:
         cell = macros.get(gate.cell) or library.cells[gate.cell]
         for pin, net in gate.inputs.items():

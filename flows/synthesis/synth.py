@@ -31,11 +31,14 @@ from hwgen.technologies import fpga_family, technology
 RECIPE = "nf"
 """The recipe for standard cells unless another is asked for."""
 
+FAST_RECIPE = "speed"
+"""The recipe for standard cells that is tried if the clock is missed."""
+
 FLATTENED_GATES = 200_000.0
 """Designs up to this size, in the estimate of `flows.synthesis.outline`, are also flattened by the
 effort ``best``; for larger ones that takes many minutes and gains a per cent."""
 
-Effort = Literal["normal", "best"]
+Effort = Literal["normal", "clock", "best"]
 
 
 def synthesize(
@@ -78,10 +81,13 @@ def synthesize(
         Whether modules that repeat are mapped once each (`flows.synthesis.outline.separate_modules`
         finds them) or everything as one; default ``keep`` for standard cells, ``flatten`` for
         FPGAs.
-    effort : {"normal", "best"}
-        ``best`` tries, for standard cells, the recipes and full adders that are left open, and
-        takes the smallest result that meets the clock, or the fastest if none does; if the
-        hierarchy is left open too, it then tries the other one likewise.
+    effort : {"normal", "clock", "best"}
+        ``clock`` tries, for standard cells, what is fast if the clock is missed: no full adders,
+        then recipe ``speed`` too, as far as they are left open; it takes the first result that
+        meets the clock, or the fastest if none does.  ``best`` tries, for standard cells, the
+        recipes and full adders that are left open, and takes the smallest result that meets the
+        clock, or the fastest if none does; if the hierarchy is left open too, it then tries the
+        other one likewise.
     liberty_files : sequence of path
         Liberty files instead of those of the technology.
     memories : {"macros", "registers"}
@@ -126,6 +132,16 @@ def synthesize(
     work = [partial(synthesized, job, method, use_cache=use_cache) for method in methods]
     results = run_all(work, jobs, follow)
     best = min(results, key=rank)
+    if effort == "clock" and rank(best)[0]:
+        for method in _faster(methods[0], target, recipe, full_adders):
+            methods.append(method)
+            total += 1
+            on_progress(method.text, done, total)
+            results.append(synthesized(job, method, use_cache=use_cache))
+            follow(total - 1, results[-1])
+            if not rank(results[-1])[0]:
+                break
+        best = min(results, key=rank)
     if effort == "best" and hierarchy is None and _size(job) <= FLATTENED_GATES:
         methods.append(
             replace(
@@ -234,6 +250,20 @@ def _methods(
     for name in recipes:
         for adder in adders:
             yield Method(name, adder, hierarchy or "keep", liberty_files)
+
+
+def _faster(
+    method: Method, target: str, recipe: str | None, full_adders: bool | None
+) -> Iterator[Method]:
+    """Yield mappings that are faster than a method, those that are tried first before others."""
+    if technology(target).kind == "fpga":
+        return
+    if full_adders is None and method.full_adders:
+        # Cells that hold a whole adder make a carry ripple from one to the next.
+        method = replace(method, full_adders=False)
+        yield method
+    if recipe is None and method.recipe != FAST_RECIPE:
+        yield replace(method, recipe=FAST_RECIPE)
 
 
 def default_method(target: str) -> Method:

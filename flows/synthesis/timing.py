@@ -42,10 +42,11 @@ def analyse(
     *,
     timeout: float,
     libraries: Sequence[str] = ("cells.lib",),
+    parasitics: str | None = None,
 ) -> tuple[Timing | None, str]:
     """Time ``netlist.v`` with ``cells.lib``, both in `work`.
 
-    Wires have no delay; the clock is ideal.
+    Wires have no delay unless their parasitics are given; the clock is ideal.
 
     Parameters
     ----------
@@ -62,6 +63,8 @@ def analyse(
         Seconds.
     libraries : sequence of str
         Files of the cells, in `work`.
+    parasitics : str, optional
+        Resistances and capacitances of wires, a file in SPEF in `work`.
 
     Returns
     -------
@@ -75,11 +78,12 @@ def analyse(
         return None, f"not timed: {status.line}"
     delay = period_ns * outside
     read = "\n".join(f"read_liberty {name}" for name in libraries)
+    wires = f"read_spef {parasitics}\n" if parasitics else ""
     script = f"""\
 {read}
 read_verilog netlist.v
 link_design {top}
-set_cmd_units -time ns -capacitance fF
+{wires}set_cmd_units -time ns -capacitance fF
 create_clock -name clock -period {period_ns:.6g} [get_ports {clock}]
 set_input_delay {delay:.6g} -clock clock [all_inputs]
 set_output_delay {delay:.6g} -clock clock [all_outputs]

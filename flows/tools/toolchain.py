@@ -221,7 +221,7 @@ TOOLS: Mapping[str, Tool] = {
             programs=("sta",), version_arguments=("-version",), variable="HWGEN_OPENSTA",
         ),
         Tool(
-            "iverilog", (11,), "check the Verilog with a second simulator (tests)",
+            "iverilog", (11,), "run the testbench of vectors; check the Verilog (tests)",
             "your system's iverilog package",
             programs=("iverilog",), version_arguments=("-V",), variable="HWGEN_IVERILOG",
         ),

@@ -37,7 +37,7 @@ def command(config: Path, output: Path | None, force: bool, as_json: bool) -> No
     with atomic_directory(directory, force=force) as staging:
         for name, text in build.files.items():
             (staging / name).write_text(text, encoding="utf-8")
-    for problem in build.problems:
+    for problem in (*build.problems, *build.warnings):
         click.echo(f"warning: {problem}", err=True)
     if as_json:
         emit_json(
@@ -46,6 +46,7 @@ def command(config: Path, output: Path | None, force: bool, as_json: bool) -> No
                 "digest": core.digest,
                 "directory": str(directory),
                 "files": {name: len(text) for name, text in build.files.items()},
+                "warnings": build.warnings,
             }
         )
         return

@@ -51,8 +51,10 @@ def command(
     from flows.calibration.calibrate import calibrate
     from flows.tools.parallel import processors
     from hwgen.errors import InputError
-    from hwgen.technologies import costs_of, file_of
+    from hwgen.technologies import cell_library, costs_of, file_of, technology
 
+    if technology(target).kind != "fpga":
+        cell_library(target)  # refuses a table of costs, which has no library
     path = output or costs_of(target)
     if path is None:
         raise InputError(

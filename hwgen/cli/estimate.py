@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hwgen.cli.support.activity import activity_option, requested_activity
 from hwgen.cli.support.common import (
     clock_option,
     emit_json,
@@ -20,6 +21,7 @@ from hwgen.cli.support.common import (
     new_table,
     optional_config,
     print_device,
+    print_device_warnings,
     requested_memory,
     target_option,
     task_progress,
@@ -37,11 +39,11 @@ from hwgen.progress import steps
 from hwgen.reports.datasheet import METRICS, assumed_clock, breakdown, fits, standing
 from hwgen.reports.roofline import SERVED, describe_memory, distinct, number, summary
 from hwgen.reports.terminal import console
+from hwgen.technologies import fpga_family
+from hwgen.technologies.utilization import NAMES, used_resources
 
 if TYPE_CHECKING:
-    from cost_model.estimate.activity import Activity
     from cost_model.memories.memories import Form
-    from flows.build.build import Build
     from flows.build.design import Design
     from flows.synthesis.result import SynthesisResult
 
@@ -74,15 +76,8 @@ _BAR = 24
     show_default=True, help="What memories are made of; those below `memories.registers_below` bits"
     " are registers in any case.",
 )  # fmt: skip
-@click.option(
-    "--activity",
-    metavar="assumed|typical|worst|FILE",
-    default="assumed",
-    show_default=True,
-    help="By which switching activity power of standard cells is: one that is assumed, that of"
-    " typical or of the busiest operands in simulated netlists, or that of the operands in an .npz"
-    " file (activations, weights).",
-)
+@activity_option("assumed|typical|worst|FILE", ", or that of the operands in an .npz file"
+                 " (activations, weights)")  # fmt: skip
 @memory_options
 @fpga_energies_option
 @json_option
@@ -145,12 +140,12 @@ def command(
     for core in cores:
         if jobs:
             must_not_multiply(core, "--job")
-    served = [requested_memory(core, memory, gb_s, efficiency) for core in cores]
+    served = [requested_memory(core.target, memory, gb_s, efficiency) for core in cores]
     builds = [
         Build(Design.of(core), retarget(core.target, target, clock_mhz, off_chip))
         for core, off_chip in zip(cores, served, strict=True)
     ]
-    activities = [_activity(build, activity) for build in builds]
+    activities = [requested_activity(build, activity) for build in builds]
     with task_progress("estimating", quiet=as_json):
         estimates = [
             build.estimate(
@@ -187,20 +182,6 @@ def command(
             f" Known are {', '.join(calibrated())}; see `hwgen calibrate`.",
             style="yellow",
         )
-
-
-def _activity(build: Build, text: str) -> Activity:
-    """Return the activity that ``--activity`` says, if power of the target can be by it."""
-    from cost_model.estimate.activity import ASSUMED, Activity, with_activity
-    from cost_model.estimate.technology import technology
-
-    if text == ASSUMED.name:
-        return ASSUMED
-    from flows.power.netlist_power import port_changes  # start-up time
-
-    activity = Activity(text, port_changes(build.design.core, text))
-    with_activity(technology(build.target.technology), activity)  # refuses what is not known
-    return activity
 
 
 def _synthesized(design: Design, entry: Mapping[str, Any]) -> SynthesisResult | None:
@@ -249,7 +230,6 @@ def _print_measured(entry: Mapping[str, Any], result: SynthesisResult) -> None:
 
 
 def _show(entry: Mapping[str, Any]) -> None:
-    from rich.markup import escape
     from rich.table import Table
     from rich.text import Text
 
@@ -266,6 +246,8 @@ def _show(entry: Mapping[str, Any]) -> None:
         table.add_row(name, f"{number(value)} {unit}".strip(),
                       standing(entry["certainty"].get(metric)))  # fmt: skip
     out.print(table)
+    if source := entry.get("cost_table"):
+        out.print(f"Costs are of the user's table {entry['technology']}: {source}", markup=False)
     if entry["meets_clock"] is False:
         asked, reached = distinct(entry["clock_mhz"], entry["metrics"]["fmax_mhz"])
         out.print(
@@ -283,7 +265,7 @@ def _show(entry: Mapping[str, Any]) -> None:
     else:
         out.print("Area and power are not known, only cycles; `hwgen synth` measures the others.")
     for note in entry.get("notes", ()):
-        out.print(f"[yellow]note:[/] {escape(note)}")
+        out.print(Text.assemble(("note:", "yellow"), f" {note}"))
     _print_workloads(entry, out)
     if entry.get("memories"):
         _print_memories(entry, out)
@@ -303,19 +285,32 @@ def _limited(path: Mapping[str, Any]) -> str:
             steps[kind] = steps.get(kind, 0.0) + ns
     slowest = sorted(steps.items(), key=lambda each: -each[1])[:_STEPS]
     through = ", ".join(f"{kind.replace('_', ' ')} {ns:.3g} ns" for kind, ns in slowest)
+    end = "itself (a loop)" if path["end"] == path["start"] else path["end"]
     return (
-        f"  Fmax is limited by the path from {path['start']} to {path['end']}, {path['ns']:.4g} ns:"
+        f"  Fmax is limited by the path from {path['start']} to {end}, {path['ns']:.4g} ns:"
         f" {through}"
     )
 
 
+_BLOCKS = ("dsps", "brams", "urams")
+"""Resources of FPGAs that have a column in the table of parts."""
+
+
 def _parts(entry: Mapping[str, Any]) -> Any:
     key, parts = breakdown(entry)
+    blocks: tuple[str, ...] = ()
+    if key == "luts":  # as the total: carry cells and small memories lie in look-up tables
+        family = fpga_family(entry["technology"])
+        parts = [(part | {key: used_resources(family, part)[key]}, text) for part, text in parts]
+        blocks = tuple(name for name in _BLOCKS if any(part.get(name) for part, _ in parts))
     total = sum(part[key] or 0.0 for part, _ in parts) if key else 0.0
     complete = bool(total and key and all(part[key] is not None for part, _ in parts))
-    figures = [key or ""] if total else []
+    figures = ["LUTs" if key == "luts" else key or ""] if total else []
     shares = ["%", ""] if complete else []
-    table = new_table("part", *figures, *shares, "consists of", left=("", "consists of"))
+    of_blocks = [NAMES[name] for name in blocks]
+    table = new_table(
+        "part", *figures, *shares, *of_blocks, "consists of", left=("", "consists of")
+    )
     for part, text in parts:
         cells: list[str] = []
         if total and key:
@@ -323,6 +318,7 @@ def _parts(entry: Mapping[str, Any]) -> Any:
         if complete and key:
             share = part[key] / total
             cells += [f"{100 * share:.1f}", "█" * round(_BAR * share)]
+        cells += [number(part.get(name)) if part.get(name) else "" for name in blocks]
         times = f"{part['count']:,} x " if part.get("count", 1) > 1 else ""
         table.add_row(times + part["part"], *cells, text)
     return table
@@ -391,7 +387,8 @@ def _print_memories(entry: Mapping[str, Any], out: Any) -> None:
     if table.row_count:
         out.print(table)
     if rest:
-        out.print(f"  and {rest} small ones, registers")
+        words = "a small memory" if rest == 1 else f"{rest} small memories"
+        out.print(f"  {'and ' if table.row_count else ''}{words} of registers")
     if entry["memories_source"]:
         out.print(f"  macros: {entry['memories_source']}")
 
@@ -431,6 +428,7 @@ def _compare(estimates: Sequence[Mapping[str, Any]]) -> None:
     if any(entry["device"] for entry in estimates):
         table.add_row("fits", *map(fits, estimates), "")
     console().print(table)
+    print_device_warnings(entry["device"] for entry in estimates)
     if any(metric.startswith("latency_ms(") for metric in estimates[0]["metrics"]):
         for entry in estimates:
             served = describe_memory(entry["roofline"]) if entry["roofline"] else SERVED

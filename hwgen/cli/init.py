@@ -3,28 +3,55 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 
 from hwgen.cli.support.common import emit_json, example, json_option, path_option
 from hwgen.cli.support.names import FamilyName
-from hwgen.cli.support.outputs import write_file
+from hwgen.cli.support.outputs import (
+    MARKER,
+    atomic_directory,
+    check_directory,
+    write_file,
+)
+from hwgen.errors import InputError
 
 
 @click.command(
     epilog=example(
         "hwgen init systolic --name tour -o tour.yaml",
-        "`hwgen families` lists the families.",
+        "`hwgen families` lists the families. `hwgen init --plugin NAME` starts a family of your"
+        " own: a package that pip installs, with a test that hwgen's contract of families holds.",
     )
 )
-@click.argument("family", type=FamilyName())
-@path_option("--output", "FILE", "File to write; default: standard output.")
+@click.argument("family", type=FamilyName(), required=False)
+@path_option(
+    "--output", "PATH",
+    "File to write; default: standard output. With --plugin, a directory that does not exist;"
+    " default NAME-family.",
+)  # fmt: skip
 @click.option("--name", metavar="NAME", default="", help="Name of the core; default: FAMILY_core.")
+@click.option("--plugin", metavar="NAME", help="Write a package with a new family of this name.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @json_option
-def command(family: str, output: Path | None, name: str, force: bool, as_json: bool) -> None:
+def command(
+    family: str | None,
+    output: Path | None,
+    name: str,
+    plugin: str | None,
+    force: bool,
+    as_json: bool,
+) -> None:
     """Write a commented configuration file with every parameter of FAMILY."""
+    if plugin is not None:
+        if family is not None or name or force:
+            raise click.UsageError("--plugin goes without FAMILY, --name and --force")
+        _write_plugin(plugin, output, as_json)
+        return
+    if family is None:
+        raise click.UsageError("Missing argument 'FAMILY'; `hwgen families` lists them.")
     from hwgen.reports.configuration import template
 
     text = template(family, name)
@@ -36,3 +63,25 @@ def command(family: str, output: Path | None, name: str, force: bool, as_json: b
         click.echo(text, nl=False)
     else:
         click.echo(f"{output} written; next: hwgen build --config {output}")
+
+
+def _write_plugin(family: str, output: Path | None, as_json: bool) -> None:
+    """Write the package of a new family to a directory that does not exist."""
+    from hwgen.reports.plugin_package import plugin_files
+
+    files = plugin_files(family)
+    directory = output or Path(f"{family}-family")
+    if os.path.lexists(directory):
+        raise InputError(f"{directory} exists; choose another output directory, or remove it")
+    check_directory(directory)
+    with atomic_directory(directory) as staging:
+        for path, text in files.items():
+            (staging / path).parent.mkdir(exist_ok=True)
+            (staging / path).write_text(text, encoding="utf-8")
+    (directory / MARKER).unlink()  # the files are the user's from now on
+    if as_json:
+        emit_json({"family": family, "directory": str(directory), "files": sorted(files)})
+        return
+    for path in files:
+        click.echo(f"{directory / path}")
+    click.echo(f"next: pip install -e '{directory}[test]' && pytest {directory}")

@@ -98,6 +98,7 @@ def command(
     probed = probe(file, Fitted())
     directory = output or Path("build") / f"{file.plan.name}-sweep"
     summary = finished(directory, probed.fingerprint, verify) if resume else None
+    announced = summary is None and verify is not None  # printed before anything is measured
     start = time.perf_counter()
     if summary is None:
         executor = _executor(jobs, scheduler)
@@ -107,7 +108,11 @@ def command(
                 outcome, model = _swept(file, probed, executor, journal, quiet=as_json)
                 with atomic_directory(directory, force=force) as staging:
                     summary = write_output(
-                        staging, outcome, model, probed, _verification(verify, jobs, as_json)
+                        staging,
+                        outcome,
+                        model,
+                        probed,
+                        _verification(verify, jobs, as_json, directory),
                     )
         except ConfigError:  # there is nothing to continue
             _discard(directory, path)
@@ -118,10 +123,15 @@ def command(
     if as_json:
         emit_json({**summary, "directory": str(directory)})
     else:
-        _report(summary, directory)
+        if not announced:
+            _report(summary, directory)
+        if summary["verify"]:
+            _report_verified(console(), summary["verified"])
         seconds = time.perf_counter() - start
+        # A sweep that was continued did not evaluate all of its points in this time.
         speed = summary["evaluated"] / seconds
-        console().print(f"  {seconds:,.1f} s: {speed:,.0f} points a second, netlists included")
+        speed_text = "" if resume else f": {speed:,.0f} points a second, netlists included"
+        console().print(f"  {seconds:,.1f} s{speed_text}")
 
 
 def _swept(
@@ -179,7 +189,9 @@ def _which(value: str | None) -> str | None:
     return value
 
 
-def _verification(points: str | None, jobs: int | None, quiet: bool) -> Verification | None:
+def _verification(
+    points: str | None, jobs: int | None, quiet: bool, directory: Path
+) -> Verification | None:
     """Return the measurement of configurations, None if there is to be none."""
     if points is None:
         return None
@@ -192,7 +204,11 @@ def _verification(points: str | None, jobs: int | None, quiet: bool) -> Verifica
             results = measure(configs, jobs or processors(), progress)
         return [result.problem or result.metrics for result in results]
 
-    return Verification(points, measured)
+    def announce(summary: dict[str, Any]) -> None:
+        if not quiet:
+            _report(summary, directory)
+
+    return Verification(points, measured, announce)
 
 
 @contextmanager
@@ -206,8 +222,10 @@ def _report(summary: dict[str, Any], directory: Path) -> None:
     out = console()
     removed = summary["removed"]
     out.print(headed(summary["name"], f" -> {directory}"))
-    out.print(f"  {summary['evaluated']:,} points evaluated", end="")
-    out.print(f" of {summary['points']:,}" if summary["points"] != summary["evaluated"] else "")
+    of = f" of {summary['points']:,}" if summary["points"] != summary["evaluated"] else ""
+    legal = summary["evaluated"] - removed["illegal"]
+    legal -= sum(item["points"] for item in removed["constraints"])
+    out.print(f"  {summary['evaluated']:,}{of} points tried, {legal:,} legal ones evaluated")
     conditions = [
         *((f"break {item['condition']!r}", item["points"]) for item in removed["constraints"]),
         ("break a rule of their family", removed["illegal"]),
@@ -221,11 +239,16 @@ def _report(summary: dict[str, Any], directory: Path) -> None:
         f"  {summary['feasible']:,} feasible, {summary['pareto']:,} in the Pareto set,"
         f" {summary['configs']:,} configurations written"
     )
+    for technology, source in summary.get("cost_tables", {}).items():
+        out.print(f"  costs are of the user's table {technology}: {source}", markup=False)
     if summary["assumed_clock"]:
         out.print(
             f"  no speed of {summary['assumed_clock']:,} kept points is known: their figures per"
             " second are at the clock that was asked for", style="yellow",
         )  # fmt: skip
+    for key, text in (("clock_within", _CLOCK_WITHIN), ("clock_missed", _CLOCK_MISSED)):
+        if summary[key]:
+            out.print("  " + text.format(points=summary[key], of=summary["pareto"]), style="yellow")
     for name, problem in summary["refused_configs"].items():
         click.echo(f"no {name}, although its costs are known: {problem}", err=True)
     if summary["refine"]:
@@ -240,8 +263,16 @@ def _report(summary: dict[str, Any], directory: Path) -> None:
         figure = best["figures"][best["objective"]]
         table.add_row(name, f"{figure:.5g}", f"{origin}: {parameters}")
     out.print(table)
-    if summary["verify"]:
-        _report_verified(out, summary["verified"])
+
+
+_CLOCK_WITHIN = (
+    "{points:,} of {of:,} points of the Pareto set meet their clock only within the ± of Fmax"
+    " (`meets_clock` is `within ±`): synthesis may miss it"
+)
+_CLOCK_MISSED = (
+    "{points:,} of {of:,} points of the Pareto set do not reach their clock"
+    " (`meets_clock` is `no`): their figures per second are at Fmax"
+)
 
 
 def _report_refined(out: Console, refined: Mapping[str, Any]) -> None:

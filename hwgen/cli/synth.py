@@ -31,6 +31,7 @@ from hwgen.reports.terminal import console, cycle_progress
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from flows.layout.wires import WireResult
     from flows.power.power import PowerResult
     from flows.synthesis.result import SynthesisResult
     from hwgen.core.params.target import Target
@@ -59,11 +60,11 @@ BAR = 24
 )
 @click.option(
     "--effort",
-    type=click.Choice(["normal", "best"]),
-    default="normal",
+    type=click.Choice(["normal", "clock", "best"]),
+    default="clock",
     show_default=True,
-    help="best: try what recipe and full adders leave open, take the smallest that meets"
-    " the clock.",
+    help="What recipe and full adders leave open: clock tries the fast ones if the clock is"
+    " missed; best tries all and takes the smallest that meets it; normal tries one.",
 )
 @click.option(
     "--hierarchy",
@@ -81,6 +82,11 @@ BAR = 24
     "--glitches",
     is_flag=True,
     help="With --activity: simulate with the delays of cells, and count glitches.",
+)
+@click.option(
+    "--wires",
+    is_flag=True,
+    help="Place the cells, for standard cells: also area, clock and power with wires.",
 )
 @click.option("--check", is_flag=True, help="Exit 1 if the clock target is missed.")
 @tool_run_options
@@ -100,6 +106,7 @@ def command(
     hierarchy: str | None,
     activity: str | None,
     glitches: bool,
+    wires: bool,
     check: bool,
     no_cache: bool,
     jobs: int | None,
@@ -125,7 +132,11 @@ def command(
     core = design.params
     aim = retarget(core.target, target, clock_mhz)
     target = aim.technology
-    power = None
+    power = placed = None
+    if wires:
+        from flows.layout.wires import add_wires, check_target
+
+        check_target(target)
     if glitches and activity is None:
         raise InputError("--glitches counts changes of a simulation: say --activity as well")
     if activity is not None:
@@ -158,6 +169,9 @@ def command(
                 jobs=jobs or processors(),
                 on_progress=update,
             )
+        if wires:
+            with task_progress("placing cells", quiet=as_json):
+                placed = add_wires(result, liberty_files=liberty)
         if activity is not None:
             from hwgen.cli.support.run_post import post_processing
 
@@ -170,15 +184,22 @@ def command(
                     liberty_files=liberty,
                     post=post,
                     glitches=glitches,
+                    wires=placed,
                     on_progress=follow,
                 )
-        more = {"power": power and power.document(), "device": _device(aim, result)}
+        more = {
+            "power": power and power.document(),
+            "device": _device(aim, result),
+            "wires": placed and placed.document(),
+        }
         if staging:
             write_result(result, staging, more)
     if as_json:
         emit_json({**result.document(), **more})
     else:
         _print(result)
+        if placed:
+            _print_wires(placed, result)
         if power:
             _print_power(power)
         if more["device"]:
@@ -235,6 +256,24 @@ def _print(result: SynthesisResult) -> None:
     if len(result.trials) > 1:
         out.print(_trials(result))
     out.print(f"  {tools_of(result)}; {result.wall_seconds:.1f} s")
+
+
+def _print_wires(placed: WireResult, result: SynthesisResult) -> None:
+    out = console()
+    out.print(
+        f"  wires      {placed.wire_mm:,.1f} mm, {placed.capacitance_pf:,.2f} pF, in a core of"
+        f" {placed.core_area_um2:,.0f} um2, {100 * placed.utilisation:.0f} % of it cells"
+    )
+    out.print(f"    area     {placed.area_um2:,.0f} um2 of cells")
+    if placed.fmax_mhz is not None:
+        missed = placed.fmax_mhz < result.clock_target_mhz
+        out.print(
+            f"    path     {placed.critical_path_ns:.3f} ns, {placed.fmax_mhz:,.0f} MHz with wires"
+            f"{', and missed' if missed else ''}"
+        )
+        out.print(f"    from     {placed.path_start}")
+        out.print(f"    to       {placed.path_end}")
+    out.print(f"    note     {placed.note}")
 
 
 def _print_power(power: PowerResult) -> None:

@@ -46,6 +46,7 @@ def _entry(name: str) -> dict[str, Any]:
     from flows.synthesis.liberty import liberty_files
     from hwgen.errors import InputError, ToolMissing
     from hwgen.technologies import file_of, technology
+    from hwgen.technologies.cost_table import CostTable
 
     try:
         tech = technology(name)
@@ -65,6 +66,8 @@ def _entry(name: str) -> dict[str, Any]:
             "place_and_route": tech.place_and_route is not None,
             "devices": list(tech.devices),
         }
+    if isinstance(tech, CostTable):
+        return {**entry, "source": tech.source, "liberty_files": None}
     try:
         paths = [str(path) for path in liberty_files(tech)]
     except ToolMissing as error:
@@ -82,6 +85,11 @@ def _show(entries: list[dict[str, Any]]) -> None:
     for entry in entries:
         if "problem" in entry:
             table.add_row(entry["name"], "cannot be used", "", "", "", "see below")
+            continue
+        if entry["kind"] == "cost_table":
+            table.add_row(
+                entry["name"], "cost table", "user's table", "-", "-", entry["summary"]
+            )  # fmt: skip
             continue
         cells = entry["kind"] == "standard_cells"
         table.add_row(

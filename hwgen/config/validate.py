@@ -110,7 +110,28 @@ def translate_errors(error: ValidationError, document: Document, fields: Fields)
             by_place[path] = describe_error(item, path, document, fields)
         else:
             by_place[path] = [problem_at(document, path, "not valid")]
+    missing = [
+        path for path, group in by_place.items() if path and group[0].message.startswith(_MISSING)
+    ]
+    for parent in {path[:-1] for path in missing}:
+        paths = [path for path in missing if path[:-1] == parent]
+        if len(paths) > _MOST_MISSING:
+            for path in paths:
+                del by_place[path]
+            by_place[parent] = [problem_at(document, parent, _several_missing(paths))]
     return [problem for group in by_place.values() for problem in group]
+
+
+_MISSING = "missing; add"
+
+_MOST_MISSING = 4
+"""Fields of one group that are missing up to which each has a message."""
+
+
+def _several_missing(paths: Sequence[tuple[str | int, ...]]) -> str:
+    """Return the message of many missing fields of one group."""
+    names = ", ".join(str(path[-1]) for path in paths[:_MOST_MISSING])
+    return f"{len(paths)} fields are missing: {names}, ..."
 
 
 def error_path(
@@ -142,7 +163,7 @@ def describe_error(
             return [problem_at(document, path[:-1], f"too short: item {path[-1] + 1} is missing")]
         about = parameter.description.rstrip(".") if parameter else ""
         about = f" ({about})" if about else ""
-        return [problem_at(document, path, f"missing; add `{names[-1]}: ...`{about}")]
+        return [problem_at(document, path, f"{_MISSING} `{names[-1]}: ...`{about}")]
     if error_type == "extra_forbidden" and parameter is None:
         return [problem_at(document, path, _unknown_key(names, fields))]
     if parameter is not None and _DESCRIBED.fullmatch(error_type):

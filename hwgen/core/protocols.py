@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hwgen.core.cycles.unit_job import UnitJob
     from hwgen.core.lists.golden import Memory
     from hwgen.core.memories import Buffer, Use
-    from hwgen.core.operation import Array, Job, Operation, Sizes
+    from hwgen.core.operation import Array, Arrays, Job, Operation, Sizes
     from hwgen.core.port import Beats, StreamPort
 
     Size = tuple[int, int, int]
@@ -124,3 +124,14 @@ class BeatCounter(Protocol):
     @property
     def output_beats(self) -> int:
         """Beats of results."""
+
+
+@runtime_checkable
+class ResultPacker(Protocol):
+    """A plan that packs results into the beats that its core sends.
+
+    A plan whose results each have a lane to themselves does not need it.
+    """
+
+    def pack_results(self, results: Arrays) -> tuple[Beats, Beats]:
+        """Return result beats and a mask of their specified bits, shape (output_beats, bytes)."""

@@ -6,8 +6,7 @@ What it is made of is plain data (`hwgen.cli.report` collects it); nothing is lo
 
 from __future__ import annotations
 
-import html
-import re
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -25,30 +24,6 @@ METRICS = {
     "tops_per_mm2": ("", "TOPS/mm²"), "bandwidth_gb_s": ("port bandwidth", "GB/s"),
 }  # fmt: skip
 """What the metrics of an estimate are called, and their units."""
-
-_PAGE = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-body {{ font: 15px/1.5 system-ui, sans-serif; color: #1b2733; max-width: 62rem;
-       margin: 2rem auto; padding: 0 1rem; }}
-h1, h2 {{ line-height: 1.2; }}
-h2 {{ margin-top: 2rem; border-bottom: 1px solid #d5dce3; padding-bottom: .2rem; }}
-table {{ border-collapse: collapse; display: block; overflow-x: auto; }}
-th, td {{ padding: .2rem .7rem; border-bottom: 1px solid #e7ecf0; vertical-align: top; }}
-th {{ text-align: left; color: #6b7885; font-weight: 600; }}
-pre {{ background: #f4f6f8; padding: .8rem; overflow-x: auto; }}
-code {{ font-size: 90%; }}
-</style>
-</head>
-<body>
-{body}</body>
-</html>
-"""
 
 
 def share(value: float | None) -> str:
@@ -107,6 +82,79 @@ def fitting(device: Mapping[str, Any]) -> str:
     return f"{device['name']}{words}: fits: {device['verdict']}"
 
 
+Tile = tuple[str, str, str]
+"""A label, what it is, and a note."""
+
+
+def tiles(sheet: Mapping[str, Any]) -> list[Tile]:
+    """Return the summary of an accelerator: purpose, size, speed, power, fit."""
+    about, entry = sheet["manifest"], sheet["estimates"][0]
+    rows = [("purpose", about["family"], about["summary"]), _size(entry), _rate(about, entry)]
+    rows += _work(entry)
+    rows += [_power(entry), _fit(entry)]
+    return rows
+
+
+def _size(entry: Mapping[str, Any]) -> Tile:
+    metrics, certainty = entry["metrics"], entry["certainty"]
+    name = "luts_used" if metrics["area_mm2"] is None else "area_mm2"
+    if metrics[name] is None:
+        return "size", "not known", entry["unknown"].get("area_mm2", "")
+    note = ", ".join(filter(None, (entry["technology"], standing(certainty.get(name)))))
+    if name == "area_mm2":
+        return "size", f"{number(metrics[name])} mm²", note
+    parts = [f"{number(metrics[name])} LUTs"]
+    parts += [f"{number(metrics[key])} {METRICS[key][0]}" for key in ("dsps", "brams")
+              if metrics[key]]  # fmt: skip
+    return "size", ", ".join(parts), note
+
+
+def _rate(about: Mapping[str, Any], entry: Mapping[str, Any]) -> Tile:
+    tops, note = entry["metrics"]["tops"], f"{_throughput(about)} in a full cycle"
+    if tops is None:
+        return "speed", f"{number(entry['clock_mhz'])} MHz", note
+    clock = f"at {entry['figures_at_mhz'] or entry['clock_mhz']:.4g} MHz"
+    value = f"{number(tops)} TOPS" if tops >= 1 else f"{number(1e3 * tops)} GOPS"
+    return "speed", value, f"{clock}, {note}"
+
+
+def _work(entry: Mapping[str, Any]) -> list[Tile]:
+    """Return the tile of the first workload, if there is one."""
+    metrics = entry["metrics"]
+    name = next((key[7:-1] for key in metrics if key.startswith("cycles(")), None)
+    if name is None or metrics[f"cycles({name})"] is None:
+        return []
+    cycles = f"{number(metrics[f'cycles({name})'])} cycles"
+    tokens, time = metrics.get(f"tokens_per_s({name})"), metrics.get(f"latency_ms({name})")
+    if tokens:
+        return [(name, f"{number(tokens)} tokens/s", cycles)]
+    return [(name, cycles, f"{number(time)} ms" if time else "")]
+
+
+def _power(entry: Mapping[str, Any]) -> Tile:
+    power = entry["metrics"]["power_w"]
+    if power is None:
+        return "power", "not known", entry["unknown"].get("power_w", "")
+    value = f"{number(power)} W" if power >= 1 else f"{number(1e3 * power)} mW"
+    per_watt = entry["metrics"]["tops_per_w"]
+    note = [standing(entry["certainty"].get("power_w"))]
+    note += [f"{number(per_watt)} TOPS/W"] if per_watt else []
+    return "power", value, ", ".join(filter(None, note))
+
+
+def _fit(entry: Mapping[str, Any]) -> Tile:
+    device, fmax, asked = entry["device"], entry["metrics"]["fmax_mhz"], entry["clock_mhz"]
+    if fmax is None:
+        clock = f"highest clock not known; {asked:g} MHz asked for"
+    else:
+        met = "meets" if entry["meets_clock"] else "does not meet"
+        clock = f"highest clock {number(fmax)} MHz, {met} {asked:g} MHz"
+    if device is None:
+        yes = {True: "yes", False: "no", None: "not known"}[entry["meets_clock"]]
+        return "meets its clock", yes, clock
+    return "fits", device["verdict"], f"{device['name']}; {clock}"
+
+
 _SHOWN = 0.002
 """Parts of less than this share of the whole are shown as one."""
 
@@ -141,60 +189,69 @@ def _joined(parts: list[Any], key: str | None) -> list[Any]:
     components: Counter[str] = Counter()
     for part in small:
         components.update(part["components"])
-    rest = {"part": f"{len(small)} others", key: sum(part[key] for part in small)}
+    quantities = small[0].keys() - {"part", "count", "components"}
+    rest = {name: sum(part[name] or 0 for part in small) for name in sorted(quantities)}
+    rest = {"part": f"{len(small)} others", **rest}
     return [
         *(part for part in parts if part[key] >= least), {**rest, "components": components}
     ]  # fmt: skip
 
 
-def markdown(sheet: Mapping[str, Any], pictures: Mapping[str, str] | None = None) -> str:
+DIAGRAM, TIMING = "(diagram)", "(timing)"
+"""Names of the pictures that are of no workload."""
+
+_BLOCKS = (
+    "Main blocks of the emitted hardware, and the bits of data that pass between them in a cycle."
+    " Handshakes and control are left out."
+)
+_TIMING = "One job on the idle accelerator, at full rate: no port outside makes it wait."
+
+
+def markdown(
+    sheet: Mapping[str, Any],
+    pictures: Mapping[str, str] | None = None,
+    *,
+    summary_table: bool = True,
+) -> str:
     """Return a data sheet as Markdown.
 
     Parameters
     ----------
     sheet : mapping
-        ``manifest``, as `hwgen build` writes it; ``configuration``, its text; ``estimates``, one
-        for each technology, first that of the configuration; ``synthesis`` and
-        ``place_and_route``, documents of results, which may be none; perhaps ``model``, see
-        `_model`.
+        ``manifest``, as `hwgen build` writes it; ``configuration``, its text; ``estimates``, that
+        of its target; ``synthesis`` and ``place_and_route``, documents of results, which may be
+        none; perhaps ``model``, see `_model`.
     pictures : mapping, optional
-        Names of files with the roofline of each workload, by its name.
+        Names of files: `DIAGRAM`, `TIMING`, and the roofline of each workload by its name.
+    summary_table : bool
+        Whether it begins with the tiles, as a table.
     """
-    about = sheet["manifest"]
+    about, entry = sheet["manifest"], sheet["estimates"][0]
+    files = pictures or {}
     title = (
         f"# {about['name']}\n\n{about['summary']}: family `{about['family']}`,"
         f" hwgen {about['version']}, configuration digest `{about['digest'][:16]}`."
     )
     parts = [
         title,
-        _configuration(sheet["configuration"]),
+        _table(("", "", ""), tiles(sheet)) if summary_table else "",
+        _picture("Blocks", _BLOCKS, files.get(DIAGRAM)),
+        _picture("Timing of a job", _TIMING, files.get(TIMING)),
         _interface(about),
-        _model(sheet["model"], sheet["estimates"][0]) if "model" in sheet else "",
-        _speed(about, sheet["estimates"][0]),
-        _roofline(sheet["estimates"][0], pictures or {}),
+        _model(sheet["model"], entry) if "model" in sheet else "",
+        _speed(about, entry),
+        _roofline(entry, files),
         _estimates(sheet["estimates"]),
         _synthesis(sheet["synthesis"]),
         _place_and_route(sheet["place_and_route"]),
+        _configuration(sheet["configuration"]),
+        _registers(about),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def page(text: str, title: str, pictures: Mapping[str, str] | None = None) -> str:
-    """Return Markdown as an HTML page that needs no other file.
-
-    Parameters
-    ----------
-    text, title : str
-    pictures : mapping, optional
-        SVG by the name of the file that the text says.
-    """
-    from markdown_it import MarkdownIt
-
-    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
-    for name, svg in (pictures or {}).items():
-        image = re.compile(rf'<img src="{re.escape(quote(name))}"[^>]*>')
-        body = image.sub(lambda _, svg=svg: svg, body)  # type: ignore[misc]
-    return _PAGE.format(title=html.escape(title), body=body)
+def _picture(heading: str, text: str, file: str | None) -> str:
+    return f"## {heading}\n\n{text}\n\n![{heading}]({quote(os.fsencode(file))})" if file else ""
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: str = "") -> str:
@@ -223,13 +280,21 @@ def _interface(about: Mapping[str, Any]) -> str:
         ]  # fmt: skip
         headings = ("AXI4-Stream", "", "lanes", "tdata bits", "a beat holds", "`tlast`")
         paragraphs.append(_table(headings, rows, "   r"))
-    if about["registers"]:
-        registers = [
-            (f"`{r['name']}`", f"0x{r['offset']:03x}", r["access"], r["description"])
-            for r in about["registers"]
-        ]  # fmt: skip
-        paragraphs.append(_table(("register", "offset", "", ""), registers, " r"))
+    buses = [port["name"] for port in about["ports"] if port["name"].endswith("_awvalid")]
+    if buses:
+        names = ", ".join(f"`{name.removesuffix('_awvalid')}`" for name in buses)
+        paragraphs.append(f"Buses: {names}.")
     return "## Interface\n\n" + "\n\n".join(paragraphs)
+
+
+def _registers(about: Mapping[str, Any]) -> str:
+    if not about["registers"]:
+        return ""
+    registers = [
+        (f"`{r['name']}`", f"0x{r['offset']:03x}", r["access"], r["description"])
+        for r in about["registers"]
+    ]  # fmt: skip
+    return "## Registers\n\n" + _table(("register", "offset", "", ""), registers, " r")
 
 
 def _throughput(about: Mapping[str, Any]) -> str:
@@ -296,7 +361,7 @@ def _roofline(entry: Mapping[str, Any], pictures: Mapping[str, str]) -> str:
         text = "; ".join(filter(None, (shown, summary(entry, name))))
         paragraphs += [_table(headings, rows, " rrrr"), f"{text[:1].upper()}{text[1:]}."]
         if name in pictures:
-            paragraphs.append(f"![Roofline of {name}]({quote(pictures[name])})")
+            paragraphs.append(f"![Roofline of {name}]({quote(os.fsencode(pictures[name]))})")
     return "\n\n".join(paragraphs)
 
 

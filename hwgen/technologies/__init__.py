@@ -4,11 +4,16 @@
 A technology is one data file.  An entry point of the group ``hwgen.technologies`` announces it:
 its name is that of the technology, its value the package in which ``NAME.yaml`` lies.  The name
 is known without a look at the file, which is read when something asks for what it says; nothing
-else in the tool knows the name of a technology.
+else in the tool knows the name of a technology.  The files ``NAME.yaml`` in the directories of
+the environment variable ``HWGEN_TECHNOLOGIES`` are technologies as well.
 """
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import EntryPoint
 from importlib.util import find_spec
@@ -23,6 +28,9 @@ if TYPE_CHECKING:
     from hwgen.technologies.model import StandardCells, Technology
 
 GROUP = "hwgen.technologies"
+
+DIRECTORIES = "HWGEN_TECHNOLOGIES"
+"""Environment variable: directories of data files, separated as in ``PATH``."""
 
 DEFAULT = "nangate45"
 """The technology of configurations that name none."""
@@ -39,7 +47,9 @@ def technologies() -> Registry[Technology]:
     InputError
         If two packages offer one name, or none offers the default.
     """
-    registry: Registry[Technology] = Registry(GROUP, "technology", _load)
+    registry: Registry[Technology] = Registry(
+        GROUP, "technology", _load, tuple(_files_of_directories())
+    )
     if DEFAULT not in registry:
         raise InputError(
             f"no technology {DEFAULT!r} is installed: hwgen's installation is older than its"
@@ -121,11 +131,23 @@ def target_of(name: str) -> tuple[str, str | None]:
     device = match_name(name, _devices())
     if device is not None:
         return _devices()[device], device
-    near = did_you_mean(name, (*technologies(), *_devices()))
+    near = _device_of_part(name) or did_you_mean(name, (*technologies(), *_devices()))
     raise InputError(
         f"no technology or device is called {name!r}{near}; there is:"
         f" {', '.join(technologies())}, and the devices {', '.join(_devices())}"
     )
+
+
+def _device_of_part(name: str) -> str:
+    """Return a suggestion for a vendor's part number that ends as one device does, or nothing.
+
+    >>> _device_of_part("LFE5U-85F-6BG381C")
+    " (did you mean 'ecp5-85f'?)"
+    """
+    sizes = {device: device.rpartition("-")[2] for device in _devices() if "-" in device}
+    parts = re.split(r"[^a-z0-9]+", name.casefold())
+    named = [device for device, size in sizes.items() if size in parts and not size.isdigit()]
+    return f" (did you mean {named[0]!r}?)" if len(named) == 1 else ""
 
 
 def default_clock(name: str) -> float | None:
@@ -164,20 +186,55 @@ def read(path: Path, name: str) -> Technology:
     """
     from hwgen.config.document import read_document
     from hwgen.config.validate import of_model, problem_at, shown
+    from hwgen.technologies.cost_table import CostTable
     from hwgen.technologies.model import MODELS
 
+    models = {**MODELS, "cost_table": CostTable}
     document = read_document(path, quickly=True)
     kind = document.data.get("kind")
-    if not isinstance(kind, str) or kind not in MODELS:
-        text = f"must be {' or '.join(MODELS)}"
+    if not isinstance(kind, str) or kind not in models:
+        text = f"must be {' or '.join(models)}"
         if "kind" in document.data:
             text += f", not {shown(kind)}"
         raise ConfigError([problem_at(document, ("kind",), text)])
-    result = of_model(document, MODELS[kind])
+    try:
+        result = of_model(document, models[kind])
+    except ConfigError as error:
+        if kind != "cost_table":
+            raise
+        raise ConfigError([_with_page(problem) for problem in error.problems]) from None
     if result.name != name:
-        text = f"must be {name}, as its entry point says, not {shown(result.name)}"
+        text = (
+            f"must be {name}, as its entry point or the name of its file says, not"
+            f" {shown(result.name)}"
+        )
         raise ConfigError([problem_at(document, ("name",), text)])
     return result
+
+
+def _with_page(problem: Problem) -> Problem:
+    """Return a problem of a table of costs; one of many missing entries names the page of all."""
+    if " are missing: " not in problem.message:
+        return problem
+    return replace(problem, message=f"{problem.message}; see docs/cost-table.md")
+
+
+_SUFFIX = ".yaml"
+
+
+def _files_of_directories() -> Iterator[EntryPoint]:
+    """Yield the data files of `DIRECTORIES` as entry points, whose values are paths.
+
+    Raises
+    ------
+    InputError
+        If a directory does not exist.
+    """
+    for directory in filter(None, os.environ.get(DIRECTORIES, "").split(os.pathsep)):
+        if not Path(directory).is_dir():
+            raise InputError(f"{DIRECTORIES}: {directory} is not a directory")
+        for path in sorted(Path(directory).absolute().glob(f"*{_SUFFIX}")):
+            yield EntryPoint(path.stem, str(path), GROUP)
 
 
 def _load(point: EntryPoint) -> Technology:
@@ -186,6 +243,8 @@ def _load(point: EntryPoint) -> Technology:
 
 def _file(point: EntryPoint) -> Path:
     """Return the data file that an entry point announces; any package may have written it."""
+    if point.value.endswith(_SUFFIX):
+        return Path(point.value)
     named = label("technology", point)
     try:
         spec = find_spec(point.value)

@@ -124,6 +124,17 @@ class Buffer(Model):
     load_ff: Positive = Field(description="Load in fF that it drives quickly.")
 
 
+class Wires(Model):
+    """Wires between cells that were placed."""
+
+    source: str = Field(description="Where the figures are from.")
+    ff_per_um: Positive = Field(description="Capacitance of a signal's wire in fF per um.")
+    ohm_per_um: Positive = Field(description="Resistance of a signal's wire in ohm per um.")
+    utilisation: float = Field(
+        0.7, gt=0, le=1, description="Share of the core that cells usually fill."
+    )
+
+
 class FlipFlops(Model):
     """Mapping of registers."""
 
@@ -162,6 +173,9 @@ class StandardCells(TechnologyModel):
     low: Pin = Field(description="The constant zero.")
     buffer: Buffer
     full_adder: FullAdder | None = Field(None, description="The full-adder cell, if there is one.")
+    wires: Wires | None = Field(
+        None, description="Wires between placed cells, for `hwgen synth --wires`."
+    )
     flip_flops: FlipFlops = Field(default_factory=FlipFlops)
     memories: Memories | None = Field(
         None, description="Published SRAM macros, which buffers of engines are estimated by."

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,9 @@ NAMES: Mapping[str, str] = {
 
 SHARES = tuple(f"{resource}_share" for resource in RESOURCES)
 """Metrics that say what share of each is used."""
+
+CROWDED = 0.8
+"""Share of a resource above which place and route is less certain than the estimate states."""
 
 FITS = "fits"
 """Metric that says whether no share is more than one."""
@@ -94,7 +97,8 @@ def utilization(name: str, used: Mapping[str, float | None]) -> dict[str, Any]:
     dict
         ``name``; ``verdict``, whether it fits in words, with what there is too little of;
         ``resources``, of each that the device has or the design takes how many are
-        ``used`` and ``available`` and the ``share``; ``fits``; None is not known.
+        ``used`` and ``available`` and the ``share``; ``fits``; None is not known; ``warning``,
+        what to know of a device that is too small or more than `CROWDED` full, else None.
     """
     family, device = of(name)
     present = {key: math.nan if value is None else value for key, value in used.items()}
@@ -121,7 +125,25 @@ def utilization(name: str, used: Mapping[str, float | None]) -> dict[str, Any]:
         "resources": resources,
         FITS: None if np.isnan(fits) else bool(fits),
         "verdict": verdict,
+        "warning": _warning(name, resources, lacking),
     }
+
+
+def _warning(name: str, resources: Mapping[str, Any], lacking: Sequence[str]) -> str | None:
+    """Return the warning of a device that is too small or nearly full, None of others."""
+    if lacking:
+        return f"the core does not fit {name}: it needs {', '.join(lacking)}"
+    full = [
+        f"{100 * row['share']:.0f} % of its {NAMES[resource]}"
+        for resource, row in resources.items()
+        if row["share"] is not None and row["share"] > CROWDED
+    ]
+    if not full:
+        return None
+    return (
+        f"the core needs {' and '.join(full)} on {name}; above {100 * CROWDED:.0f} % place and"
+        " route can fail, or reach a lower Fmax than the estimate and its ± say"
+    )
 
 
 def smallest(technology: str, used: Mapping[str, float | None]) -> str | None:

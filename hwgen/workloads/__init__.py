@@ -14,12 +14,19 @@ from pathlib import Path
 from hwgen.config.document import Document, read_document
 from hwgen.config.validate import in_order, problem_at
 from hwgen.errors import ConfigError, InputError, Problem, did_you_mean
-from hwgen.workloads.network import Attention, Gemm, Layer, Network, network_of
+from hwgen.workloads.network import (
+    Attention,
+    Gemm,
+    Layer,
+    Network,
+    check_workloads,
+    network_of,
+)
 from hwgen.workloads.read import FORM, MAX_MACS, MAX_SIZE, RANGE, read_network, too_large
 
 __all__ = [
     "FORM", "MAX_MACS", "MAX_SIZE", "RANGE", "Attention", "Gemm", "Layer", "Network", "bounded",
-    "load_workload", "network_of", "parse_gemm", "read_network", "shipped",
+    "check_workloads", "load_workload", "network_of", "parse_gemm", "read_network", "shipped",
     "too_large", "workload_path",
 ]  # fmt: skip
 

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import NamedTuple, overload
 
 
@@ -169,3 +170,32 @@ def network_of(sizes: Iterable[tuple[int, int, int]]) -> Network:
         counts[gemm] += 1
     layers = tuple(Layer("x".join(map(str, gemm)), n, gemm) for gemm, n in counts.items())
     return Network(products, layers)
+
+
+def check_workloads(workloads: object) -> None:
+    """Check that workloads are a mapping of names to sequences of sizes (M, K, N).
+
+    Raises
+    ------
+    TypeError
+        If they are not; the text shows what is expected.
+    """
+    form = "such as {'layer': [(1, 64, 64)]} or dict([load_workload('minilm_l6')])"
+    if not isinstance(workloads, Mapping):
+        raise TypeError(f"workloads are a mapping {form}, not {type(workloads).__name__}")
+    for name, sizes in workloads.items():
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a workload is a text, not {name!r}; workloads are {form}")
+        if isinstance(sizes, Network):
+            continue
+        if not isinstance(sizes, Sequence) or not all(map(_is_product, sizes)):
+            raise TypeError(f"workload {name!r} is a list of sizes (M, K, N), {form}")
+
+
+def _is_product(sizes: object) -> bool:
+    """Return whether an object is three integers."""
+    return (
+        isinstance(sizes, Sequence)
+        and len(sizes) == 3
+        and all(isinstance(size, Integral) and not isinstance(size, bool) for size in sizes)
+    )

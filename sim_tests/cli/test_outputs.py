@@ -36,6 +36,7 @@ COMMANDS = {
     "sweep": ["--config", "sweep.yaml", "--output", "PLACE"],
     "synth": ["--config", "tiny.yaml", "--output", "PLACE"],
     "unpack": ["--config", "tiny.yaml", "--input", "packed/w.json", "--output", "PLACE.npy"],
+    "vectors": ["--config", "tiny.yaml", "--gemm", "2,2,2", "--output", "PLACE"],
 }  # fmt: skip
 
 

@@ -19,6 +19,12 @@ import pytest
 
 from flows.build import timing
 from flows.build.load import load_config, parse_config
+from flows.simulation.contract import (
+    check_jobs_together,
+    check_packing,
+    check_resolved,
+    check_verilog,
+)
 from flows.simulation.run import run_product
 from flows.simulation.runner import case_names
 from hwgen.core.params.base import AUTO, FamilyConfig
@@ -36,7 +42,6 @@ from sim_tests.contract.contract import (
 )
 from sim_tests.support.cores import cycles_of, golden
 from sim_tests.support.designs import design_of
-from sim_tests.support.emitted import assert_clean, assert_reproducible
 from sim_tests.support.mutations import Mutation
 from sim_tests.support.paths import CONFIGS
 from sim_tests.support.regression import assert_regression_passes
@@ -75,17 +80,18 @@ def test_reset_in_mid_stream(config: FamilyConfig, tmp_path: Path) -> None:
 @pytest.mark.parametrize("config", SMALL.values(), ids=SMALL)
 def test_a_resolved_configuration_is_the_same(config: FamilyConfig) -> None:
     """The simulator's process gets a configuration as its resolved parameters."""
-    again = type(config).model_validate(config.resolved())
-    assert again == config
-    assert again.digest == config.digest
+    check_resolved(config, Path())
 
 
 @pytest.mark.parametrize("config", PRODUCTS.values(), ids=PRODUCTS)
 def test_jobs_together_take_no_longer(config: FamilyConfig) -> None:
     """A list of products never takes longer than the products one by one."""
-    sizes = [(3, 4, 5), (20, 1, 8), (1, 9, 1)]
-    singles = [cycles_of(config, [size]) for size in sizes]
-    assert cycles_of(config, sizes) <= sum(singles)
+    check_jobs_together(config, Path())
+
+
+@pytest.mark.parametrize("config", PRODUCTS.values(), ids=PRODUCTS)
+def test_packed_weights_are_read_back(config: FamilyConfig) -> None:
+    check_packing(config, Path())
 
 
 def with_auto(config: FamilyConfig, clock_mhz: float) -> str:
@@ -179,8 +185,7 @@ def clean(contract: Contract) -> Iterable[Any]:
 @pytest.mark.parametrize("config", cases(clean))
 def test_verilog_is_clean(config: FamilyConfig, tmp_path: Path) -> None:
     """Lint-clean, reproducible, and without a path from an input port to an output port."""
-    assert_clean(config, tmp_path)
-    assert_reproducible(config, tmp_path)
+    check_verilog(config, tmp_path)
 
 
 # -- mutations -------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from cost_model.configurations.metrics import shares
 from flows.build.build import retarget
 from flows.build.load import parse_config
 from hwgen.cli import main
-from hwgen.errors import ConfigError
+from hwgen.errors import ConfigError, InputError
 from hwgen.technologies import devices, fpga_family, target_of, technology_of
 from hwgen.technologies.utilization import smallest, utilization
 
@@ -83,6 +84,28 @@ def test_verdict_says_what_is_lacking() -> None:
     assert smallest("nangate45", {}) is None
 
 
+def test_one_warning_of_devices_that_are_nearly_full(run: Run, tmp_path: Path) -> None:
+    assert utilization("ecp5-25f", {"luts": 19_000, "dsps": 22})["warning"] is None
+    warning = utilization("ecp5-85f", {"luts": 9, "dsps": 144})["warning"]
+    assert warning.startswith("the core needs 92 % of its DSP blocks on ecp5-85f; above 80 %")
+    path, output = tmp_path / "core.yaml", tmp_path / "out"
+    for rows, needs in ((5, "needs 89 % of its DSP blocks"), (13, "does not fit ecp5-25f")):
+        path.write_text(f"name: core\nfamily: systolic\narray: {{rows: {rows}, cols: 5}}\n"
+                        "target: {technology: ecp5-25f}\n")  # fmt: skip
+        text = " ".join(run("estimate", "--config", str(path))[1].split())
+        warning = json.loads(run("estimate", "--config", str(path), "--json")[1])["device"][
+            "warning"
+        ]
+        assert needs in warning
+        assert f"warning: {warning}" in text
+        several = run("estimate", "--config", str(path), "--compare", str(path))[1]
+        assert " ".join(several.split()).count(f"warning: {warning}") == 1
+        code, out, err = run("build", "--config", str(path), "--output", str(output), "--json",
+                             "--force")  # fmt: skip
+        assert (code, err) == (0, f"warning: {warning}\n")
+        assert json.loads(out)["warnings"] == [warning]
+
+
 @pytest.mark.parametrize("name", devices())
 def test_every_device_is_a_target(name: str) -> None:
     core = parse_config(f"{CORE}target: {{technology: {name}}}\n")
@@ -90,6 +113,12 @@ def test_every_device_is_a_target(name: str) -> None:
     assert target_of(name.upper()) == (technology_of(name), name)
     assert retarget(parse_config(CORE).target, name).device == name
     assert retarget(core.target, "nangate45").device is None
+
+
+@pytest.mark.parametrize("part", ["LFE5U-85F", "LFE5UM-85F-6BG381C", "lfe5u_85f"])
+def test_part_numbers_suggest_their_device(part: str) -> None:
+    with pytest.raises(InputError, match=r"did you mean 'ecp5-85f'\?"):
+        target_of(part)
 
 
 def test_one_total_of_look_up_tables(run: Run, tmp_path: Path) -> None:
@@ -106,6 +135,12 @@ def test_one_total_of_look_up_tables(run: Run, tmp_path: Path) -> None:
     assert code == 0
     assert "ecp5-25f: fits: no (169 of 28 DSP blocks)" in out
     assert "± 0.0 %" not in out
+    # Parts add up to the totals, DSP blocks as well as look-up tables.
+    lines = out.splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("part "))
+    assert re.split(r"  +", lines[first])[1:4] == ["LUTs", "%", "DSP blocks"]
+    rows = [re.findall(r"[\d,.]+", line[:70]) for line in lines[first + 1 :] if "pe" in line]
+    assert any("169" in row for row in rows)
 
 
 def test_unknown_speed_is_not_a_clock_that_is_met(run: Run, tmp_path: Path) -> None:

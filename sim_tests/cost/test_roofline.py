@@ -339,7 +339,7 @@ def test_a_missing_energy_is_reported() -> None:
     assert any("no public figure" in note and "pj_per_bit" in note for note in entry["notes"])
     known = estimate_of(core, workloads=network, off_chip=OffChip(kind="lpddr5", pj_per_bit=6))
     assert known["metrics"]["j_per_token(w)"] > 0
-    assert known["notes"] == []
+    assert not any("pj_per_bit" in note for note in known["notes"])
 
 
 def test_a_name_is_a_kind_and_no_memory_changes_no_digest() -> None:

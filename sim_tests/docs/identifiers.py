@@ -24,7 +24,9 @@ _QUESTION = re.compile(r"(What|How|Where|When|Which|Who|Why|Return (what|how|whe
 _COMPOUND = ("place", "and", "route")
 """The name of a step of FPGA tools, whose first word is a verb."""
 
-_KEYS = frozenset({("OffChip", "kind"), ("StandardCells", "kind"), ("Fpga", "kind")})
+_KEYS = frozenset(
+    {("OffChip", "kind"), ("StandardCells", "kind"), ("CostTable", "kind"), ("Fpga", "kind")}
+)
 """Fields whose names users write: keys of configurations and of data files of technologies."""
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Za-z][a-z]*")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The listings of a page, installed as pip would install them.
+"""A package, mostly of the listings of a page, installed as pip would install it.
 
 A listing is a fenced block whose first line is ``# PATH``.  The package named in
 ``pyproject.toml`` and its entry points are found by whatever `Installed.run` starts.
@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,9 +45,14 @@ class Installed:
     @classmethod
     def of(cls, page: str, directory: Path) -> Installed:
         """Install the listings of a page below a directory."""
+        return cls.of_files(listings(page), directory)
+
+    @classmethod
+    def of_files(cls, files: Mapping[str, str], directory: Path) -> Installed:
+        """Install the files of a project, by their paths, below a directory."""
         site, work = directory / "site", directory / "work"
         work.mkdir(parents=True)
-        files = listings(page)
+        files = dict(files)
         project = tomllib.loads(files.pop("pyproject.toml"))["project"]
         for name, text in files.items():
             path = site / name
@@ -68,12 +74,16 @@ class Installed:
 
     def run(self, *arguments: object, status: int = 0) -> subprocess.CompletedProcess[str]:
         """Run ``hwgen`` in the working directory with the package installed."""
-        command = [sys.executable, "-m", "hwgen", *map(str, arguments)]
+        done = self.module("hwgen", *arguments)
+        assert done.returncode == status, done.stdout + done.stderr
+        return done
+
+    def module(self, name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+        """Run a Python module in the working directory with the package installed."""
+        command = [sys.executable, "-m", name, *map(str, arguments)]
         # Paths of this process come first: the package may lie anywhere.
         paths = os.pathsep.join([str(self.site), *sys.path])
         environment = {**os.environ, "PYTHONPATH": paths, **self.variables}
-        done = subprocess.run(
+        return subprocess.run(
             command, cwd=self.work, env=environment, capture_output=True, text=True, check=False
         )
-        assert done.returncode == status, done.stdout + done.stderr
-        return done

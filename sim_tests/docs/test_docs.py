@@ -38,7 +38,9 @@ TIMEOUT_S = 300
 
 _FENCE = re.compile(r"(?P<indent> *)(?P<ticks>`{3,})(?P<language>[^`\s]*)[^`]*")
 _MARK = re.compile(r"<!-- (not run|exits|file): (.+?) -->")
+_AFTER = re.compile(r"^<!-- after: ([\w.-]+)#([\w-]+) -->$", re.M)
 _LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)(?:#[^)\s]*)?\)")
+_SECTION = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)#([^)\s]+)\)")
 _SHELLS = {"sh", "console"}
 _DISGUISED = {"", "bash", "shell", "zsh", "shell-session", "terminal"}
 
@@ -111,9 +113,22 @@ def environment() -> dict[str, str]:
     }
 
 
+def beginning(page: Path, anchor: str) -> str:
+    """Return a page up to the end of a section of the second level."""
+    sections = re.split(r"^(?=## )", page.read_text(encoding="utf-8"), flags=re.M)
+    titles = [section.partition("\n")[0].removeprefix("## ") for section in sections]
+    anchors = [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
+    return "".join(sections[: anchors.index(anchor) + 1])
+
+
 def run_page(text: str, directory: Path) -> int:
-    """Run the blocks of a page in a directory; return how many commands ran."""
+    """Run the blocks of a page in a directory; return how many commands ran.
+
+    ``<!-- after: PAGE#SECTION -->`` runs another page before, up to the end of a section.
+    """
     count = 0
+    if after := _AFTER.search(text):
+        count += run_page(beginning(ROOT / "docs" / after[1], after[2]), directory)
     for block in blocks(text):
         if block.mark == "file":
             (directory / block.value).write_text("\n".join(block.lines) + "\n")
@@ -173,6 +188,26 @@ def test_blocks_name_their_language(page: Path) -> None:
 def test_links_within_the_repository(page: Path) -> None:
     targets = _LINK.findall(page.read_text(encoding="utf-8"))
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors of the headings of a page, as the site and the forge make them."""
+    result: list[str] = re.findall(r'id="([\w-]+)"', text)
+    text = re.sub(r"^ *(`{3,}).*?^ *\1", "", text, flags=re.M | re.S)
+    for title in re.findall(r"^#+ (.*)", text, re.M):
+        title = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title)
+        anchor = re.sub(r"[^\w -]", "", title.lower()).strip().replace(" ", "-")
+        result.append(f"{anchor}-{result.count(anchor)}" if anchor in result else anchor)
+    return set(result)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_sections_that_links_name_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for target, anchor in _SECTION.findall(text):
+        other = page.parent / target if target else page
+        if other.suffix == ".md":
+            assert anchor in anchors(other.read_text(encoding="utf-8")), f"{target}#{anchor}"
 
 
 # -- the reader of pages -------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The family of ``docs/adding-a-family.md`` works from a package of its own, the tool untouched.
+"""The package that ``hwgen init --plugin`` writes works, the tool untouched.
 
-The page's listings are installed in a temporary directory, as pip would install them.
+``docs/adding-a-family.md`` lists it.  It is installed in a temporary directory, as pip would.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from flows.simulation.verilator.verilator import lint
 from hwgen.core import registry as families
 from hwgen.core.core import CONTRACT, Core
 from hwgen.errors import InputError
+from hwgen.reports.plugin_package import plugin_files
 from sim_tests.docs.installed_page import Installed, listings
 
 PAGE = "adding-a-family.md"
@@ -29,8 +30,8 @@ Hwgen = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="module")
 def hwgen(tmp_path_factory: pytest.TempPathFactory) -> Hwgen:
-    """Install the page's package; return a function that runs ``hwgen`` beside it."""
-    return Installed.of(PAGE, tmp_path_factory.mktemp("family")).run
+    """Install the package; return a function that runs ``hwgen`` beside it."""
+    return Installed.of_files(plugin_files("dot"), tmp_path_factory.mktemp("family")).run
 
 
 class Unfinished(Core[Any]):
@@ -45,10 +46,14 @@ def configuration(tmp_path: Path, **values: object) -> Path:
     return path
 
 
-def test_the_page_lists_every_part_of_a_family() -> None:
-    assert set(listings(PAGE)) == {
-        "pyproject.toml",
-        *(f"dot_family/{part}.py" for part in ("params", "schedule", "core", "rtl")),
+def test_the_page_lists_what_is_written() -> None:
+    files = plugin_files("dot")
+    listed = listings(PAGE)
+    assert listed == {name: files[name] for name in listed}
+    assert files.keys() - listed.keys() == {
+        "README.md",
+        "dot_family/__init__.py",
+        "tests/test_contract.py",
     }
 
 

@@ -40,6 +40,7 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "flows/build/register_files.py",
         "flows/demonstration/demo.py",
         "flows/demonstration/on_engine.py",
+        "flows/demonstration/overview.py",  # the picture of an engine
         "flows/simulation/bus/job_host.py",
         "flows/simulation/cases.py",
         "flows/simulation/placed_products.py",
@@ -59,6 +60,7 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "hwgen/cli/__init__.py",
         "hwgen/cli/families.py",
         "hwgen/cli/init.py",
+        "hwgen/cli/explore.py",  # what the page begins with
     ),
     "transformer": (
         # Compiled command lists and their time.

@@ -13,6 +13,9 @@ import pytest
 import yaml
 
 import hwgen
+from cost_model.estimate.technology import technology
+from flows.build.load import parse_config
+from flows.demonstration import accuracy
 from flows.demonstration.overview import pictures
 from flows.demonstration.summaries import PAGE, SOURCE, summarised
 from flows.demonstration.words import LONGER, main
@@ -22,6 +25,7 @@ from hwgen.core.registry import families
 from hwgen.formats.registry import shipped
 from hwgen.technologies import technology_names
 from sim_tests.docs.installed_page import DOCS
+from sim_tests.support.designs import estimate_of
 from sim_tests.support.paths import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -64,12 +68,42 @@ def test_pages_have_no_more_words_than_they_may(capsys: pytest.CaptureFixture[st
     assert all((DOCS / name).is_file() for name in LONGER)
 
 
-def test_pictures_of_the_front_page_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_generated_pictures_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
+    shown = README + (DOCS / "reports.md").read_text(encoding="utf-8")
     for name, text in pictures().items():
         current = (DOCS / "images" / name).read_text(encoding="utf-8")
         assert current == text, f"{name}: run make docs"
-        assert f"docs/images/{name}" in README
+        assert f"images/{name}" in shown
+
+
+def test_left_out_errors_are_those_of_the_costs() -> None:
+    page = (DOCS / "cost-model.md").read_text(encoding="utf-8")
+    rows = page.partition("<!-- begin: left-out errors -->")[2].partition("<!-- end")[0]
+    expected = []
+    for name in ("nangate45", "asap7", "sky130hd", "ihp-sg13g2"):
+        provenance = technology(name).structure["provenance"]
+        for drawn, number in provenance["designs"].items():
+            errors = (provenance["left_out"][drawn][metric] for metric in ("area", "power"))
+            cells = " | ".join(
+                f"{100 * e['mape']:.1f} % | {100 * e['worst']:+.0f} %" for e in errors
+            )
+            expected.append(f"| {name} | {number}, {drawn} | {cells} |")
+    assert rows.strip().splitlines()[2:] == expected
+
+
+def test_estimates_beside_measurements_are_those_of_the_tool() -> None:
+    """Compare the estimated column of pages whose measured one needs a Liberty file."""
+    config = parse_config(
+        "name: little\nfamily: systolic\nactivation: int4\nweight: int4\n"
+        "array: {rows: 2, cols: 2}\n"
+    )
+    metrics = estimate_of(config, "nangate45")["metrics"]
+    page = (DOCS / "cost-model.md").read_text(encoding="utf-8")
+    shown = dict(re.findall(r"^(area_um2|fmax_mhz) +([\d,.]+) ", page, re.M))
+    assert shown == {
+        "area_um2": f"{1e6 * metrics['area_mm2']:,.0f}", "fmax_mhz": f"{metrics['fmax_mhz']:.1f}",
+    }  # fmt: skip
 
 
 def test_the_citation_names_this_version_and_licence() -> None:
@@ -104,3 +138,10 @@ def test_pictures_that_pages_show_exist() -> None:
 def test_summaries_are_those_of_the_tables() -> None:
     page, source = ((DOCS / name).read_text(encoding="utf-8") for name in (PAGE, SOURCE))
     assert summarised(page, source) == page, "run make docs"
+
+
+def test_the_picture_of_errors_is_that_of_the_tables() -> None:
+    source = (DOCS / SOURCE).read_text(encoding="utf-8")
+    stored = (DOCS / "images" / "accuracy.svg").read_text(encoding="utf-8")
+    assert accuracy.picture(source) == stored, "run make docs"
+    assert accuracy.picture(source.replace("| 24 | 3.8 % |", "| 24 | 3.9 % |")) != stored

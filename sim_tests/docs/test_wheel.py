@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from sim_tests.support.commands import commands_in
 from sim_tests.support.paths import ROOT
 
 CONFIG = "name: tiny\nfamily: systolic\narray: {rows: 2, cols: 2}\n"
@@ -17,16 +17,14 @@ CONFIG = "name: tiny\nfamily: systolic\narray: {rows: 2, cols: 2}\n"
 
 @pytest.mark.long
 def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
-    def run(*command: str | Path) -> str:
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=1200)
-        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
-
+    run = commands_in(tmp_path, timeout_s=1200)
     pip = (sys.executable, "-m", "pip")
     run(*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", "wheels", ROOT)
     (wheel,) = (tmp_path / "wheels").glob("hwgen-*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert not [name for name in names if name.startswith(("sim_tests/", "configs/", "docs/"))]
+    templates = (ROOT / "hwgen" / "reports" / "plugin").glob("*.template")
+    assert {f"hwgen/reports/plugin/{path.name}" for path in templates} <= set(names)
     run(sys.executable, "-m", "venv", "empty")
     binaries = tmp_path / "empty" / "bin"
     run(binaries / "python", "-m", "pip", "install", "--quiet", wheel)
@@ -39,3 +37,8 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     run(hwgen, "build", "-c", "tiny.yaml", "-o", "out")
     assert "module tiny" in (tmp_path / "out" / "tiny.v").read_text()
     run(hwgen, "report", "-c", "tiny.yaml", "-o", "tiny.html")
+    run(hwgen, "init", "--plugin", "mine")
+    run(binaries / "python", "-m", "pip", "install", "--quiet", "--no-deps", "./mine-family")
+    assert "mine" in run(hwgen, "families")
+    run(hwgen, "init", "mine", "-o", "mine.yaml")
+    run(hwgen, "build", "-c", "mine.yaml", "-o", "mine")

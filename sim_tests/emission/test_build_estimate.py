@@ -12,6 +12,7 @@ import pytest
 from flows.build import build
 from flows.build.load import parse_config
 from hwgen.cli import main
+from hwgen.cli.estimate import _limited
 from sim_tests.support.designs import estimate_of
 
 CORES = ("systolic", "cube", "adder_tree", "broadcast_2d", "ternary_lut")
@@ -51,3 +52,22 @@ def test_no_failure_of_an_estimate_stops_a_build(
     assert set(result["metrics"].values()) == {None}
     assert "warning: no estimate: ZeroDivisionError: no such luck" in capsys.readouterr().err
     assert (output / "tiny.v").stat().st_size > 0
+
+
+def test_a_path_that_returns_to_its_register_is_a_loop() -> None:
+    path = {"start": "core.total", "end": "core.total", "ns": 1.5, "stages": []}
+    assert "from core.total to itself (a loop), 1.5 ns" in _limited(path)
+    assert "from core.total to core.next, 1.5 ns" in _limited({**path, "end": "core.next"})
+
+
+@pytest.mark.parametrize(
+    "workloads",
+    [[(1, 4, 4)], {"layer": 4}, {"layer": (1, 4, 4)}, {"layer": ["abc"]}, {1: [(1, 4, 4)]},
+     {"layer": [(1, 4, True)]}],
+)  # fmt: skip
+def test_workloads_of_a_wrong_type_are_refused(workloads: Any) -> None:
+    config = parse_config("name: tiny\nfamily: systolic\narray: {rows: 1, cols: 1}\n")
+    with pytest.raises(TypeError, match=r"\(1, 64, 64\)"):
+        estimate_of(config, workloads=workloads)
+    result = estimate_of(config, workloads={"layer": [(1, 4, 4)]})
+    assert result["metrics"]["cycles(layer)"] > 0

@@ -16,17 +16,12 @@ import yaml
 
 from flows.build.build import Build
 from flows.build.load import load_config
+from flows.simulation.contract import combinational_paths, flat_netlist
 from flows.tools.toolchain import require
 from hwgen.families.systolic.params import SystolicConfig
 from sim_tests.families.test_systolic import COVERING, sized
 from sim_tests.support.designs import design_of
-from sim_tests.support.emitted import (
-    assert_lint_clean,
-    combinational_paths,
-    module_text,
-    netlist,
-    write_files,
-)
+from sim_tests.support.emitted import assert_lint_clean, module_text, write_files
 from sim_tests.support.paths import ROOT
 
 ENGINE = ROOT / "configs" / "gemm_stream.yaml"
@@ -168,7 +163,7 @@ def test_text_grows_with_different_modules_only(dataflow: str, ratio: float) -> 
 @pytest.mark.parametrize("config", SAMPLE[::2], ids=names)
 def test_no_path_from_an_input_to_an_output(config: SystolicConfig, tmp_path: Path) -> None:
     """Every path through the core crosses a register, ``tready`` included."""
-    module = netlist(design_of(config).verilog, config.name, tmp_path)
+    module = flat_netlist(design_of(config).verilog, config.name, tmp_path)
     assert module["cells"]
     assert combinational_paths(module) == []
 
@@ -178,4 +173,4 @@ def test_the_path_finder_finds_a_path(tmp_path: Path) -> None:
         "module t(input a, input b, output y, output z, input aclk);\n"
         "reg r; always @(posedge aclk) r <= b; assign y = ~a; assign z = r;\nendmodule\n"
     )
-    assert combinational_paths(netlist(text, "t", tmp_path)) == [("a", "y")]
+    assert combinational_paths(flat_netlist(text, "t", tmp_path)) == [("a", "y")]

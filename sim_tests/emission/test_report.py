@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.build.build import Build
+from flows.build.build import Build, retarget
 from flows.build.design import Design
 from flows.build.load import parse_config
 from flows.pnr import pnr
@@ -18,7 +18,8 @@ from flows.synthesis.mapping import Job, Method
 from flows.synthesis.result import PnrResult, SeedResult
 from hwgen.cli import main
 from hwgen.cli.report import sheet_of
-from hwgen.reports.datasheet import markdown, page
+from hwgen.reports.datasheet import markdown
+from hwgen.reports.datasheet_page import page
 from hwgen.workloads import network_of
 from sim_tests.synthesis.test_synth_cache import SOURCE, Tools
 
@@ -62,8 +63,12 @@ def test_cached_results_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     of_cells = {"nangate45": [mapped]}
     monkeypatch.setattr(kept, "cached_results", lambda core, t: of_cells.get(t, []))
     monkeypatch.setattr(pnr, "cached_results", lambda core, t: [placed] if t == "ecp5" else [])
-    text = markdown(sheet_of(Build(Design.of(parse_config(SOURCE))), {}))
+    design = Design.of(parse_config(SOURCE))
+    text = markdown(sheet_of(Build(design), {}))
     assert "| nangate45 | 500 | nf, full adders, keep | 2,000 µm² | 212 flip-flops | 800 |" in text
+    assert "ecp5" not in text  # only the target of the configuration
+    text = markdown(sheet_of(Build(design, retarget(design.params.target, "ecp5")), {}))
+    assert "nangate45 | 500" not in text
     assert "| ecp5 | 25k CABGA256 6 | 100 | 88.25 | 88.25 | 88.25 | 1 | 1,234 of 24,288" in text
 
 

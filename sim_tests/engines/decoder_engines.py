@@ -24,13 +24,17 @@ def rows(operations: list[str], source: str, target: str, **array: Any) -> dict[
 def small_engine(
     *,
     ternary: bool = False,
+    blocks: str = "",
     gate: str = "silu",
     norm: str = "rms_norm",
     without: str = "",
     hadamard: int = 0,
     **changes: Any,
 ) -> TransformerConfig:
-    """Return an engine for heads of up to 24 elements, but for a unit that is left out."""
+    """Return an engine for heads of up to 24 elements, but for a unit that is left out.
+
+    Its weights are int8, ternary, or a format of `blocks` with scales.
+    """
     integers = rows(["quantise"], "fp32", "int8")
     if hadamard:
         operations = ["quantise", "hadamard_quantise"]
@@ -43,6 +47,9 @@ def small_engine(
     if ternary:
         core = {"family": "ternary_lut", "accumulator": "int32", "max_k": 65536,
                 "array": {"tables": 2, "fetch_ports": 2}}  # fmt: skip
+    if blocks:
+        core = {"family": "adder_tree", "activation": "int8", "weight": blocks,
+                "accumulator": "fp32", "max_k": 128, "array": {"cols": 2, "depth": 8}}  # fmt: skip
     kib = dict.fromkeys(("activation_kib", "weight_kib", "output_kib", "column_kib"), 1)
     units = {
         "products": {
@@ -50,7 +57,7 @@ def small_engine(
         },
         "rows": rows([norm, "rope", "gated", "add", "argmax"], "fp32", "fp32", gate=gate),
         "integers": integers,
-        "sums": rows(["dequantise_rows"], "int32", "fp32"),
+        "sums": rows(["dequantise_rows"], "fp32" if blocks else "int32", "fp32"),
         "scales": rows(["dequantise"], "fp32", "int16"),
         "results": rows(["dequantise"], "int16", "fp32"),
         "heads": {

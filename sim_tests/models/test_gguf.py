@@ -22,6 +22,7 @@ from hwgen.models.graph.passes import kv_bits, passes_of, speeds
 from hwgen.models.graph.work import kv_elements, work_of
 from hwgen.models.import_model import import_model
 from hwgen.reports.roofline import number
+from hwgen.technologies import devices
 from sim_tests.models.fuzz_models import campaign
 from sim_tests.models.model_files import Ggml, Small, random_blocks, write_gguf
 from sim_tests.support.selection import commit_seed
@@ -375,6 +376,29 @@ def test_estimates_for_several_targets_stand_in_one_table(
     assert {"target", "nangate45", "ecp5"} <= set(rows)
     assert main([*arguments, "--target", "nangate46"]) == 2
     assert "no technology or device is called 'nangate46'" in capsys.readouterr().err
+
+
+def test_every_device_is_a_target_and_an_unknown_clock_is_never_met(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")  # no cell of the table is wrapped
+    arguments, config = estimating(tmp_path)
+    named = [text for name in devices() for text in ("--target", name)]
+    assert main([*arguments, *named, "--json"]) == 0
+    entries = [each["estimate"] for each in json.loads(capsys.readouterr().out)["targets"]]
+    assert [entry["device"]["name"] for entry in entries] == list(devices())
+    for name in devices():
+        assert main(["estimate", "--config", str(config), "--target", name, "--json"]) == 0
+        entries.append(json.loads(capsys.readouterr().out))
+    unknown = [entry for entry in entries if entry["metrics"]["fmax_mhz"] is None]
+    assert 0 < len(unknown) < len(entries)
+    for entry in entries:
+        known = entry["metrics"]["fmax_mhz"] is not None
+        assert (entry["meets_clock"] is not None) == known, entry["device"]["name"]
+        assert (entry["clock_basis"] != "assumed") == known
+    assert main([*arguments, *named]) == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if ", Fmax unknown" in line]
+    assert len(rows) == len(unknown) / 2
 
 
 def test_the_report_of_a_model_has_its_passes_and_their_rooflines(

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from flows.build.drivers.model_driver import model_driver
+from flows.build.load import load_config
 from flows.simulation.models.program_run import run_compiled
 from hwgen.cli import main
 from hwgen.core.lists.commands import STATES
@@ -41,10 +42,12 @@ from sim_tests.engines.decoder_engines import small_engine
 from sim_tests.models.model_files import Small
 from sim_tests.models.test_model_golden import TOKENS, quantised
 from sim_tests.support.c_programs import LOAD, access
+from sim_tests.support.paths import ROOT
 
 SMALL = replace(Small(), width=32, hidden=64, heads=2, kv_heads=1)
 PROMPT = TOKENS[:5]
 WINDOW = {"llama.attention.sliding_window": 3}
+GROUPS = [("q4_0", {"weights": "int4", "group": 32}), ("mxfp4", {"weights": "mxfp4"})]
 
 ON_TOKEN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32)
 
@@ -93,6 +96,14 @@ def test_a_list_computes_what_golden_runs_do(model: Model, tmp_path: Path) -> No
     config = small_engine()
     result = compiled(model, config, tmp_path / "compiled", tokens=3, context=16)
     assert_same(model, result, config, 3)
+
+
+@pytest.mark.parametrize(("blocks", "recipe"), GROUPS)
+def test_weights_in_groups(blocks: str, recipe: dict[str, Any], tmp_path: Path) -> None:
+    model = quantised(tmp_path, replace(SMALL, layers=1), **recipe)
+    config = small_engine(blocks=blocks)
+    result = compiled(model, config, tmp_path / "c", tokens=2, context=8)
+    assert_same(model, result, config, 2)
 
 
 def test_ternary_weights_and_norms_behind_attention(tmp_path: Path) -> None:
@@ -325,6 +336,34 @@ def test_the_program_in_c_generates_tokens(model: Model, tmp_path: Path) -> None
     assert generate_in_c(5, 5) == generate_in_c(0, 1) == -100
     prompt[1] = result.vocabulary
     assert generate_in_c(5, 1) == -101
+
+
+@pytest.mark.parametrize(
+    ("engine", "recipe"), [("decoder_w4", GROUPS[0][1]), ("decoder_mxfp4", GROUPS[1][1])]
+)
+def test_shipped_engines_of_groups(engine: str, recipe: dict[str, Any], tmp_path: Path) -> None:
+    config: Any = load_config(ROOT / "configs" / engine / "engine.yaml")
+    model = quantised(tmp_path, replace(SMALL, layers=1), hadamard=8, **recipe)
+    result = compiled(model, config, tmp_path / "c", tokens=2, context=8)
+    assert_same(model, result, config, 1)
+    (tmp_path / "int8").mkdir()
+    integers = quantised(tmp_path / "int8", SMALL)
+    with pytest.raises(InputError, match=r"products takes int8 by (q4_0|mxfp4)"):
+        ListCompilation(integers, config, Settings())
+
+
+@pytest.mark.slow
+@pytest.mark.rotate(8)
+@pytest.mark.parametrize(("blocks", "recipe"), GROUPS)
+def test_hardware_computes_a_token_with_groups(
+    blocks: str, recipe: dict[str, Any], tmp_path: Path
+) -> None:
+    model = quantised(tmp_path, replace(SMALL, layers=1), **recipe)
+    result = compiled(model, small_engine(blocks=blocks), tmp_path / "c", tokens=1, context=4)
+    simulated = run_compiled(result, PROMPT[:1], 1)
+    logits = Run(GoldenEngine(model, Units([small_engine(blocks=blocks)]))).feed(PROMPT[:1])
+    assert simulated.tokens == [int(logits[-1].argmax())]
+    assert simulated.compared == result.bytes
 
 
 @pytest.mark.long

@@ -60,6 +60,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     [
         ("Q4_1", {"weights": "int4", "group": 32}, ("int4_g32",)),
         ("Q4_0", {"weights": "original"}, ("q4_0", "q4_1")),
+        ("MXFP4", {"weights": "original"}, ("mxfp4", "q4_1")),
+        ("Q4_1", {"weights": "mxfp4"}, ("mxfp4",)),
     ],
 )
 def test_golden_runs_take_groups(

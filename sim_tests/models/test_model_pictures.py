@@ -61,9 +61,14 @@ def test_the_picture_is_drawn_from_files(targets: list[dict[str, Any]], tmp_path
     written.write_text(json.dumps(RUN))
     estimated.write_text(json.dumps({"targets": targets}))
     (model,) = (path.parent for path in tmp_path.rglob("model.json"))
-    files = ["--run", str(written), "--estimate", str(estimated), "--model", str(model)]
-    draw([*files, "--output", str(tmp_path / "it.svg")])
+    files = ["--estimate", str(estimated), "--stored", str(tmp_path / "stored.json")]
+    measured = ["--run", str(written), "--model", str(model)]
+    draw([*files, *measured, "--output", str(tmp_path / "it.svg")])
     assert ElementTree.parse(tmp_path / "it.svg").getroot() is not None
+    draw([*files, "--output", str(tmp_path / "again.svg")])
+    assert (tmp_path / "again.svg").read_text() == (tmp_path / "it.svg").read_text()
+    with pytest.raises(SystemExit):
+        draw([*files, measured[0], measured[1], "--output", str(tmp_path / "it.svg")])
 
 
 def test_the_table_has_a_line_for_each_target(targets: list[dict[str, Any]]) -> None:

@@ -16,11 +16,13 @@ from flows.bench import quantisation
 from hwgen.cli import main
 from hwgen.errors import InputError
 from hwgen.models.files.store import Model
-from hwgen.models.quantise.compensation import compensated, factor
+from hwgen.models.quantise.calibration import Calibration
+from hwgen.models.quantise.compensation import compensated, factor, round_to_e2m1
 from hwgen.models.quantise.evaluation import compare_predictions
-from hwgen.models.quantise.quantise import quantise
+from hwgen.models.quantise.quantise import parts_of, quantise
 from hwgen.models.quantise.recipe import Recipe
 from hwgen.models.quantise.rotation import orthogonal, rotated
+from hwgen.models.quantise.smoothing import sites_of
 from hwgen.models.run.engine import Run
 from hwgen.models.run.float_engine import FloatEngine
 from sim_tests.models.model_files import Ggml, Small
@@ -291,3 +293,70 @@ def test_the_table_of_weight_formats(model: Model, tmp_path: Path) -> None:
     evaluations = ({"top1": 0.9571, "kl": 0.00569}, {"top1": 0.0, "kl": 7.941})
     cells = [quantisation.cell(each) for each in evaluations]
     assert cells == ["95.7 %, 0.0057", "0.0 %, 7.94"]
+
+
+def test_e2m1_is_rounded_to_the_nearest_number() -> None:
+    numbers = np.linspace(-14, 14, 2801, dtype=np.float32)
+    grid = np.array([0, 1, 2, 3, 4, 6, 8, 12])
+    grid = np.concatenate([-grid[:0:-1], grid])
+    result = round_to_e2m1(numbers, 12)
+    assert set(result) == set(grid)
+    nearest = np.abs(numbers[:, None] - grid).min(1)
+    np.testing.assert_allclose(np.abs(result - numbers), nearest, rtol=0, atol=1e-6)
+
+
+def test_weights_in_mxfp4() -> None:
+    rng = np.random.default_rng(3)
+    weights = rng.standard_normal((8, 96)).astype(np.float32)
+    weights[0, :32] = 0
+    groups = Recipe(weights="mxfp4").of("product", weights)
+    fraction, _ = np.frexp(groups.scales)
+    assert groups.scales.shape == (8, 3)
+    assert (fraction == 0.5).all()
+    assert {*np.unique(np.abs(groups.values))} <= {0, 1, 2, 3, 4, 6, 8, 12}
+    error = np.square(groups.numbers() - weights).mean() / np.square(weights).mean()
+    assert error < 0.02
+    with pytest.raises(InputError, match="groups of mxfp4 have 32 elements, not 64"):
+        Recipe(weights="mxfp4", group=64)
+
+
+def test_activations_that_no_unit_takes_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["model", "quantise", "nothing", "-o", "out", "--calibration", "none.txt"]
+    assert main([*arguments, "--activation-bits", "4"]) == 2
+    error = capsys.readouterr().err
+    assert "must be 8, not 4" in error
+    assert "configs/decoder_w4/engine.yaml" in error
+
+
+def test_calibration_holds_one_layer_at_a_time(model: Model) -> None:
+    """The same operands come out as of all layers at once, and none of other layers are kept."""
+    sites = sites_of(model.description)
+    arrays, tokens = {site.array for site in sites}, [*range(40), *range(3)]
+    parts = parts_of(model.description, sites)
+    assert len(parts) == model.description.layers + 2  # table of tokens, layers, output
+    assert [index for part in parts for index in part] == [*range(len(model.description.nodes))]
+    whole, layers = (Calibration(model, [tokens, tokens[:9]], arrays, moments=True) for _ in "ab")
+    whole.advance(range(len(model.description.nodes)))
+    for part in parts:
+        layers.advance(part)
+        made = {node.output for node in model.description.nodes[part.start : part.stop]}
+        assert {name for name, inputs in layers.operands.items() if inputs.count} == made & arrays
+        for name in made & arrays:
+            one, other = layers.operands.pop(name), whole.operands[name]
+            np.testing.assert_array_equal(one.rows, other.rows)
+            np.testing.assert_array_equal(one.moments, other.moments)
+    assert not layers.operands
+
+
+def test_what_is_divided_with_its_products_is_in_one_part(model: Model) -> None:
+    nodes = tuple(
+        node.model_copy(update={"layer": 7}) if node.operation == "rms_norm" else node
+        for node in model.description.nodes
+    )
+    description = model.description.model_copy(update={"nodes": nodes})
+    sites = sites_of(description)
+    parts = parts_of(description, sites)
+    at = {node.name: index for index, node in enumerate(nodes)}
+    for site in sites:
+        places = {at[node.name] for node in (*site.products, site.maker) if node is not None}
+        assert sum(bool(places & set(part)) for part in parts) == 1

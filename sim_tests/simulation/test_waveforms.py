@@ -49,4 +49,4 @@ def test_the_drawings_are_current(waveform: Waveform) -> None:
     text = render(waveform)
     ET.fromstring(text)
     committed = (IMAGES / f"{waveform.name}.svg").read_text(encoding="utf-8")
-    assert committed == text, "run make docs-waveforms"
+    assert committed == text, "run make docs"

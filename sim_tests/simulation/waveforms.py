@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Waveforms for the documentation, drawn from simulations of tiny arrays.
 
-``python -m sim_tests.simulation.waveforms docs/images`` (``make docs-waveforms``) writes them anew.
+``python -m sim_tests.simulation.waveforms docs/images`` (``make docs``) writes them anew.
 Each simulation is checked against the golden model before its trace is drawn.
 """
 
@@ -233,7 +233,7 @@ def _svg(title: str, lines: Sequence[_Line], cycles: range) -> str:
     width = _LEFT + _CYCLE * len(cycles) + 10
     height = _TOP + _ROW * (len(lines) + 1) + 8
     parts = [
-        "<!-- Generated: make docs-waveforms -->",
+        "<!-- Generated: make docs -->",
         _HEAD.format(width=width, height=height),
         f"<title>{escape(title)}</title>",
         f"<style>\n{_STYLE}\n</style>",

@@ -55,7 +55,10 @@ class Element {
   getContext() {
     this.calls = 0;
     return new Proxy({}, {
-      get: () => () => { this.calls += 1; },
+      get: (_, name) => () => {
+        this.calls += 1;
+        return name === "measureText" ? { width: 60 } : undefined;
+      },
       set: () => true,
     });
   }
@@ -65,12 +68,15 @@ const known = Object.fromEntries(Object.entries(ids).map(([id, tag]) => [id, new
 new Element("body").append(...Object.values(known));
 known.data.textContent = dataText;
 globalThis.document = {
+  documentElement: known.data,
   getElementById: (id) => known[id],
   createElement: (tag) => new Element(tag),
   createElementNS: (space, tag) => new Element(tag),
 };
 globalThis.window = globalThis;
 globalThis.addEventListener = () => {};
+globalThis.getComputedStyle = () => ({ getPropertyValue: () => "#888" });
+globalThis.matchMedia = () => ({ addEventListener: () => {} });
 globalThis.devicePixelRatio = 1;
 
 // What the tests ask, and do.

@@ -21,6 +21,18 @@ from cost_model.sweep.probe import Probe
 
 AREA = {"nangate45": 1.0, "asap7": 0.1}
 
+PAGE_SWEEP = """\
+name: page
+families:
+  ternary_lut:
+    parameters: {array: {group_size: [1, 2, 3], tables: {from: 1, to: 64, log: 2}}}
+  systolic:
+    parameters: {array: {rows: {from: 64, to: 256, step: 16}, cols: 64}}
+workloads: {decode: [{m: 1, k: 768, n: 768}]}
+objectives: {minimize: [area_mm2, latency_ms(decode)], maximize: [tops]}
+"""
+"""Sweep whose page has two families and three objectives."""
+
 
 def evaluate(
     family: str,

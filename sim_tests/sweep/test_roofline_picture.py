@@ -57,7 +57,7 @@ def test_the_data_sheet_has_a_roofline(
     behind = ["--memory", "ddr4", "--gb-s", "2"]
     assert main([*command, *behind, "--output", "core.html"]) == 0
     page = Path("core.html").read_text()
-    drawn = re.findall(r"<svg.*?</svg>", page, re.S)
+    drawn = re.findall(r'<svg[^>]*class="roofline".*?</svg>', page, re.S)
     assert len(drawn) == 2
     assert not re.search(r"<img|https?://(?!www\.w3\.org/2000/svg)", page)
     assert len(shapes(drawn[1], "circle")) >= 5  # the products, and what their colours mean

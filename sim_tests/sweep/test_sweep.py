@@ -352,10 +352,12 @@ def test_verified_configurations(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    done = []
+    done, said_before = [], {}
 
     def synthesize(config: Any, target: str, memories: str) -> Any:
         assert memories == "registers"  # as synthesis makes them
+        if "before" not in said_before:  # results are printed before anything is measured
+            said_before["before"] = capsys.readouterr().out
         done.append((config.name, target))
         if config.name.endswith("2"):
             raise CheckFailed("yosys gave up")
@@ -365,6 +367,7 @@ def test_verified_configurations(
     monkeypatch.setattr("flows.synthesis.verify.synthesize", synthesize)
     assert hwgen(LUT, "--output", "out", "--verify", "top:3") == 0
     assert sorted(done) == [(f"lut_000{i}", "nangate45") for i in (1, 2, 3)]
+    assert "in the Pareto set" in said_before["before"]
     said = capsys.readouterr()
     assert "lut_0002.yaml: yosys gave up" in said.err
     assert re.search(r"lut_0001.yaml +area_mm2 +0\.\d+ +0.04 +-\d+\.\d %", said.out)

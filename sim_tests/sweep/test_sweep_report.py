@@ -1,16 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a sweep: in a JavaScript engine with a small document, and in a browser.
-
-The browser is the machine's Chromium, or the one that ``playwright install chromium`` has put
-there; without any, its tests are skipped and say so.
-"""
+"""The page of a sweep: in a JavaScript engine with a small document, and in a browser."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -19,32 +13,38 @@ from typing import Any
 import pytest
 from py_mini_racer import MiniRacer
 
+from cost_model.sweep.output.report import label_of
 from hwgen.cli import main
-from sim_tests.sweep.sweep_costs import use_made_up_costs
+from sim_tests.support.browser import WIDTHS, launch_browser, open_page
+from sim_tests.sweep.sweep_costs import PAGE_SWEEP, use_made_up_costs
 
-SWEEP = """\
-name: page
-families:
-  ternary_lut:
-    parameters: {array: {group_size: [1, 2, 3], tables: {from: 1, to: 64, log: 2}}}
-  systolic:
-    parameters: {array: {rows: {from: 64, to: 256, step: 16}, cols: 64}}
-parameters: {activation: [int4, int8]}
-workloads: {decode: [{m: 1, k: 768, n: 768}]}
-objectives: {minimize: [area_mm2, latency_ms(decode)], maximize: [tops]}
-"""
+SWEEP = f"{PAGE_SWEEP}parameters: {{activation: [int4, int8]}}\n"
 
 
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def swept(folder: Path, text: str) -> Path:
     """Return the page of a sweep of made-up costs."""
-    folder = tmp_path_factory.mktemp("page")
-    (folder / "sweep.yaml").write_text(SWEEP)
+    (folder / "sweep.yaml").write_text(text)
     with pytest.MonkeyPatch.context() as patch:
         use_made_up_costs(patch)
         arguments = ["--config", str(folder / "sweep.yaml"), "--output", str(folder / "out")]
         assert main(["sweep", *arguments, "--jobs", "1"]) == 0
     return folder / "out" / "report.html"
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return swept(tmp_path_factory.mktemp("page"), SWEEP)
+
+
+@pytest.fixture(scope="module")
+def grouped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return swept(tmp_path_factory.mktemp("grouped"), f"{SWEEP}group_by: activation\n")
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    technologies = "targets: {technology: [nangate45, asap7]}\ngroup_by: target.technology\n"
+    return swept(tmp_path_factory.mktemp("several"), SWEEP + technologies)
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +119,7 @@ def test_scales_ticks_and_texts(logic: Logic) -> None:
     assert logic("Logic.ticks([0.31, 0.52], false)") == [0.35, 0.4, 0.45, 0.5]
     assert logic("Logic.ticks([0.005, 20], true)") == [0.01, 0.1, 1, 10]
     assert logic("Logic.ticks([5, 5], false)") == [5]
+    assert logic("Logic.ticks([1.5, 40], true)") == [2, 5, 10, 20]
     assert logic("[null, 3, 0.123456, true, 'x', 123456789].map(Logic.text)") == [
         "–", "3", "0.1235", "true", "x", "123500000",
     ]  # fmt: skip
@@ -134,6 +135,37 @@ def test_order_and_breakdown(logic: Logic) -> None:
         {"name": "b", "value": 3, "share": 0.75},
         {"name": "a", "value": 1, "share": 0.25},
     ]
+
+
+def test_defaults_of_the_page(logic: Logic) -> None:
+    rows = [[1, "a", None, 7], [2, "a", 5, None], [3, "b", 6, 7], [4, "b", 9, 7]]
+    assert logic("[0, 1, 2, 3].map((i) => Logic.isConstant(rows, i))", rows=rows) == [
+        False, False, False, True,
+    ]  # fmt: skip
+    assert logic("Logic.mostVaried(rows, [1, 2])", rows=rows) == 1  # 2 is not known of all
+    assert logic("Logic.mostVaried(rows, [1, 0])", rows=rows) == 0
+    assert logic("Logic.mostVaried(rows, [2, 3])", rows=rows) == 2
+    assert logic("[[1, 31], [1, 30], [-1, 99], null].map(Logic.asksForLog)") == [
+        True, False, False, False,
+    ]  # fmt: skip
+    points = [[1, 9], [2, 5], [3, 6], [4, 1], [4, 2], [0, None]]
+    call = "Logic.front(rows, [5, 4, 3, 2, 1, 0], [0, 1], {})"
+    assert logic(call.format("[1, 1]"), rows=points) == [0, 1, 3]
+    assert logic(call.format("[1, -1]"), rows=points) == [0]
+    assert logic(call.format("[-1, -1]"), rows=points) == [4, 2, 0]
+    goals = [{"column": 0, "sign": 1}, {"column": 1, "sign": 1}]
+    assert logic("Logic.nearest(rows, [0, 1, 2, 3, 5], goals)", rows=points, goals=goals) == 1
+    assert logic("Logic.nearest(rows, [5], goals)", rows=points, goals=goals) is None
+
+
+def test_labels_and_units(data: dict[str, Any]) -> None:
+    shown = {column["name"]: (column["label"], column["unit"]) for column in data["columns"]}
+    assert shown["area_mm2"] == ("area", "mm²")
+    assert shown["latency_ms(decode)"] == ("latency of decode", "ms")
+    assert shown["tops_per_w"] == ("TOPS/W", "")
+    assert shown["array.rows"] == ("array.rows", "PEs")
+    assert shown["area_mm2[tables]"] == ("area in tables", "mm²")
+    assert label_of("area_mm2 * power_w", {}) == ("area_mm2 * power_w", "")
 
 
 # -- the whole page, without a browser -----------------------------------------------------------
@@ -177,12 +209,13 @@ def test_clicks_and_filters_without_a_browser(
     assert shown() == areas.count(min(areas))
     ask("press('reset')")
     assert shown() == len(rows)
-    assert "Click a point" in ask("details()")
+    assert "Preselected" in ask("details()")
     ask("point(3)")
+    assert "Preselected" not in ask("details()")
     assert f"configs/{rows[3][names.index('config')]}" in ask("details()")
     assert re.search(r"columns \S+ \(\d+\.\d %\)", ask("details()"))
-    ask("head('tops')")
-    ask("head('tops')")
+    ask("head('throughput')")
+    ask("head('throughput')")
     tops = [row[names.index("tops")] for row in rows]
     assert tops[int(ask("first()"))] == max(tops)
     before = ask("place(3)")
@@ -193,44 +226,16 @@ def test_clicks_and_filters_without_a_browser(
 # -- the whole page, in a browser ----------------------------------------------------------------
 
 
-def chromium() -> str | None:
-    """Return the Chromium of this machine, None if there is none."""
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    result = [os.environ.get("HWGEN_CHROMIUM"), *map(shutil.which, names)]
-    return next((name for name in result if name), None)
-
-
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    from playwright.sync_api import Error, sync_playwright
-
-    with sync_playwright() as playwright:
-        # Without its sandbox: a container has none to give, and the page is our own.
-        try:
-            result = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
-        except Error as error:
-            if chromium() is not None:
-                raise
-            pytest.skip(
-                "no Chromium: install it (apt install chromium, or playwright install chromium),"
-                f" or set HWGEN_CHROMIUM; {str(error).splitlines()[0]}"
-            )
+    with launch_browser() as result:
         yield result
-        result.close()
 
 
 @pytest.fixture
 def tab(browser: Any, page: Path) -> Iterator[Any]:
-    """Open the page; any error in it, and any request to a network, fails the test."""
-    result = browser.new_page(viewport={"width": 1400, "height": 1000})
-    problems: list[str] = []
-    result.on("pageerror", lambda error: problems.append(str(error)))
-    result.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
-    result.on("request", lambda r: problems.append(r.url) if r.url[:5] != "file:" else None)
-    result.goto(page.as_uri())
-    yield result
-    result.close()
-    assert problems == []
+    with open_page(browser, page.as_uri(), 1400) as result:
+        yield result
 
 
 def shown(tab: Any) -> int:
@@ -248,6 +253,8 @@ def test_filters_change_the_count(tab: Any, data: dict[str, Any]) -> None:
     family = names.index("family")
     systolic = sum(row[family] == "systolic" for row in data["rows"])
     assert 0 < systolic < every
+    assert not tab.is_visible("#filters")  # collapsed at first
+    tab.click("#side summary")
     tab.uncheck("#filters input[value=ternary_lut]")
     assert shown(tab) == systolic
     assert tab.locator("#table tbody tr").count() == min(systolic, 200)
@@ -264,7 +271,7 @@ def test_filters_change_the_count(tab: Any, data: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 def test_points_can_be_clicked(tab: Any, data: dict[str, Any]) -> None:
-    assert "Click a point" in tab.inner_text("#details")
+    assert "Preselected" in tab.inner_text("#details")
     names = [column["name"] for column in data["columns"]]
     number = next(
         n for n, row in enumerate(data["rows"]) if row[names.index("family")] == "ternary_lut"
@@ -275,7 +282,7 @@ def test_points_can_be_clicked(tab: Any, data: dict[str, Any]) -> None:
     details = tab.inner_text("#details")
     assert row[names.index("config")] in details
     assert f"hwgen build --config configs/{row[names.index('config')]}" in details
-    assert re.search(r"area_mm2\ncolumns|area_mm2\ntables|columns .*%", details)
+    assert re.search(r"area \(mm²\)\s+(columns|tables) .*%", details)
     assert tab.locator("#details .bar span").count() == 2
     assert tab.locator("#table tr.chosen").count() == 1
     assert tab.evaluate("document.getElementById('parallel').toDataURL()") != blank
@@ -288,16 +295,93 @@ def test_points_can_be_clicked(tab: Any, data: dict[str, Any]) -> None:
 def test_axes_colours_and_order(tab: Any, data: dict[str, Any]) -> None:
     names = [column["name"] for column in data["columns"]]
     before = tab.locator("#scatter circle").nth(5).get_attribute("cx")
-    tab.select_option("#x", label="power_w")
+    tab.select_option("#x", label="power (W)")
     tab.uncheck("#xlog")
     assert tab.locator("#scatter circle").nth(5).get_attribute("cx") != before
-    tab.select_option("#colour", label="tops")
+    tab.select_option("#colour", label="throughput (TOPS)")
     colours = tab.evaluate(
         "new Set([...document.querySelectorAll('circle')].map(c => c.getAttribute('fill'))).size"
     )
     assert colours > 2
-    tab.locator("#table th", has_text="tops").first.click()
-    tab.locator("#table th", has_text="tops").first.click()
+    tab.locator("#table th", has_text="throughput").first.click()
+    tab.locator("#table th", has_text="throughput").first.click()
     first = int(tab.locator("#table tbody tr").first.get_attribute("data-row"))
     tops = [row[names.index("tops")] for row in data["rows"]]
     assert tops[first] == max(tops)
+
+
+@pytest.mark.slow
+@pytest.mark.rotate(2)
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_as_it_opens(browser: Any, grouped: Path, width: int, scheme: str) -> None:
+    with open_page(browser, grouped.as_uri(), width, color_scheme=scheme) as tab:
+        assert tab.input_value("#colour") == tab.get_attribute(
+            "#colour option:has-text('activation')", "value"
+        )
+        assert tab.is_checked("#xlog")
+        assert tab.locator("#legend .entry").all_inner_texts() == ["int4", "int8"]
+        fronts = tab.locator("#scatter .front")
+        assert [each.get_attribute("data-group") for each in fronts.all()] == ["int4", "int8"]
+        assert all(int(each.get_attribute("data-points") or 0) > 2 for each in fronts.all())
+        assert "area (mm²)" in tab.locator("#scatter text").all_text_contents()
+        assert tab.locator("#scatter circle.chosen").count() == 1
+        assert not tab.is_visible("#filters")
+        heads = tab.locator("#table th").all_inner_texts()
+        assert not any(head.startswith(("pareto", "array.cols")) for head in heads)
+        assert "array.cols 64 PEs" in tab.inner_text("#constants")
+        # Texts of the scatter are as large as they are drawn.
+        scale = tab.evaluate(
+            "document.getElementById('scatter').getBoundingClientRect().width"
+            " / document.getElementById('scatter').viewBox.baseVal.width"
+        )
+        assert 0.9 < scale < 1.1
+        colours = "(e => [getComputedStyle(e).color, getComputedStyle(e).backgroundColor])"
+        ink, paper = tab.evaluate(f"{colours}(document.body)")
+        dark = [sum(map(int, re.findall(r"\d+", each)[:3])) for each in (ink, paper)]
+        assert (dark[0] > dark[1]) == (scheme == "dark")
+        tab.select_option("#x", label="Fmax (MHz)")
+        assert not tab.is_checked("#xlog")
+        assert fronts.count() == 0
+
+
+@pytest.mark.slow
+@pytest.mark.rotate(2)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_each_technology_has_a_chart_with_common_axes(
+    browser: Any, several: Path, page: Path, width: int
+) -> None:
+    with open_page(browser, several.as_uri(), width) as tab:
+        charts = tab.locator("#multiples svg")
+        every = tab.locator("#scatter circle").count()
+        names = [chart.get_attribute("aria-label") or "" for chart in charts.all()]
+        counts = [chart.locator("circle").count() for chart in charts.all()]
+        assert names == [
+            f"{t}: {n} points" for t, n in zip(("asap7", "nangate45"), counts, strict=True)
+        ]
+        assert sum(counts) == every
+        axes = [
+            [(each.text_content(), each.get_attribute("x"), each.get_attribute("y"))
+             for each in chart.locator(".tick").all()] for chart in charts.all()
+        ]  # fmt: skip
+        assert axes[0] == axes[1]
+        assert len(axes[0]) >= 4
+        for number in (0, 1):
+            texts = charts.nth(number).locator("text").all_text_contents()
+            assert {"area (mm²)", "latency of decode (ms)", names[number]} <= set(texts)
+            assert charts.nth(number).locator(".front").count() == 1
+        point = charts.nth(1).locator("circle:not(.chosen)").first
+        row = point.get_attribute("data-row")
+        point.dispatch_event("click")
+        for chart in ("#scatter", "#multiples"):
+            assert tab.get_attribute(f"{chart} .chosen", "data-row") == row
+        # Only the table scrolls sideways, within its section.
+        wide = tab.evaluate(
+            "[...document.querySelectorAll('section')].filter(e => e.scrollWidth > e.clientWidth)"
+            ".map(e => e.querySelector('#table') ? 'table' : e.id)"
+        )
+        assert wide in ([], ["table"])
+        tab.select_option("#x", label="power (W)")
+        assert "power (W)" in charts.first.locator("text").all_text_contents()
+    with open_page(browser, page.as_uri(), width) as tab:
+        assert not tab.is_visible("#multiples")

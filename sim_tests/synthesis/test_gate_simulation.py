@@ -16,7 +16,7 @@ from flows.power.gates import Gate, Gates
 from flows.synthesis import liberty
 from hwgen.errors import CheckFailed
 from hwgen.technologies import cell_library
-from sim_tests.synthesis.test_synth import require_tools
+from sim_tests.synthesis.tools import require_tools
 
 
 def library_of(**functions: str) -> liberty.Library:

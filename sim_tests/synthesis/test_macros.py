@@ -20,7 +20,7 @@ from hwgen.errors import InputError
 from hwgen.technologies.model import Macro, Memories
 from sim_tests.support.designs import design_of
 from sim_tests.support.regression import assert_passed
-from sim_tests.synthesis.test_synth import require_tools
+from sim_tests.synthesis.tools import require_tools
 
 ENGINE = """\
 name: engine

@@ -29,7 +29,7 @@ from hwgen.technologies import cell_library
 from hwgen.technologies.model import StandardCells
 from sim_tests.support.cores import cycles
 from sim_tests.support.gates_verilog import cell_models, design_verilog, read_saif
-from sim_tests.synthesis.test_synth import require_tools
+from sim_tests.synthesis.tools import require_tools
 
 TINY = """\
 name: tiny

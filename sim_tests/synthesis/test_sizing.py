@@ -35,7 +35,7 @@ from flows.synthesis.sizing.sizing import size_cells
 from flows.synthesis.synth import synthesize
 from hwgen.technologies import cell_library
 from hwgen.technologies.model import StandardCells
-from sim_tests.synthesis.test_synth import require_tools
+from sim_tests.synthesis.tools import require_tools
 
 SIZES = (1, 2, 4)
 LOADS = (0.0, 100.0)

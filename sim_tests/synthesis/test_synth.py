@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -22,26 +21,17 @@ from flows.pnr import register_frame
 from flows.pnr.devices import choose, options, placed, placer
 from flows.pnr.pnr import bitstream, place_and_route, with_open_inputs
 from flows.pnr.pnr import cached_results as recorded_runs
-from flows.synthesis import fpga, levels, liberty
+from flows.synthesis import fpga, levels
 from flows.synthesis.outline import Outline, separate_modules
-from flows.synthesis.result import SynthesisResult
 from flows.synthesis.synth import synthesize
-from flows.synthesis.synth_cache import cached_results
 from flows.tools import parallel, process
 from flows.tools.cache import Archive, digest
 from flows.tools.toolchain import Installation, forget, probe
 from hwgen.cli import main
-from hwgen.errors import CheckFailed, InputError, ToolMissing
-from hwgen.technologies import cell_library, fpga_family, technology_names
+from hwgen.errors import CheckFailed, InputError
+from hwgen.technologies import fpga_family, technology_names
+from sim_tests.synthesis.tools import SYSTOLIC, require_tools
 
-SYSTOLIC = """\
-name: tiny
-family: systolic
-activation: int4
-weight: int4
-accumulator: int16
-array: {rows: 2, cols: 2}
-"""
 TERNARY = """\
 name: tinylut
 family: ternary_lut
@@ -65,18 +55,6 @@ def config(tmp_path: Path) -> Path:
     path = tmp_path / "tiny.yaml"
     path.write_text(SYSTOLIC)
     return path
-
-
-def require_tools(*names: str, technology: str = "") -> None:
-    """Skip the test unless the tools, and the Liberty files of a technology, are there."""
-    try:
-        if technology:
-            liberty.liberty_files(cell_library(technology))
-    except ToolMissing as missing:
-        pytest.skip(str(missing))
-    for name in names:
-        if probe(name).installation is None:
-            pytest.skip(probe(name).line)
 
 
 # -- what is kept --------------------------------------------------------------------------------
@@ -336,49 +314,6 @@ def test_hierarchy_on_an_fpga() -> None:
     assert sum(m.instances * (m.flip_flops or 0) for m in result.modules) == result.flip_flops
     assert sum(m.instances * (m.luts or 0) for m in result.modules) == result.luts
     assert result.dsps == 0
-
-
-@pytest.mark.slow
-@pytest.mark.rotate(3)
-def test_standard_cells_with_the_best_recipe() -> None:
-    require_tools("yosys", technology="nangate45")
-    core = parse_config(SYSTOLIC)
-    seen: list[tuple[str, int, int]] = []
-    result = synthesize(
-        Design.of(core),
-        "nangate45",
-        effort="best",
-        full_adders=True,
-        jobs=2,
-        on_progress=lambda *what: seen.append(what),
-    )
-    assert len(result.trials) == 4  # three recipes, and the best one flattened
-    assert seen[-1][1:] == (4, 4)
-    areas = [trial.area_um2 or 0.0 for trial in result.trials]
-    assert result.area_um2 is not None
-    assert result.sequential_area_um2 is not None
-    assert result.combinational_area_um2 is not None
-    assert result.flip_flops == result.cells["DFF_X1"] == 212
-    both = result.sequential_area_um2 + result.combinational_area_um2
-    assert both == pytest.approx(result.area_um2)
-    if probe("opensta").installation:
-        assert result.area_um2 == min(areas), "all of them meet 500 MHz"
-        assert result.timing_source == "opensta"
-        assert result.critical_path_ns is not None
-        assert result.fmax_mhz == pytest.approx(1000 / result.critical_path_ns)
-        assert {"yosys", "opensta"} == set(result.tools)
-    # The same again is known, also from the configuration alone.
-    start = time.monotonic()
-    again = synthesize(Design.of(core), "nangate45", effort="best", full_adders=True)
-    assert again == result
-    assert time.monotonic() - start < 10
-    known = cached_results(Design.of(core), "nangate45")
-    assert len(known) == 4
-    assert result.netlist_digest in {entry.netlist_digest for entry in known}
-    assert cached_results(Design.of(core), "asap7") == []
-    document = result.document()
-    assert SynthesisResult.of_document(json.loads(json.dumps(document))) == result
-    assert set(document) == {field.name for field in fields(SynthesisResult)} - {"files"}
 
 
 @pytest.mark.slow

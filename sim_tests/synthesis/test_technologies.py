@@ -59,9 +59,9 @@ def test_every_shipped_file_can_be_used() -> None:
         (CELLS, "kind: standard_cells\n", "", "kind: must be standard_cells or fpga"),
         (CELLS, "clk: clock", "clk: klok", "memories.ports.1rw.clk: must be 'clock', 'enable', "),
         (CELLS, "    1rw:", "    2rw:", "memories.ports: the pins of 1rw are missing"),
-        (CELLS, "32, words: 32", "32, word: 32", "40:31: memories.macros.0.word: unknown key\n"),
+        (CELLS, "32, words: 32", "32, word: 32", "44:31: memories.macros.0.word: unknown key\n"),
         (CELLS, "[A, B, CI]", "[A, B]", "full_adder.inputs: too short: item 3 is missing"),
-        (CELLS, "name: n", "name: m", "3:1: name: must be nangate45, as its entry point says"),
+        (CELLS, "name: n", "name: m", "3:1: name: must be nangate45, as its entry point or"),
         (CELLS, "costs: ", "costs: ../", "costs: must be the name of a file beside this one"),
         (FPGA, "recipe: logic", "recipe: fast", "recipe: must be dsp or logic, not 'fast'"),
         (

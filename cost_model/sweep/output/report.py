@@ -6,7 +6,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,13 @@ from cost_model.roofline.roofline import PREFIX
 from cost_model.sweep.outcome import Outcome
 from cost_model.sweep.output.results import CONFIG, PARETO, Chosen
 from cost_model.sweep.plan import Plan
-from cost_model.sweep.table import FAMILY, INDEX, Table, columns_of, ranking_metrics
+from cost_model.sweep.table import FAMILY, INDEX, MEETS_CLOCK, Table, columns_of, ranking_metrics
+from hwgen.config.dotted import nested
+from hwgen.config.parameters import inner_parameters
 from hwgen.core.params.off_chip import OffChip
+from hwgen.core.registry import families
 from hwgen.errors import ToolMissing
+from hwgen.reports.datasheet import METRICS
 
 MOST_POINTS = 4000
 """Points of a page; a browser draws more only with pauses."""
@@ -35,10 +39,12 @@ def report_html(outcome: Outcome, chosen: Chosen) -> str:
     data = json.dumps(document, separators=(",", ":"), allow_nan=False)
     shown = len(document["rows"])
     cut = f"; this page shows {shown:,} of them, evenly chosen" if shown < chosen.count else ""
+    by = outcome.plan.group_by
+    groups = f"s, one for each {by}" if by else ""
     summary = (
-        f"{outcome.evaluated:,} configurations evaluated, {outcome.feasible:,} feasible,"
-        f" {len(outcome.front):,} in the Pareto set, {chosen.count:,} kept{cut}. {_goals(outcome)}"
-        f" hwgen {outcome.plan.version}."
+        f"{outcome.evaluated:,} configurations tried, {outcome.feasible:,} feasible,"
+        f" {len(outcome.front):,} in the Pareto set{groups}, {chosen.count:,} kept{cut}."
+        f" {_goals(outcome)} hwgen {outcome.plan.version}."
     )
     page = {
         "TITLE": html.escape(f"Sweep {outcome.plan.name}"),
@@ -70,6 +76,7 @@ def report_data(outcome: Outcome, chosen: Chosen) -> dict[str, Any]:
     plan, table = outcome.plan, chosen.table
     parameters = [FAMILY, *columns_of(plan)]
     metrics = ranking_metrics(plan)
+    units = _units(plan)
     used = {name for spec in plan.specs for name in spec.names}
     columns = []
     breakdowns: dict[str, list[dict[str, str]]] = {}
@@ -79,12 +86,16 @@ def report_data(outcome: Outcome, chosen: Chosen) -> dict[str, Any]:
             breakdowns.setdefault(part[1], []).append({"name": name, "part": part[2]})
         numeric = all(v is None or type(v) in (int, float) for v in values)
         interesting = name in parameters or name in metrics or name in used
+        label, unit = label_of(name, units)
         columns.append(
             {
                 "name": name,
+                "label": label,
+                "unit": unit,
+                "parameter": name in parameters,
                 "numeric": numeric and name != CONFIG,
                 "part": bool(part),
-                "filter": interesting or name == PARETO,
+                "filter": interesting or name in (PARETO, MEETS_CLOCK),
                 "lane": interesting,
                 "listed": not part or name in metrics,
             }
@@ -98,7 +109,58 @@ def report_data(outcome: Outcome, chosen: Chosen) -> dict[str, Any]:
         "rows": rows,
         "objectives": [{"name": str(o), "maximise": o.maximise} for o in plan.objectives],
         "breakdowns": breakdowns,
+        "group_by": plan.group_by,
     }
+
+
+_SUFFIXES = {
+    "mm2": "mm²", "um2": "µm²", "mhz": "MHz", "ms": "ms", "mj": "mJ", "mw": "mW", "w": "W",
+    "gb_s": "GB/s", "pj": "pJ", "ns": "ns", "per_s": "1/s", "kib": "KiB",
+}  # fmt: skip
+"""Ends of metrics' names: their units."""
+
+_METRIC = re.compile(r"(\w+?)(?:\((\w+)\))?(?:\[(.+)\])?")
+
+
+def label_of(name: str, units: Mapping[str, str]) -> tuple[str, str]:
+    """Return the label and the unit of a column.
+
+    Parameters
+    ----------
+    name : str
+        Parameter, metric or expression.
+    units : mapping
+        Of parameters.
+
+    Returns
+    -------
+    (str, str)
+        The unit is empty where there is none, or it is not known.
+    """
+    match = _METRIC.fullmatch(name)
+    if name in units or not match:
+        return name, units.get(name, "")
+    metric, workload, part = match.groups()
+    label, unit = METRICS.get(metric, ("", ""))
+    if not unit:
+        unit = next((u for end, u in _SUFFIXES.items() if metric.endswith(f"_{end}")), "")
+        bare = next((end for end in _SUFFIXES if metric.endswith(f"_{end}")), "")
+        label = label or metric.removesuffix(f"_{bare}").replace("_", " ")
+    if unit and not label:
+        label, unit = unit, ""
+    words = [label or metric.replace("_", " "), f"of {workload}" if workload else ""]
+    words += [f"in {part}"] if part else []
+    return " ".join(filter(None, words)), unit
+
+
+def _units(plan: Plan) -> dict[str, str]:
+    """Return the units of the parameters of a sweep; empty texts of those without."""
+    units = dict.fromkeys(columns_of(plan), "")
+    for subspace in plan.space.subspaces:
+        model = families()[subspace.family].params_class
+        own = inner_parameters(model, nested(subspace.fixed))
+        units |= {each.field: each.unit for each in own.values() if each.field in units}
+    return units
 
 
 def rooflines(outcome: Outcome, chosen: Chosen) -> Iterator[str]:

@@ -19,7 +19,9 @@ from cost_model.sweep.plan import Evaluate, Plan
 from cost_model.sweep.space import Subspace
 from cost_model.sweep.table import (
     FAMILY,
+    FMAX,
     INDEX,
+    MEETS_CLOCK,
     Points,
     Table,
     columns_of,
@@ -245,6 +247,8 @@ def _column_types(plan: Plan, metrics: Sequence[str]) -> Iterator[tuple[str, typ
             yield name, bool if column_types == {bool} else str
     for name in dict.fromkeys((*metrics, *ranking_metrics(plan))):
         yield name, bool if name == FITS else float
+    if FMAX in metrics:
+        yield MEETS_CLOCK, str
     yield PARETO, bool
 
 

@@ -5,10 +5,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from cost_model.estimate.technology import table_of
 from cost_model.sweep.outcome import Outcome
-from cost_model.sweep.output.results import CONFIG, Chosen
+from cost_model.sweep.output.results import CONFIG, PARETO, Chosen
+from cost_model.sweep.plan import Plan, technologies_of
 from cost_model.sweep.reduce import Tally
-from cost_model.sweep.table import FAMILY, INDEX, columns_of, ranking_metrics
+from cost_model.sweep.table import (
+    FAMILY,
+    INDEX,
+    MEETS_CLOCK,
+    NO,
+    WITHIN,
+    columns_of,
+    ranking_metrics,
+)
 
 
 def summary_of(outcome: Outcome, chosen: Chosen, fingerprint: str) -> dict[str, Any]:
@@ -28,6 +38,7 @@ def summary_of(outcome: Outcome, chosen: Chosen, fingerprint: str) -> dict[str, 
         "name": plan.name,
         "version": plan.version,
         "fingerprint": fingerprint,
+        **_cost_tables(plan),
         "points": plan.space.size,
         "evaluated": outcome.evaluated,
         "removed": {
@@ -49,14 +60,29 @@ def summary_of(outcome: Outcome, chosen: Chosen, fingerprint: str) -> dict[str, 
         "configs": len(chosen.configs),
         "refused_configs": chosen.refused,
         "assumed_clock": _assumed(chosen),
+        "clock_within": pareto_points(chosen, WITHIN),
+        "clock_missed": pareto_points(chosen, NO),
         "refine": _refined(outcome),
         "best": [_best(outcome, chosen, index) for index in range(len(plan.objectives))],
     }
 
 
+def _cost_tables(plan: Plan) -> dict[str, Any]:
+    """Return the sources of the users' tables of costs by technology, nothing if there is none."""
+    tables = {name: table_of(name) for name in sorted(technologies_of(plan))}
+    sources = {name: table.source for name, table in tables.items() if table is not None}
+    return {"cost_tables": sources} if sources else {}
+
+
 def _assumed(chosen: Chosen) -> int:
     """Return of how many kept points no Fmax is known: their clock is the one asked for."""
     return sum(fmax is None for fmax in chosen.table.get("fmax_mhz", ()))
+
+
+def pareto_points(chosen: Chosen, meets: str) -> int:
+    """Return the number of Pareto-optimal points that meet their clock as `MEETS_CLOCK` says."""
+    column = chosen.table.get(MEETS_CLOCK, [None] * chosen.count)
+    return sum(on and each == meets for on, each in zip(chosen.table[PARETO], column, strict=True))
 
 
 def _refined(outcome: Outcome) -> dict[str, Any] | None:

@@ -36,10 +36,13 @@ class Verification:
         the first to the last.
     measure : callable
         Takes configurations and returns figures by the names of metrics, or why there are none.
+    announce : callable, optional
+        Takes the summary before anything is measured, which may take hours.
     """
 
     text: str
     measure: Callable[[Sequence[FamilyConfig]], Sequence[Mapping[str, float] | str]]
+    announce: Callable[[dict[str, Any]], None] = lambda summary: None
 
     def names(self, chosen: Chosen) -> list[str]:
         """Return the files of the configurations to measure."""
@@ -64,6 +67,7 @@ def write_output(
     summary = summary_of(outcome, chosen, probed.fingerprint)
     summary["verify"] = verification and verification.text
     if verification is not None:
+        verification.announce(summary)
         summary["verified"] = _verify(chosen, verification)
     measured = {
         chosen.table[INDEX][row]: {

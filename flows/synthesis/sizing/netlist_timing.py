@@ -3,8 +3,8 @@
 
 The netlist is what ``write_json`` of Yosys writes.  Every instance is timed where it is, and
 nothing is flattened in the netlist: a cell of a module that occurs a hundred times is one *master*
-with a hundred places, and a change of its size holds for all of them.  Wires have no delay and the
-clock is ideal, as for `flows.synthesis.timing`, which has the last word.
+with a hundred places, and a change of its size holds for all of them.  Wires have no delay, but may
+have a load, and the clock is ideal; `flows.synthesis.timing` has the last word.
 """
 
 from __future__ import annotations
@@ -146,6 +146,8 @@ class TimingGraph:
         All cells of the netlist, macros as well.
     tech : StandardCells
     constraints : Constraints
+    wire_ff : mapping, optional
+        Load of the wires of nets of the top module, by the bits in its JSON, in fF; default none.
     """
 
     def __init__(
@@ -155,6 +157,7 @@ class TimingGraph:
         tables: CellTables,
         tech: StandardCells,
         constraints: Constraints,
+        wire_ff: Mapping[int, float] | None = None,
     ) -> None:
         self.modules, self.top, self.tables = modules, top, tables
         self.tech, self.constraints = tech, constraints
@@ -167,6 +170,9 @@ class TimingGraph:
             dtype=np.int64,
         )
         self.number = {master: index for index, master in enumerate(self.masters)}
+        self._wire_loads = np.zeros(self.nets)
+        for bit, load in (wire_ff or {}).items():
+            self._wire_loads[self._bits[top][bit]] = load
         self._order()
 
     def local_nets(self, module: str) -> Mapping[int, int]:
@@ -309,7 +315,7 @@ class TimingGraph:
     def net_loads(self) -> Floats:
         """Return the load of every net."""
         weights = self.tables.loads[self.types[self.pins[:, 1]], self.pins[:, 2]]
-        loads = np.zeros(self.nets)
+        loads = self._wire_loads.copy()
         np.add.at(loads, self.pins[:, 0], weights)
         np.add.at(loads, self.outputs, self.tech.load_ff)
         loads[_CONSTANT] = 0.0

@@ -77,6 +77,59 @@ def size_cells(
     Sized or None
         None if the library has no delays that depend on the load; the netlist is as it was then.
     """
+    modules, tables = _tables(netlist, library, tech, macros, memories)
+    if tables is None:
+        return None
+    removed = sum(collapse(module, tables.cells) for module in modules.values())
+    inserted = TreeBuilder(modules, top, tables, tech, constraints).build()
+    sizer = Sizer(TimingGraph(modules, top, tables, tech, constraints))
+    before = sizer.reduce(sizer.graph.time())
+    times = sizer.reduce(sizer.enlarge(), max(before.worst, 0.0))
+    sizer.write()
+    return Sized(removed, inserted, constraints.period - times.worst)
+
+
+def resize_cells(
+    netlist: Netlist,
+    top: str,
+    library: Library,
+    tech: StandardCells,
+    constraints: Constraints,
+    wire_ff: Mapping[int, float],
+    macros: Sequence[Macro] = (),
+    memories: Memories | None = None,
+) -> int:
+    """Choose the sizes of cells of a flat netlist again, with wires; return how many changed.
+
+    Parameters
+    ----------
+    netlist : dict
+        As for `size_cells`; of one module.
+    top, library, tech, constraints, macros, memories
+        As for `size_cells`.
+    wire_ff : mapping
+        Load of the wire of each net in fF, by its bit.
+    """
+    modules, tables = _tables(netlist, library, tech, macros, memories)
+    if tables is None:
+        return 0
+    sizer = Sizer(TimingGraph(modules, top, tables, tech, constraints, wire_ff))
+    times = sizer.enlarge()
+    sizer.reduce(times, max(times.worst, 0.0))
+    return sizer.write()
+
+
+def _tables(
+    netlist: Netlist,
+    library: Library,
+    tech: StandardCells,
+    macros: Sequence[Macro],
+    memories: Memories | None,
+) -> tuple[dict[str, Netlist], CellTables | None]:
+    """Return the modules of a netlist and the tables of its cells.
+
+    There are no tables if the library has no delays that depend on the load.
+    """
     boxes = {macro.name: timed_macro(macro, memories) for macro in macros if memories}
     modules = {
         name: module
@@ -85,16 +138,8 @@ def size_cells(
     }
     names = {cell["type"] for module in modules.values() for cell in module["cells"].values()}
     cells = {**timed_cells(library, {*names, tech.driver, tech.buffer.cell}), **boxes}
-    if not depends_on_load(cells[tech.buffer.cell]) or not depends_on_load(cells[tech.driver]):
-        return None
-    tables = CellTables(cells)
-    removed = sum(collapse(module, cells) for module in modules.values())
-    inserted = TreeBuilder(modules, top, tables, tech, constraints).build()
-    sizer = Sizer(TimingGraph(modules, top, tables, tech, constraints))
-    before = sizer.reduce(sizer.graph.time())
-    times = sizer.reduce(sizer.enlarge(), max(before.worst, 0.0))
-    sizer.write()
-    return Sized(removed, inserted, constraints.period - times.worst)
+    varies = depends_on_load(cells[tech.buffer.cell]) and depends_on_load(cells[tech.driver])
+    return modules, CellTables(cells) if varies else None
 
 
 def depends_on_load(cell: TimedCell) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hwgen.cli.model.compile import compile_command
+from hwgen.cli.model.demo import demo_command
 from hwgen.cli.model.importing import import_command
 from hwgen.cli.model.passes import estimate_command
 from hwgen.cli.model.quantise import quantise_command
@@ -30,6 +31,7 @@ def command() -> None:
 
 
 command.add_command(compile_command)
+command.add_command(demo_command)
 command.add_command(estimate_command)
 command.add_command(import_command)
 command.add_command(quantise_command)

@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from hwgen.cli.support.common import (
+    at_once_option,
     config_option,
     emit_json,
     example,
@@ -24,11 +25,14 @@ from hwgen.cli.support.outputs import atomic_directory, check_directory
 from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hwgen.core.core import Core
     from hwgen.families.gemm_stream.schedule import JobEngine
     from hwgen.models.compile.compilation import Compilation, Settings
     from hwgen.models.compile.list_builder import ListEngine
     from hwgen.models.files.store import Model
+    from hwgen.models.graph.description import Description
 
     Compiled = tuple[Compilation, dict[str, Any], dict[str, str]]
 
@@ -63,14 +67,7 @@ def _number(_: Any, __: Any, text: str | None) -> int | None:
     type=click.IntRange(1, 1 << 24),
     help="Positions that the cache has room for; default those of the model.",
 )
-@click.option(
-    "--at-once",
-    metavar="TOKENS",
-    type=click.IntRange(1, 256),
-    default=4,
-    show_default=True,
-    help="Tokens of a prompt that are taken at once; the rest of it follows one by one.",
-)
+@at_once_option
 @click.option(
     "--base",
     metavar="ADDRESS",
@@ -137,7 +134,9 @@ def compile_command(
         else:
             _refuse_positions(model.description.name)
             compilation, timing, files = _network(model, core.params, settings)
-        document = {**compilation.document(), "passes": timing}
+        update("speed", 0, 0)
+        speed = _speed(core, model.description, timing)
+        document = {**compilation.document(), "passes": timing, "speed": speed}
         compilation.write(directory)
         layers = json.dumps(timing, indent=1) + "\n"
         for name, text in {**files, LAYERS: layers}.items():
@@ -147,6 +146,7 @@ def compile_command(
         return
     _print(output, document, compilation)
     _print_passes(timing)
+    _print_speed(speed)
 
 
 def _list(model: Model, core: Core[ListEngine], settings: Settings) -> Compiled:
@@ -251,4 +251,45 @@ def _basis(timing: dict[str, Any]) -> str:
     """Return the basis of the cycles of a pass."""
     if "least" in timing:
         return f"modelled, at least {timing['least']:,d}, at most {timing['most']:,d}"
-    return "modelled, of the engine's jobs one after the other, without the host"
+    return "modelled, of the jobs in the engine's queue, without the host"
+
+
+def _speed(core: Core[Any], description: Description, timing: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the speed and the energy of passes on the engine, at its own target."""
+    from flows.build.build import Build
+    from flows.build.design import Design
+    from hwgen.models.compile.engine_passes import HOST, timing_of
+    from hwgen.models.graph.passes import passes_of, speeds
+
+    decode, prefill = timing.get("decode"), timing.get("prefill")
+    if decode is None or prefill is None:
+        workloads, timings = passes_of(description, 1, 0), {"pass": timing_of(timing["frame"])}
+    else:
+        workloads = passes_of(description, prefill["tokens"], decode["context"])
+        timings = {name: timing_of(timing[name]) for name in workloads}
+    design = Design.of(core.params)
+    entry = Build(design, core.params.target).estimate(workloads, timings=timings)
+    return {
+        "technology": entry["technology"],
+        "mhz": entry["figures_at_mhz"],
+        "clock_basis": entry["clock_basis"],
+        "missing": "" if "least" in next(iter(timing.values())) else HOST,
+        "passes": speeds(entry["metrics"], workloads),
+    }
+
+
+def _print_speed(speed: Mapping[str, Any]) -> None:
+    """Print tokens or frames a second, and energy."""
+    from hwgen.cli.model.estimate import rate_and_energy
+    from hwgen.reports.roofline import number
+
+    basis = ", Fmax unknown" if speed["clock_basis"] == "assumed" else ""
+    without = f", without {speed['missing']}" if speed["missing"] else ""
+    for name, each in speed["passes"].items():
+        per, rate, joules = rate_and_energy(each)
+        energy = "J not known" if joules is None else f"{number(joules)} J"
+        console().print(
+            f"{name}: {number(rate)} {per}s/s, {energy}/{per} on {speed['technology']} at"
+            f" {speed['mhz']:.4g} MHz{basis} (modelled{without})",
+            highlight=False, soft_wrap=True,
+        )  # fmt: skip

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hwgen.cli.estimate import print_roofline
-from hwgen.cli.support.common import new_table
-from hwgen.reports.datasheet import fits, share
+from hwgen.cli.support.common import new_table, print_device_warnings
+from hwgen.reports.datasheet import fits, share, standing
 from hwgen.reports.roofline import SERVED, number
 from hwgen.reports.terminal import console
+from hwgen.technologies import technology
 
 _MOST_NAME = 32  # characters of a layer's name in a table
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 def print_speeds(name: str, speeds: Any, entry: Any) -> None:
     """Print the speeds of passes, and what limits each layer."""
     out = console()
-    out.print(f"{name} on {entry['name']}, {entry['technology']} at {_clock(entry)} MHz")
+    out.print(f"{name} on {entry['name']}, {entry['technology']} at {clock_of(entry)}")
     by_token = "tokens" in next(iter(speeds.values()))
     counts = ("tokens", "context") if by_token else ()
     each_is = "token" if by_token else "frame"
@@ -39,6 +40,7 @@ def print_speeds(name: str, speeds: Any, entry: Any) -> None:
             share(each["floor_share"]),
         )
     out.print(table)
+    out.print(size_and_power(entry), soft_wrap=True)
     if "prefill" in speeds:
         out.print(f"time to the first token: {number(speeds['prefill']['ms'])} ms")
     if entry["roofline"]:
@@ -47,6 +49,48 @@ def print_speeds(name: str, speeds: Any, entry: Any) -> None:
         out.print(SERVED)
     for note in entry["notes"]:
         out.print(f"note: {note}", soft_wrap=True)
+
+
+def rate_and_energy(speed: Any) -> tuple[str, float | None, float | None]:
+    """Return ``token`` or ``frame``, how many a second, and the energy of each."""
+    per = "token" if "tokens" in speed else "frame"
+    return per, speed[f"{per}s_per_s"], speed[f"j_per_{per}"]
+
+
+def size_and_power(entry: Any) -> str:
+    """Return area or resources, power, and what the energies rest on, in one line."""
+    metrics = entry["metrics"]
+    own = {} if "parts" in entry else entry["certainty"]
+
+    def described(key: str, unit: str) -> str:
+        within = standing(own.get(key))
+        return f"{number(metrics[key])} {unit}" + (f" ({within})" if within else "")
+
+    if metrics["area_mm2"] is None:
+        size = f"{number(metrics['luts_used'])} LUTs"
+    else:
+        size = f"area {described('area_mm2', 'mm²')}"
+    if metrics["power_w"] is None:
+        return f"{size}; power is not known"
+    name = entry["activity"]["name"]
+    if technology(entry["technology"]).kind != "standard_cells":
+        basis = "published energies of another fabric"
+    elif name == "assumed":
+        basis = "assumed activity, often several times too low; --activity typical is simulated"
+    else:
+        basis = f"{name} operands in simulated netlists"
+    return f"{size}, power {described('power_w', 'W')}; energies by {basis}"
+
+
+def clock_of(entry: Any) -> str:
+    """Return the clock that the figures of an estimate are at, with its unit and where from."""
+    clock, asked = entry["figures_at_mhz"] or entry["clock_mhz"], entry["clock_mhz"]
+    text = f"{clock:.4g} MHz"
+    if entry["clock_basis"] == "assumed":
+        return f"{text} (asked for; Fmax unknown)"
+    if clock < asked:
+        return f"{text} (its Fmax; {asked:.4g} MHz are asked for)"
+    return text
 
 
 def _clock(entry: Any) -> str:
@@ -81,6 +125,7 @@ def print_targets(name: str, speeds: list[Any], entries: list[Any]) -> None:
             limit_of(entry, last) or "-",
         )
     out.print(table)
+    print_device_warnings(entry["device"] for entry in entries)
     for note in dict.fromkeys(note for entry in entries for note in entry["notes"]):
         out.print(f"note: {note}", soft_wrap=True)
 

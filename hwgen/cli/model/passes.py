@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hwgen.cli.support.activity import activity_option, requested_activity
 from hwgen.cli.support.common import (
+    at_once_option,
     clock_option,
     config_option,
     emit_json,
@@ -53,6 +55,15 @@ if TYPE_CHECKING:
     type=click.IntRange(0, 1 << 24),
     help="Earlier positions of a decode step; default those of the prompt.",
 )
+@path_option(
+    "--unit",
+    "FILE",
+    "Configuration of a unit beside the core, for operations that are no products; may be"
+    " repeated.",
+    "units",
+    multiple=True,
+)
+@at_once_option
 @target_option(
     "Technology instead of the configuration's; several are compared in one table.",
     "targets",
@@ -61,6 +72,7 @@ if TYPE_CHECKING:
 @clock_option("Clock instead of the configuration's.")
 @memory_options
 @fpga_energies_option
+@activity_option("assumed|typical|worst", type=click.Choice(["assumed", "typical", "worst"]))
 @path_option(
     "--report",
     "FILE",
@@ -74,26 +86,33 @@ def estimate_command(
     config: Path,
     prompt: int,
     context: int | None,
+    units: tuple[Path, ...],
+    at_once: int,
     targets: tuple[str, ...],
     clock_mhz: float | None,
     memory: str | None,
     gb_s: str | None,
     efficiency: str | None,
     fpga_energies: bool,
+    activity: str,
     report: Path | None,
     force: bool,
     as_json: bool,
 ) -> None:
-    """Estimate tokens or frames a second and joules of each, of a model's products on a core.
+    """Estimate tokens or frames a second and joules of each, of a model on an engine.
 
-    Two passes are estimated: prefill computes the prompt, decode one token behind the context. The
-    products of weights are the accelerator's, which has them in its own format; keys and values
-    are moved; attention's products and operations on rows take no time here. Of a network that is
-    no decoder a frame is estimated: all its products, those of activations with activations too.
+    Two passes are estimated: prefill computes the prompt, decode one token behind the context; of a
+    network that is no decoder a frame. On an engine with all units (configs/decoder_engine) every
+    operation is in the figures, attention and the output layer included, as the compiled list
+    executes them; on an engine that multiplies in memory every job of the queue, without the host;
+    on other cores every product, and with --unit all operations of the units. Each job has its
+    constant cost.
     """
     from flows.build.build import Build, retarget
+    from flows.build.engine_estimate import engine_estimate
     from flows.build.load import load_design
     from hwgen.cli.model import estimate as shown
+    from hwgen.models.compile.engine_passes import engine_passes
     from hwgen.models.files.store import Model
     from hwgen.models.graph.passes import speeds
     from hwgen.technologies import target_of
@@ -104,26 +123,34 @@ def estimate_command(
         shown.check_report(report, targets, force=force)
     elif force:
         raise click.UsageError("--force belongs to --report")
-    description = Model(source).description
-    design = load_design(config)
-    core = design.params
-    served = requested_memory(core, memory, gb_s, efficiency)
+    model = Model(source)
+    description = model.description
+    designs = [load_design(path) for path in (config, *units)]
+    core = designs[0].params
+    served = requested_memory(core.target, memory, gb_s, efficiency)
     workloads = _workloads(description, prompt, context, source, (config, core))
-    builds = [
-        Build(design, retarget(core.target, target, clock_mhz, served))
-        for target in targets or (None,)
-    ]
-    with task_progress("estimating", quiet=as_json):
+    with task_progress("estimating", quiet=as_json) as update:
+        update("operations", 0, 0)
+        configs = [design.params for design in designs]
+        timings = engine_passes(model, configs, workloads, at_once)
         entries = [
-            build.estimate(workloads, fpga_energies=fpga_energies)
-            for build in steps("technologies", builds)
-        ]
+            engine_estimate(
+                designs, retarget(core.target, target, clock_mhz, served), workloads, timings,
+                fpga_energies=fpga_energies,
+                activity=lambda build: requested_activity(build, activity),
+            )
+            for target in steps("technologies", targets or (None,))
+        ]  # fmt: skip
+    missing = next(iter(timings.values())).missing
+    note = f"not in these figures: {missing}" if missing else "all operations are in these figures"
+    for entry in entries:
+        entry["notes"] = [note, *entry["notes"]]
     result = [speeds(entry["metrics"], workloads) for entry in entries]
     if report is not None:
         from hwgen.cli.report import sheet_of
 
         own = next(iter(targets), None)
-        build = Build(design, retarget(core.target, own, clock_mhz, served))
+        build = Build(designs[0], retarget(core.target, own, clock_mhz, served))
         sheet = sheet_of(build, workloads, fpga_energies=fpga_energies)
         about = {"name": description.name, "passes": result[0]}
         shown.write_report(report, about, sheet, force=force)
@@ -131,9 +158,10 @@ def estimate_command(
     if as_json:
         layers = {} if frame is None else {"layers": shown.layers_document(frame)}
         documents = [
-            {"model": description.name, "passes": passes, "estimate": entry, **layers}
+            {"model": description.name, "passes": passes, "missing": missing, "estimate": entry,
+             **layers}
             for passes, entry in zip(result, entries, strict=True)
-        ]
+        ]  # fmt: skip
         emit_json(documents[0] if len(documents) == 1 else {"targets": documents})
         return
     if frame is not None:

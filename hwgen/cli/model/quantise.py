@@ -33,6 +33,19 @@ class _Weights(click.Choice[str]):
         return super().convert(value, param, ctx)
 
 
+def _check_activation_bits(ctx: Any, param: Any, value: int) -> int:
+    """Refuse activations that no unit computes with, before anything is read."""
+    if value != 8:
+        raise click.BadParameter(
+            f"must be 8, not {value}: units quantise rows to int8, and multiply int8 by weights of"
+            " 8, 4 or 2 bits; for weights of 4 bits take --weights int4 --group 32 (engine"
+            " configs/decoder_w4/engine.yaml) or --weights mxfp4",
+            ctx,
+            param,
+        )
+    return value
+
+
 @click.command(
     "quantise",
     epilog=example(
@@ -52,7 +65,7 @@ class _Weights(click.Choice[str]):
 )
 @click.option(
     "--weights",
-    type=_Weights(["int8", "int4", "ternary", "original"]),
+    type=_Weights(["int8", "int4", "mxfp4", "ternary", "original"]),
     default="int8",
     show_default=True,
     help="Weights of products; original: integers as the file has them, others int8.",
@@ -60,27 +73,28 @@ class _Weights(click.Choice[str]):
 @click.option(
     "--group",
     type=click.Choice(["32", "64", "128"]),
-    help="Elements along K that share a scale, instead of an output channel's.",
+    help="Elements along K that share a scale, instead of an output channel's; of mxfp4 32.",
 )
 @click.option(
     "--activation-bits",
     type=click.IntRange(4, 16),
     default=8,
     show_default=True,
-    help="Bits of activations, each row with its own scale.",
+    callback=_check_activation_bits,
+    help="Bits of activations, each row with its own scale; units have them of 8 bits only.",
 )
 @click.option("--no-smooth", is_flag=True, help="Leave channels of activations as they are.")
 @click.option(
     "--rotate/--no-rotate",
     default=None,
     help="Turn what stands between layers, so that no channel is larger than the others; default"
-    " with int8 and int4.",
+    " with int8, int4 and mxfp4.",
 )
 @click.option(
     "--compensate/--no-compensate",
     default=None,
-    help="Make good what the rounding of a weight does by those behind it; default with int8 and"
-    " int4.",
+    help="Make good what the rounding of a weight does by those behind it; default with int8,"
+    " int4 and mxfp4.",
 )
 @click.option(
     "--hadamard",

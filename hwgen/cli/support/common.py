@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from hwgen.core.params.base import FamilyConfig
     from hwgen.core.params.off_chip import OffChip
+    from hwgen.core.params.target import Target
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -75,6 +75,14 @@ def target_option(
     """Return a decorator that adds ``--target NAME``, a technology or device in any spelling."""
     names = FpgaName() if fpga else TargetName()
     return click.option("--target", *parameter, metavar="NAME", type=names, help=about, **options)
+
+
+def at_once_option(command: F) -> F:
+    """Add ``--at-once``: how many tokens of a prompt go together."""
+    return click.option(
+        "--at-once", metavar="TOKENS", type=click.IntRange(1, 256), default=4, show_default=True,
+        help="Tokens of a prompt that are taken at once; the rest of it follows one by one.",
+    )(command)  # fmt: skip
 
 
 def jobs_option(about: str) -> Callable[[F], F]:
@@ -184,9 +192,9 @@ def memory_options(function: F) -> F:
 
 
 def requested_memory(
-    core: FamilyConfig, memory: str | None, gb_s: str | None, efficiency: str | None
+    target: Target, memory: str | None, gb_s: str | None, efficiency: str | None
 ) -> OffChip:
-    """Return the memory behind the ports of a core, what options say in the place of its own.
+    """Return the memory behind the ports, what options say in the place of that of a target.
 
     Raises
     ------
@@ -201,7 +209,7 @@ def requested_memory(
     from hwgen.errors import did_you_mean
     from hwgen.technologies.off_chip import memory_types
 
-    values = core.target.memory.model_dump(mode="json")
+    values = target.memory.model_dump(mode="json")
     if memory in memory_types():
         # What is said of another kind does not hold for this one.
         values = {"kind": memory, "ports": values["ports"]}
@@ -281,6 +289,14 @@ def print_device(device: Mapping[str, Any]) -> None:
     for name, *cells in shares_of(device):
         table.add_row(f"  {name}", *cells)
     console().print(table)
+    print_device_warnings([device])
+
+
+def print_device_warnings(devices: Iterable[Mapping[str, Any] | None]) -> None:
+    """Print the warnings of devices that are too small or nearly full, each once."""
+    texts = [device["warning"] for device in devices if device and device["warning"]]
+    for text in dict.fromkeys(texts):
+        console().print(f"warning: {text}", style="yellow", markup=False)
 
 
 def emit_json(data: Any) -> None:

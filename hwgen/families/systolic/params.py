@@ -480,7 +480,11 @@ class SystolicConfig(BlockProductConfig):
             "weight_stationary": "A[m, k0..k0+rows-1], one m a beat",
             "input_stationary": "W[k0..k0+rows-1, n], one n a beat",
         }[self.array.dataflow]
-        last = "the end of the reduction" if self.output_stationary else "the end of a pass"
+        last = {
+            "output_stationary": "the end of the reduction",
+            "weight_stationary": "the last m of each pass; a pass uses one tile of W",
+            "input_stationary": "the last n of each pass; a pass uses one tile of A",
+        }[self.array.dataflow]
         fmt = self.row_operand
         if self.block_product is not None:
             lane, lanes = self.row_lanes, self.array.rows if self.output_stationary else 1
@@ -498,7 +502,7 @@ class SystolicConfig(BlockProductConfig):
             "weight_stationary": "W[k, n0..n0+cols-1], one k a beat, rows beats a tile",
             "input_stationary": "A[m0..m0+cols-1, k], one k a beat, rows beats a tile",
         }[self.array.dataflow]
-        last = "" if self.output_stationary else "the last tile of the reduction"
+        last = "" if self.output_stationary else "the last beat of the last tile of a reduction"
         fmt = self.column_operand
         if self.block_product is not None:
             lane = self.column_lanes
@@ -514,7 +518,11 @@ class SystolicConfig(BlockProductConfig):
             "weight_stationary": "C[m, n0..n0+cols-1], one m a beat",
             "input_stationary": "C[m0..m0+cols-1, n], one n a beat",
         }[self.array.dataflow]
-        last = "the end of a tile" if self.output_stationary else "the end of a pass"
+        last = {
+            "output_stationary": "the last row of a tile",
+            "weight_stationary": "the last m, of the totals of the whole reduction",
+            "input_stationary": "the last n, of the totals of the whole reduction",
+        }[self.array.dataflow]
         fmt = self.result
         return StreamPort("out", "out", fmt, self.array.cols, fmt.lane_width, beat, last)
 

@@ -265,6 +265,30 @@ class Plan:
             result["scales"] = replace(word, format=self.config.real).unpack(low).reshape(-1)
         return result
 
+    def pack_results(self, results: Arrays) -> tuple[Beats, Beats]:
+        """Return result beats and a mask of their specified bits, shape (output_beats, bytes)."""
+        rows, length, port = self.sizes["rows"], self.sizes["length"], self.config.ports[-1]
+        beats = np.zeros((rows, self.output_steps, port.beat_bytes), np.uint8)
+        mask = np.zeros_like(beats)
+        if self.datapath.last_only:
+            words = np.asarray(results["positions"]).astype("<i4")
+            beats[:, 0, :4] = words.reshape(rows, 1).view(np.uint8)
+            mask[:, 0, :4] = 0xFF
+            return beats.reshape(-1, port.beat_bytes), mask.reshape(-1, port.beat_bytes)
+        padded = np.zeros((rows, self.steps * port.lanes), np.asarray(results["result"]).dtype)
+        padded[:, :length] = results["result"]
+        beats[:, : self.steps] = port.pack(padded.reshape(rows, self.steps, port.lanes))
+        bits = np.zeros((self.steps * port.lanes, port.lane_width), np.uint8)
+        bits[:length] = 1
+        mask[:, : self.steps] = np.packbits(
+            bits.reshape(self.steps, -1), axis=-1, bitorder="little"
+        )
+        if self.datapath.tail:
+            words = self.config.real.encode(np.asarray(results["scales"])).astype("<u4")
+            beats[:, -1, :4] = words.reshape(rows, 1).view(np.uint8)
+            mask[:, -1, :4] = 0xFF
+        return beats.reshape(-1, port.beat_bytes), mask.reshape(-1, port.beat_bytes)
+
     def memory(self) -> VectorMemory:
         """Return its plan from memory to memory."""
         return VectorMemory(self)

@@ -174,7 +174,7 @@ class Compilation(ABC):
     def decoder_facts(self, layers: int, context: int, most: int) -> dict[str, Any]:
         """Return the part of `DOCUMENT` that is of decoders."""
         end = None
-        if (self.model.path / TOKENIZER).exists():
+        if self.model.has_tokenizer:
             end = self.model.tokenizer().get("end")
         vocabulary = self.model.description.vocabulary or 0
         if end is not None and (type(end) is not int or not 0 <= end < vocabulary):
@@ -205,7 +205,7 @@ class Compilation(ABC):
             for file in files.values():
                 file.close()
         (directory / LIST_FILE).write_bytes(self.program)
-        if (self.model.path / TOKENIZER).exists():
+        if self.model.has_tokenizer:
             (directory / TOKENIZER).write_bytes((self.model.path / TOKENIZER).read_bytes())
         documents: dict[str, Mapping[str, Any]] = {
             ENGINE: self.config.resolved(), DOCUMENT: self.document(),

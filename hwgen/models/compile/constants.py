@@ -24,6 +24,11 @@ NOTHING = np.uint32(0x80000000)
 """Minus zero: what is added to a number to leave it as it is."""
 
 
+def sums_unit(result: str) -> str:
+    """Return the purpose of the unit that takes sums of a format to single precision."""
+    return f"sums_{result}"
+
+
 class Constants:
     """Contents of arrays, by the operation that takes them.
 
@@ -61,9 +66,9 @@ class Constants:
             return {"gamma": self._parameters(node.operation, gamma, *beta)}
         if node.operation == "gemm":
             result = {"weights": self._packed(node)}
-            groups = model.groups(node.inputs["weights"])
-            assert groups is not None
-            result["scales"] = self._parameters("sums", groups.scales[:, 0])
+            name = node.inputs["weights"]
+            unit = sums_unit(str(self.engine.cores[name].result))
+            result["scales"] = self._parameters(unit, self.engine.column_scales(name))
             if "bias" in node.inputs:
                 result["bias"] = model.numbers(node.inputs["bias"])
             return result
@@ -74,8 +79,8 @@ class Constants:
                 )
                 for name in ("query", "key", "value")
             }
-            unit = np.full(sizes_of(node)[2], self.scales.result(node))
-            return {**factors, "result_factor": self._parameters("results", unit)}
+            results = np.full(sizes_of(node)[2], self.scales.result(node))
+            return {**factors, "result_factor": self._parameters("results", results)}
         return {}
 
     def shared(self, context: int) -> dict[str, NDArray[Any]]:
@@ -97,9 +102,7 @@ class Constants:
         """Return weights as the unit that multiplies reads them."""
         name = node.inputs["weights"]
         unit = self.config.units[self.engine.cores[name].name]
-        groups = self.engine.model.groups(name)
-        assert groups is not None
-        matrix = np.ascontiguousarray(groups.values.T).astype(unit.weight.dtype)
+        matrix = self.engine.matrix(name).astype(unit.weight.dtype, copy=False)
         packed: NDArray[Any] = plan_of(unit, 1, *matrix.shape).pack_weights(matrix)
         return packed
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hwgen.errors import InputError
-from hwgen.models.compile.constants import Constants
+from hwgen.families.gemm_stream.schedule import plan_of
+from hwgen.models.compile.constants import Constants, sums_unit
 from hwgen.models.compile.list_builder import ListBuilder, Number, Rows, parameter_row_bytes
 from hwgen.models.compile.placement import IMAGE, WORK, Placement
 from hwgen.models.graph.description import Node, real, sizes_of
@@ -86,7 +87,10 @@ _ON_ROWS = ("rms_norm", "layer_norm", "rope", "gated", "add")
 
 
 def units_of(
-    builder: ListBuilder, operations: Collection[str], blocks: Collection[int] = ()
+    builder: ListBuilder,
+    operations: Collection[str],
+    blocks: Collection[int] = (),
+    sums: Collection[str] = ("int32",),
 ) -> dict[str, str]:
     """Return the units of an engine by their purpose in a decoder.
 
@@ -97,6 +101,8 @@ def units_of(
         Operations of the decoder.
     blocks : collection of int
         Elements of the Hadamard blocks that are rotated before they are quantised.
+    sums : collection of str
+        Formats of the sums of products.
 
     Raises
     ------
@@ -113,10 +119,10 @@ def units_of(
         f"{HADAMARD}_{block}": of(HADAMARD, multiple=block, x=REAL, result="int8")
         for block in blocks
     }
+    result |= {sums_unit(name): of("dequantise_rows", x=name, result=REAL) for name in sums}
     return result | {
         "argmax": of("argmax", x=REAL),
         "quantise": of("quantise", x=REAL, result="int8"),
-        "sums": of("dequantise_rows", x="int32", result=REAL),
         "scales": of("dequantise", x=REAL, result=FORMAT),
         "attention": of("attention"),
         "results": of("dequantise", x="int16", result=REAL),
@@ -162,6 +168,7 @@ class DecoderList:
         self._core: Any = config.units[units["attention"]].compute
         self._tokens, self._looped = most, True
         self._arrays: dict[str, str] = {decoder.embed.output: X}
+        self._strides: dict[str, int] = {}
         self._operations = {
             "rms_norm": self._norm, "layer_norm": self._norm, "soft_cap": self._soft_cap,
             "quantise": self._quantise, "gemm": self._gemm,
@@ -380,10 +387,23 @@ class DecoderList:
     def _quantise(self, node: Node) -> None:
         x, name = node.inputs["x"], self._arrays.get(node.output, node.output)
         length, rows = self.decoder.length(x), self._tokens
-        result = Rows(name, self._work(name, length), rows)
+        stride = self._row_bytes(node)
+        self._strides[name] = stride
+        result = Rows(name, self._work(name, stride), rows, stride)
         steps = Rows(f"{name}.steps", self._work(f"{name}.steps", REAL_BYTES), rows)
         block = int(real(node, "hadamard"))
         self._integers(block, length, {"x": self._rows(x), "result": result, "scales": steps})
+
+    def _row_bytes(self, node: Node) -> int:
+        """Return the bytes from one row of integers to the next: the longest that a core reads."""
+        length = self.decoder.length(node.inputs["x"])
+        readers = (*self.decoder.layers[0], *self.decoder.after)
+        return max(length, *(
+            plan_of(self.config.units[self.cores[each.inputs["weights"]].name], 1, length, 1)
+            .activation_row_bytes
+            for each in readers
+            if each.operation == "gemm" and each.inputs["x"] == node.output
+        ))  # fmt: skip
 
     def _integers(self, block: int, length: int, rows: Mapping[str, Rows]) -> None:
         """Append what makes integers of rows, blocks of which are perhaps turned before."""
@@ -396,15 +416,15 @@ class DecoderList:
         name, x = local_name(node), self._arrays[node.inputs["x"]]
         n, k = self.decoder.description.tensors[weights].shape
         sums = Rows(f"{name}.sums", self._work(f"{name}.sums", 4 * n), t)
-        self.list.gemm(
-            Rows(x, self.memory.at(x), t), self._constant(node, "weights"), sums, k, n,
-            unit=self.cores[weights].name,
-        )  # fmt: skip
+        a = Rows(x, self.memory.at(x), t, self._strides[x])
+        core = self.cores[weights]
+        self.list.gemm(a, self._constant(node, "weights"), sums, k, n, unit=core.name)
         steps = Rows(f"{x}.steps", self.memory.at(f"{x}.steps"), t)
         result = self._rows(node.output)
         rows = {"x": sums, "row_scales": steps, "scales": self._constant(node, "scales", t),
                 "result": result}  # fmt: skip
-        self._submit("dequantise_rows", "sums", node.output, rows, scale=1.0)
+        unit = sums_unit(str(core.result))
+        self._submit("dequantise_rows", unit, node.output, rows, scale=1.0)
         if "bias" in node.inputs:
             bias = self._constant(node, "bias", t)
             self._submit("add", "add", node.output, {"x": result, "y": bias, "result": result},

@@ -65,7 +65,8 @@ class ListCompilation(Compilation):
         builder = ListBuilder(config)
         description = self.model.description
         operations = {node.operation for node in description.nodes}
-        units = units_of(builder, operations, blocks_of(description))
+        sums = {str(core.result) for core in self.engine.cores.values()}
+        units = units_of(builder, operations, blocks_of(description), sorted(sums))
         core = config.units[units["attention"]].compute
         self.scales = TokenScales(self.model.description.nodes, core)
         self.constants = Constants(config, self.engine, self.decoder, self.scales, units)

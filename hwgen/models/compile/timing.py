@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hwgen.families.gemm_stream.cycles.job import job_cycles
+from hwgen.families.gemm_stream.cycles.job import queue_cycles
 from hwgen.families.gemm_stream.cycles.steps import Regions
 from hwgen.families.transformer.list_timing import Share, timed_list
 from hwgen.families.transformer.trace import trace
@@ -33,12 +33,20 @@ def list_passes(compilation: ListCompilation) -> dict[str, Any]:
     of as many tokens as are taken at once.
     """
     return {
-        "prefill": _list_pass(compilation, compilation.most, 0),
-        "decode": _list_pass(compilation, 1, compilation.context - 1),
+        "prefill": decoder_list(compilation, compilation.most, 0),
+        "decode": decoder_list(compilation, 1, compilation.context - 1),
     }
 
 
-def _list_pass(compilation: ListCompilation, tokens: int, position: int) -> dict[str, Any]:
+def decoder_list(compilation: ListCompilation, tokens: int, position: int) -> dict[str, Any]:
+    """Return the cycles of a list that computes some tokens behind others, by operation.
+
+    Parameters
+    ----------
+    compilation : ListCompilation
+    tokens, position : int
+        Of a prompt; the positions before it.
+    """
     config, place = compilation.config, compilation.memory
     registers = compilation.registers(position, position + tokens, 1)
     events = trace(config, place.at("list"), compilation.program, registers)
@@ -59,6 +67,7 @@ def _list_pass(compilation: ListCompilation, tokens: int, position: int) -> dict
             "limit": "memory" if beats >= _BOUND * share.cycles else "unit",
             "memory_share": round(beats / share.cycles, 4),
             "utilisation": round(share.macs / (peak * share.cycles), 4) if peak else None,
+            "macs": share.macs,
         })  # fmt: skip
     return {
         "tokens": tokens, "context": position, "cycles": timing.cycles, "basis": "modelled",
@@ -71,9 +80,10 @@ def job_passes(compilation: JobCompilation) -> dict[str, Any]:
 
     Notes
     -----
-    Of the engine's jobs, one after the other, for a memory that answers in the next cycle: see
-    `cost_model.engine`.  What the host computes has bytes, those that it reads and writes, and no
-    cycles.  Decode is of one token behind a full cache, prefill of as many as are taken at once.
+    Of the engine's jobs, those of a product in its queue, for a memory that answers in the next
+    cycle: see `hwgen.families.gemm_stream.cycles.job.queue_cycles`.  What the host computes has
+    bytes, those that it reads and writes, and no cycles.  Decode is of one token behind a full
+    cache, prefill of as many as are taken at once.
     """
     timer = _JobTimer()
     return {
@@ -82,19 +92,45 @@ def job_passes(compilation: JobCompilation) -> dict[str, Any]:
     }
 
 
+def decoder_jobs(compilation: JobCompilation, prompt: int, context: int) -> dict[str, Any]:
+    """Return the cycles of ``prefill`` of a prompt, and of ``decode`` behind some positions.
+
+    As many tokens of the prompt as the compilation takes at once go together, the rest one by one.
+    """
+    timer, most = _JobTimer(), compilation.most
+    together, single = divmod(prompt, most)
+    decode = _job_pass(compilation, timer, 1, context)
+    after = {step.name for step in compilation.steps.after}
+    rows: dict[str, dict[str, Any]] = {}
+    for times, part in ((together, _job_pass(compilation, timer, most, 0)), (single, decode)):
+        for row in part["operations"]:
+            once = row["operation"] in after  # for the last token alone
+            count = int(row["operation"] not in rows) if once else times
+            total = rows.setdefault(row["operation"], {**row, **dict.fromkeys(_SUMMED, 0)})
+            for key in _SUMMED:
+                total[key] += count * (row[key] or 0)
+    operations = list(rows.values())
+    cycles = sum(row["cycles"] for row in operations)
+    prefill = {"tokens": prompt, "context": 0, "cycles": cycles, "operations": operations}
+    return {"prefill": prefill, "decode": decode}
+
+
+_SUMMED = ("jobs", "cycles", "read_bytes", "write_bytes", "macs")
+
+
 class _JobTimer:
-    """Cycles of jobs; those of one shape, alike in memory, are counted once."""
+    """Cycles of the jobs of products; those of one shape, alike in memory, are counted once."""
 
     def __init__(self) -> None:
         self._cycles: dict[tuple[Any, ...], int] = {}
 
-    def cycles(self, job: Job) -> int:
-        """Return the cycles of a job on an idle engine."""
-        plan = job.plan
-        regions = tuple((*r[:3], r[3] % _PAGE) for r in job.regions.values())
-        key = (plan.m, plan.k, plan.n, regions)
+    def cycles(self, jobs: Sequence[Job]) -> int:
+        """Return the cycles of jobs of one plan, in the queue of an engine that is idle before."""
+        plan = jobs[0].plan
+        places = tuple(tuple((*r[:3], r[3] % _PAGE) for r in job.regions.values()) for job in jobs)
+        key = (plan.m, plan.k, plan.n, places)
         if key not in self._cycles:
-            self._cycles[key] = job_cycles(plan, Regions.of(job.regions))
+            self._cycles[key] = queue_cycles(plan, [Regions.of(job.regions) for job in jobs])
         return self._cycles[key]
 
 
@@ -102,16 +138,17 @@ def _job_pass(
     compilation: JobCompilation, timer: _JobTimer, tokens: int, position: int
 ) -> dict[str, Any]:
     """Return a pass of some tokens behind others; the last row alone goes behind the layers."""
-    jobs: dict[str, list[Job]] = {}
+    jobs: dict[str, dict[int | None, list[Job]]] = {}
     for entry in compilation.entries:
-        if entry.facts["rows"] == (1 if entry.facts["layer"] is None else tokens):
-            jobs.setdefault(entry.name, []).append(entry.job)
+        layer = entry.facts["layer"]
+        if entry.facts["rows"] == (1 if layer is None else tokens):
+            jobs.setdefault(entry.name, {}).setdefault(layer, []).append(entry.job)
     steps, layers = compilation.steps, len(compilation.decoder.layers)
     rows = []
     for step in (*steps.layer, *steps.after):
         after = step in steps.after
         if step.operation == "gemm":
-            rows.append(_product_row(timer, step.name, jobs[step.name]))
+            rows.append(_product_row(timer, step.name, tuple(jobs[step.name].values())))
         else:
             rows.append(
                 _host_operation(
@@ -128,10 +165,11 @@ def _job_pass(
     }  # fmt: skip
 
 
-def _product_row(timer: _JobTimer, name: str, jobs: Sequence[Job]) -> dict[str, Any]:
-    """Return cycles and traffic of the jobs of a product."""
+def _product_row(timer: _JobTimer, name: str, products: Sequence[Sequence[Job]]) -> dict[str, Any]:
+    """Return cycles and traffic of the jobs of a product, of that of each layer."""
+    cycles = sum(map(timer.cycles, products))
+    jobs = [job for product in products for job in product]
     config = jobs[0].plan.config
-    cycles = sum(map(timer.cycles, jobs))
     reads = sum(job.plan.traffic.total - job.plan.traffic.results for job in jobs)
     writes = sum(job.plan.traffic.results for job in jobs)
     beats = max(reads, writes) / config.memory_bytes
@@ -142,6 +180,7 @@ def _product_row(timer: _JobTimer, name: str, jobs: Sequence[Job]) -> dict[str, 
         "limit": "memory" if beats >= _BOUND * cycles else "unit",
         "memory_share": round(min(1.0, beats / cycles), 4),
         "utilisation": round(macs / (config.macs_per_cycle * cycles), 4),
+        "macs": macs,
     }  # fmt: skip
 
 
@@ -168,7 +207,7 @@ def _host_row(name: str, reads: int, writes: int) -> dict[str, Any]:
     return {
         "operation": name, "unit": "host", "jobs": 0, "cycles": None,
         "read_bytes": reads, "write_bytes": writes,
-        "limit": "", "memory_share": None, "utilisation": None,
+        "limit": "", "memory_share": None, "utilisation": None, "macs": 0,
     }  # fmt: skip
 
 
@@ -177,9 +216,10 @@ def network_frame(compilation: NetworkCompilation) -> dict[str, Any]:
 
     Notes
     -----
-    Of the engine's jobs, one after the other, for a memory that answers in the next cycle: see
-    `cost_model.engine`.  What the host computes has bytes, those that it reads and writes, and no
-    cycles; of a product that is what the host puts into the engine's memory and takes from it.
+    Of the engine's jobs, those of a product in its queue, for a memory that answers in the next
+    cycle: see `hwgen.families.gemm_stream.cycles.job.queue_cycles`.  What the host computes has
+    bytes, those that it reads and writes, and no cycles; of a product that is what the host puts
+    into the engine's memory and takes from it.
     """
     timer, shapes = _JobTimer(), compilation.shapes
     jobs: dict[str, list[Job]] = {}
@@ -188,7 +228,7 @@ def network_frame(compilation: NetworkCompilation) -> dict[str, Any]:
     rows = []
     for step in compilation.steps:
         if step.product is not None:
-            rows.append(_product_row(timer, step.name, jobs[step.name]))
+            rows.append(_product_row(timer, step.name, [jobs[step.name]]))
             continue
         sizes = [
             compilation.constants[name].nbytes if name in compilation.constants

@@ -24,6 +24,7 @@ ALGORITHMS = {"llama": "bpe", "t5": "unigram"}
 _NORMAL, _UNKNOWN, _CONTROL, _USER, _UNUSED, _BYTE = range(1, 7)  # types of tokens
 _PENALTY = 10.0  # of an unknown character, below the lowest score
 _MOST_PIECE = 1 << 10  # characters
+_BYTE_PIECE = re.compile(r"<0x[0-9A-Fa-f]{2}>")
 
 
 class SentencePieceTokenizer:
@@ -79,7 +80,9 @@ class SentencePieceTokenizer:
             if kind in (_NORMAL, _USER) and 0 < len(token) <= _MOST_PIECE
         }
         self._bytes = {
-            token: number for number, token in enumerate(tokens) if types[number] == _BYTE
+            token: number
+            for number, token in enumerate(tokens)
+            if types[number] == _BYTE and _BYTE_PIECE.fullmatch(token)
         }
         self._prefix = document.get("add_space") is not False
         self._strip = document.get("remove_blanks") is True
@@ -241,7 +244,7 @@ class SentencePieceTokenizer:
         result = bytearray()
         for number in tokens:
             token = self.tokens[number] if 0 <= number < len(self.tokens) else ""
-            if token in self._bytes and len(token) == 6:
+            if token in self._bytes:
                 result.append(int(token[3:5], 16))
             else:
                 result += token.replace(BLANK, " ").encode("utf-8", "surrogateescape")

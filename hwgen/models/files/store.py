@@ -201,6 +201,11 @@ class Model:
             return groups.numbers()
         return self.part(self.description.tensors[name].values).astype(np.float32)
 
+    @property
+    def has_tokenizer(self) -> bool:
+        """Whether there is a tokenizer's document."""
+        return (self.path / TOKENIZER).exists()
+
     def tokenizer(self) -> dict[str, Any]:
         """Return the tokenizer's document.
 
@@ -209,10 +214,9 @@ class Model:
         InputError
             If the model has none.
         """
-        path = self.path / TOKENIZER
-        if not path.exists():
+        if not self.has_tokenizer:
             raise InputError(f"{self.path} has no {TOKENIZER}: its file held no tokenizer")
-        return read_object(path)
+        return read_object(self.path / TOKENIZER)
 
 
 def read_text(path: Path) -> str:

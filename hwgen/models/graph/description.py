@@ -21,6 +21,8 @@ from hwgen.models.graph.operations import OPERATIONS
 VERSION = 1
 """Version of the form; a reader refuses others."""
 
+_SHORT_SCALES = ("mxfp4", "nvfp4")  # formats whose scales have 8 bits
+
 WIDTHS = {
     "float32": 4, "float16": 2, "bfloat16": 2, "int8": 1, "uint8": 1, "int32": 4, "int64": 8,
 }  # fmt: skip
@@ -91,11 +93,12 @@ class Tensor(_Frozen):
 
     @property
     def stored_bits(self) -> float:
-        """Bits that the elements take in all, as the file has them, with scales of 16 bits."""
+        """Bits of the elements, as the file has them, and of scales: of MX 8 each, else 16."""
         elements = math.prod(self.shape)
         if self.scales is None:
             return float(elements * self.bits)
-        per_scale = 16 if self.offsets is None else 32
+        per_scale = 8 if self.origin.lower() in _SHORT_SCALES else 16
+        per_scale += 0 if self.offsets is None else 16
         return float(elements * self.bits + math.prod(self.scales.shape) * per_scale)
 
     @model_validator(mode="after")

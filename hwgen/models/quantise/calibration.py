@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hwgen.arithmetic.hadamard import hadamard_transform
 from hwgen.models.quantise.compensation import factor
-from hwgen.models.run.engine import Cache, Run
+from hwgen.models.run.engine import Cache, Run, pieces_of
 from hwgen.models.run.float_engine import FloatEngine
-from hwgen.progress import steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,8 +60,9 @@ class Inputs:
             self.moments = sums if self.moments is None else self.moments + sums
 
     def done(self) -> None:
-        """Put what was kept together."""
-        self.rows, self._pieces = np.concatenate(self._pieces), []
+        """Put what was kept together, if there is something."""
+        if self._pieces:
+            self.rows, self._pieces = np.concatenate(self._pieces), []
 
     def divide(self, factors: Reals) -> None:
         """Divide channels."""
@@ -97,10 +97,6 @@ class Inputs:
             self._factor = factor(moments, float(np.square(step).mean()) / 12)
         return self._factor
 
-    def forget(self) -> None:
-        """Give back the memory of what is large."""
-        self.moments = self._factor = None
-
 
 class _Watching(FloatEngine):
     """Keeps what products take, and the largest magnitudes of queries, keys and values."""
@@ -112,6 +108,10 @@ class _Watching(FloatEngine):
         self.operands = {name: Inputs() for name in arrays}
         self.largest: dict[str, Reals] = {}
         self._share, self._moments, self._block = share, moments, block
+        self._last = ""
+
+    def begin(self) -> None:
+        """Take notice that other rows follow."""
         self._last = ""
 
     def gemm(self, node: Node, x: Reals) -> Reals:
@@ -140,15 +140,11 @@ class _Watching(FloatEngine):
         return super().attention(node, cache, query, key, value)
 
 
-def calibrated(
-    model: Model,
-    texts: Sequence[Sequence[int]],
-    arrays: Collection[str],
-    *,
-    moments: bool,
-    block: int = 0,
-) -> tuple[dict[str, Inputs], dict[str, Reals]]:
-    """Return the operands of products on texts, and the range of queries, keys and values.
+class Calibration:
+    """Operands of products on texts, and the range of queries, keys and values.
+
+    The operations are computed some at a time, for all texts, so that no more weights and operands
+    are in memory than those of a layer.
 
     Parameters
     ----------
@@ -163,21 +159,53 @@ def calibrated(
     block : int
         Elements of blocks in which hardware turns queries, divided by as many, and keys; 0: none.
 
-    Returns
-    -------
-    inputs : dict of Inputs
-        By array.
+    Attributes
+    ----------
+    operands : dict of Inputs
+        By array; those of the operations that have been computed.
     largest : dict of ndarray
         Largest magnitude of each channel by ``NODE.query``, ``NODE.key`` and ``NODE.value``.
+
+    Raises
+    ------
+    InputError
+        If a text cannot be fed to the model.
     """
-    most = min(MOST_OF_A_TEXT, model.description.context or MOST_OF_A_TEXT)
-    pieces, count = [], 0
-    for text in texts:
-        pieces.append(text[: min(most, MOST_CALIBRATION - count)])
-        count += len(pieces[-1])
-    watching = _Watching(model, arrays, min(1.0, _ROWS / count), moments, block)
-    for tokens in steps("texts", tuple(filter(len, pieces))):
-        Run(watching).feed(tokens, every=True)
-    for inputs in watching.operands.values():
-        inputs.done()
-    return watching.operands, watching.largest
+
+    def __init__(
+        self,
+        model: Model,
+        texts: Sequence[Sequence[int]],
+        arrays: Collection[str],
+        *,
+        moments: bool,
+        block: int = 0,
+    ) -> None:
+        most = min(MOST_OF_A_TEXT, model.description.context or MOST_OF_A_TEXT)
+        chosen, count = [], 0
+        for text in texts:
+            chosen.append(text[: min(most, MOST_CALIBRATION - count)])
+            count += len(chosen[-1])
+        self._engine = _Watching(model, arrays, min(1.0, _ROWS / count), moments, block)
+        self.operands, self.largest = self._engine.operands, self._engine.largest
+        self._texts: list[tuple[Run, list[tuple[dict[str, Any], NDArray[Any]]]]] = []
+        for tokens in filter(len, chosen):
+            run, at = Run(self._engine), 0
+            run.check(tokens)
+            pieces = []
+            for piece in pieces_of(tokens):
+                values = {model.description.inputs[0]: piece}
+                pieces.append((values, np.arange(at, at + len(piece))))
+                at += len(piece)
+            self._texts.append((run, pieces))
+
+    def advance(self, indices: range) -> None:
+        """Compute the next operations for all texts; what their products take is in `operands`."""
+        for run, pieces in self._texts:
+            for values, positions in pieces:
+                self._engine.begin()
+                run.operate(indices, values, positions, every=True)
+            run.forget()
+        self._engine.forget()
+        for inputs in self.operands.values():
+            inputs.done()

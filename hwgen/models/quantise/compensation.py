@@ -12,11 +12,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.linalg.lapack import dtrtri
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     Reals = NDArray[np.float32]
+    Nearest = Callable[[Reals, int], Reals]
 
 _BLOCK = 32
 _ROWS = 4096  # of weights at a time, which bounds what is in memory
@@ -46,11 +50,31 @@ def factor(moments: NDArray[np.float64], noise: float) -> tuple[NDArray[np.intp]
     # With M upper triangular and M Mᵀ the matrix, U is M^-1: Cholesky from the far corner.
     reverse = order[::-1]
     lower = np.linalg.cholesky(damped[np.ix_(reverse, reverse)])
-    return order, np.linalg.inv(lower)[::-1, ::-1].astype(np.float32)
+    inverse, _ = dtrtri(lower, lower=1)
+    return order, inverse[::-1, ::-1].astype(np.float32)
+
+
+def round_to_integers(numbers: Reals, most: int) -> Reals:
+    """Return the nearest of the integers from -most to most."""
+    result: Reals = np.clip(np.rint(numbers), -most, most)
+    return result
+
+
+def round_to_e2m1(numbers: Reals, most: int) -> Reals:
+    """Return the nearest of 0, 1, 2, 3, 4, 6, 8 and 12, and their negatives: E2M1 times two."""
+    size = np.abs(numbers)
+    step = np.where(size < 4, np.float32(1), np.where(size < 8, np.float32(2), np.float32(4)))
+    result: Reals = np.clip(np.rint(numbers / step) * step, -most, most)
+    return result
 
 
 def compensated(
-    weights: Reals, scales: Reals, most: int, order: NDArray[np.intp], spread: Reals
+    weights: Reals,
+    scales: Reals,
+    most: int,
+    order: NDArray[np.intp],
+    spread: Reals,
+    nearest: Nearest = round_to_integers,
 ) -> NDArray[np.int8]:
     """Return weights as integers.
 
@@ -63,6 +87,8 @@ def compensated(
         Largest integer; the smallest is minus that.
     order, spread : ndarray
         See `factor`.
+    nearest : callable
+        Rounds quotients of weights and scales to integers, at most `most`.
 
     Returns
     -------
@@ -76,11 +102,13 @@ def compensated(
         own = scales if len(scales) == 1 else scales[part]
         by_element = np.ascontiguousarray(own.T)[order // length]
         left = np.ascontiguousarray(weights[part].T[order])
-        result[part][:, order] = _rounded(left, by_element, most, spread).T
+        result[part][:, order] = _rounded(left, by_element, most, spread, nearest).T
     return result
 
 
-def _rounded(left: Reals, scales: Reals, most: int, spread: Reals) -> NDArray[np.int8]:
+def _rounded(
+    left: Reals, scales: Reals, most: int, spread: Reals, nearest: Nearest
+) -> NDArray[np.int8]:
     """Return columns of weights, shape (k, n), as integers; `left` is used up."""
     k, n = left.shape
     result = np.empty((k, n), np.int8)
@@ -88,7 +116,7 @@ def _rounded(left: Reals, scales: Reals, most: int, spread: Reals) -> NDArray[np
         end = min(k, start + _BLOCK)
         errors = np.empty((end - start, n), np.float32)
         for j in range(start, end):
-            values = np.clip(np.rint(left[j] / scales[j]), -most, most)
+            values = nearest(left[j] / scales[j], most)
             result[j] = values
             errors[j - start] = error = (left[j] - values * scales[j]) / spread[j, j]
             left[j + 1 : end] -= spread[j, j + 1 : end, None] * error
@@ -118,3 +146,27 @@ def clipped(grouped: Reals, largest: Reals, most: int, sizes: Reals) -> Reals:
         better = cost < best
         best, result = np.where(better, cost, best), np.where(better, scale, result)
     return np.asarray(result, np.float32)
+
+
+def power_scales(grouped: Reals, largest: Reals, most: int, sizes: Reals | None) -> Reals:
+    """Return powers of two as scales of groups of E2M1, of the smallest error.
+
+    Parameters
+    ----------
+    grouped, largest : ndarray
+        See `clipped`.
+    most : int
+        Largest magnitude, twice that of E2M1.
+    sizes : ndarray, shape (groups, elements), optional
+        Mean squares of the inputs; by default all count the same.
+    """
+    _, exponents = np.frexp(largest / np.float32(most))
+    best = np.full(largest.shape, np.inf, np.float32)
+    result = np.ones(largest.shape, np.float32)
+    for lower in (0, 1, 2):
+        scale = np.ldexp(np.float32(1), np.clip(exponents - lower, -126, 126)).astype(np.float32)
+        error = np.square(round_to_e2m1(grouped / scale, most) * scale - grouped)
+        cost = (error if sizes is None else error * sizes).sum(2, keepdims=True)
+        better = cost < best
+        best, result = np.where(better, cost, best), np.where(better, scale, result)
+    return result

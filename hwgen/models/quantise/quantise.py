@@ -8,11 +8,13 @@ integers with a scale for each token and head.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -22,7 +24,7 @@ from hwgen.models.files.gguf_blocks import Groups
 from hwgen.models.files.store import TOKENIZER, WEIGHTS, Model, Writer, write_description
 from hwgen.models.graph.description import Description, Node
 from hwgen.models.graph.hadamard import check_blocks, query_makers
-from hwgen.models.quantise.calibration import Inputs, calibrated
+from hwgen.models.quantise.calibration import Calibration
 from hwgen.models.quantise.recipe import Recipe
 from hwgen.models.quantise.rotation import Changed, rotated
 from hwgen.models.quantise.smoothing import (
@@ -41,7 +43,11 @@ if TYPE_CHECKING:
 
     Reals = NDArray[np.float32]
 
+T = TypeVar("T")
+U = TypeVar("U")
+
 _MARGIN = 1.25  # scales of queries, keys and values may be larger than in calibration
+_THREADS = 2  # more would hold more in memory
 _REPORTED = 256  # rows of calibration that errors are reported of
 
 
@@ -129,13 +135,16 @@ def _quantised(
     inputs = {site.array for site in sites}
     if recipe.hadamard:
         check_blocks(description, recipe.hadamard)
-    operands, largest = calibrated(
+    calibration = Calibration(
         model, [tokens, *more], inputs, moments=recipe.compensates, block=recipe.hadamard
     )
-    work = _Work(model, recipe, operands, largest)
+    work = _Work(model, recipe, calibration, sites)
     with (directory / WEIGHTS).open("wb") as file:
-        work.prepare(sites)
-        work.write(Writer(file), sites)
+        work.writer = Writer(file)
+        for part in steps("layers", parts_of(description, sites)):
+            work.prepare(part)
+            calibration.advance(part)
+            work.write(part)
     nodes = tuple(work.nodes(sites))
     arrays = dict(description.arrays)
     for node in nodes:
@@ -145,9 +154,33 @@ def _quantised(
         update={"nodes": nodes, "arrays": arrays, "tensors": work.writer.tensors}
     )
     write_description(directory, Description.model_validate(made.model_dump()))
-    if (model.path / TOKENIZER).exists():
+    if model.has_tokenizer:
         (directory / TOKENIZER).write_bytes((model.path / TOKENIZER).read_bytes())
     return work.reports
+
+
+def parts_of(description: Description, sites: Sequence[Site]) -> list[range]:
+    """Return the operations in parts, layer by layer, that are quantised one after another.
+
+    What is changed together, the products of a site and the operation whose channels are divided,
+    is in one part.
+    """
+    nodes = description.nodes
+    at = {node.name: index for index, node in enumerate(nodes)}
+    starts = {
+        index for index in range(1, len(nodes)) if nodes[index].layer != nodes[index - 1].layer
+    }
+    for site in sites:
+        places = [at[node.name] for node in (*site.products, site.maker) if node is not None]
+        starts -= set(range(min(places) + 1, max(places) + 1))
+    bounds = [0, *sorted(starts), len(nodes)]
+    return [range(start, end) for start, end in itertools.pairwise(bounds)]
+
+
+def _in_threads(function: Callable[[T], U], items: Sequence[T]) -> list[U]:
+    """Return the results of a function for items, of which some are computed at a time."""
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(function, items))
 
 
 def _joined(groups: Groups) -> Groups:
@@ -165,38 +198,73 @@ class _Work:
     """Weights on their way to integers."""
 
     def __init__(
-        self, model: Model, recipe: Recipe, operands: dict[str, Inputs], largest: dict[str, Reals]
+        self, model: Model, recipe: Recipe, calibration: Calibration, sites: Sequence[Site]
     ) -> None:
         self.model = model
         self.recipe = recipe
-        self.operands = operands
-        self.largest = largest
+        self.operands = calibration.operands
+        self.largest = calibration.largest
+        self._sites = sites
         self.reports: list[LayerReport] = []
         self._changed: dict[str, Reals] = {}
         self._names: dict[str, str] = {}
         self._smoothed: set[str] = set()
         self.writer: Writer
-
-    def _weights(self, name: str) -> Reals:
-        return self._changed[name] if name in self._changed else self.model.numbers(name)
-
-    def prepare(self, sites: Sequence[Site]) -> None:
-        """Name the weights of products, and divide channels where that helps."""
         shared = {
-            name for node in self.model.description.nodes for operand, name in node.inputs.items()
+            name for node in model.description.nodes for operand, name in node.inputs.items()
             if operand != "weights"
         }  # fmt: skip
         for site in sites:
             for node in site.products:
                 weights = node.inputs["weights"]
                 self._names[node.name] = f"{node.name}.weights" if weights in shared else weights
-        if self.recipe.smooth and self.recipe.weights != "original":
-            for site in sites:
-                self._smooth(site)
-        if self.recipe.hadamard:
-            self._rotate(sites)
 
-    def _rotate(self, sites: Sequence[Site]) -> None:
+    def _weights(self, name: str) -> Reals:
+        return self._changed[name] if name in self._changed else self.model.numbers(name)
+
+    def prepare(self, part: range) -> None:
+        """Compute the changed weights of operations, which calibration and rounding take."""
+        if isinstance(self.model, Changed):
+            nodes = self.model.description.nodes[part.start : part.stop]
+            names = {name for node in nodes for name in node.inputs.values()}
+            _in_threads(self.model.numbers, sorted(filter(self.model.changed, names)))
+
+    def write(self, part: range) -> None:
+        """Write the weights of operations, those of products as integers, and report errors."""
+        nodes = self.model.description.nodes[part.start : part.stop]
+        names = {node.name for node in nodes}
+        sites = [site for site in self._sites if site.products[0].name in names]
+        if self.recipe.smooth and self.recipe.weights != "original":
+            # Those of a site depend on its own products, which no other site has changed yet.
+            for site, factors in zip(sites, _in_threads(self._factors, sites), strict=True):
+                if factors is not None:
+                    self._smooth(site, factors)
+        if self.recipe.hadamard:
+            self._rotate(sites, names)
+        if self.recipe.compensates and self.recipe.weights != "original":
+            inputs = [self.operands[site.array] for site in sites]
+            _in_threads(lambda each: each.factor(self.recipe.activation_bits), inputs)
+        products = {node.name: site for site in sites for node in site.products}
+        own = {
+            self._names[name]: node for node in reversed(nodes) if (name := node.name) in products
+        }
+        chosen = [node for name, node in own.items() if name not in self.writer.tensors]
+        made = _in_threads(lambda node: self._product(node, products[node.name]), chosen)
+        products_made = dict(zip((node.name for node in chosen), made, strict=True))
+        for node in nodes:
+            for operand, name in node.inputs.items():
+                if node.name in products and operand == "weights":
+                    if node.name in products_made:
+                        self._write_product(node, *products_made.pop(node.name))
+                elif name in self.model.description.tensors and name not in self.writer.tensors:
+                    self._other(self.writer, name)
+        self._changed.clear()
+        for site in sites:
+            del self.operands[site.array]
+        if isinstance(self.model, Changed):
+            self.model.forget()
+
+    def _rotate(self, sites: Sequence[Site], names: Collection[str]) -> None:
         """Turn the weights of products back, whose inputs hardware turns in blocks."""
         block = self.recipe.hadamard
         for site in sites:
@@ -208,25 +276,28 @@ class _Work:
                     self._weights(weights), block
                 ) / np.float32(block)
         for node in query_makers(self.model.description).values():
+            if node.name not in names:
+                continue
             changed = [self._names[node.name] if node.operation == "gemm" else node.inputs["gamma"]]
             if "bias" in node.inputs:
                 changed.append(node.inputs["bias"])
             for name in changed:
                 self._changed[name] = self._weights(name) / np.float32(block)
 
-    def _smooth(self, site: Site) -> None:
-        maker = site.maker
-        if maker is None:
-            return
+    def _factors(self, site: Site) -> Reals | None:
+        """Return the factors that channels of a site's maker are divided by, None if by none."""
+        if site.maker is None:
+            return None
         weights = [self._weights(node.inputs["weights"]) for node in site.products]
         rows = self.operands[site.array].rows
         if self.recipe.hadamard:
-            factors = balanced_factors(site, np.square(rows).mean(0), weights)
-        else:
-            chosen = chosen_factors(site, rows, weights)
-            if chosen is None:
-                return
-            factors = chosen
+            return balanced_factors(site, np.square(rows).mean(0), weights)
+        return chosen_factors(site, rows, weights)
+
+    def _smooth(self, site: Site, factors: Reals) -> None:
+        maker = site.maker
+        assert maker is not None
+        weights = [self._weights(node.inputs["weights"]) for node in site.products]
         if maker.operation in NORMS:
             for operand in ("gamma", "beta"):
                 if operand in maker.inputs:
@@ -246,17 +317,6 @@ class _Work:
             self._changed[self._names[node.name]] = matrix * spread
             self._smoothed.add(node.name)
 
-    def write(self, writer: Writer, sites: Sequence[Site]) -> None:
-        """Write all weights, those of products as integers, and report their errors."""
-        self.writer = writer
-        products = {node.name: site for site in sites for node in site.products}
-        for node in steps("operations", self.model.description.nodes):
-            for operand, name in node.inputs.items():
-                if node.name in products and operand == "weights":
-                    self._product(writer, node, products[node.name])
-                elif name in self.model.description.tensors and name not in writer.tensors:
-                    self._other(writer, name)
-
     def _other(self, writer: Writer, name: str) -> None:
         tensor = self.model.description.tensors[name]
         groups = self.model.groups(name)
@@ -274,10 +334,9 @@ class _Work:
             part = self.model.part(tensor.values)
             writer.numbers(name, [part], tensor.shape, tensor.origin)
 
-    def _product(self, writer: Writer, node: Node, site: Site) -> None:
+    def _product(self, node: Node, site: Site) -> tuple[Groups, str, int, LayerReport]:
+        """Return the weights of a product, where from, their bits, and their errors."""
         source, name = node.inputs["weights"], self._names[node.name]
-        if name in writer.tensors:
-            return
         tensor = self.model.description.tensors[source]
         groups = self.model.groups(source) if self.recipe.weights == "original" else None
         groups = groups and _joined(groups)
@@ -288,22 +347,25 @@ class _Work:
             recipe = self.recipe if self.recipe.weights != "original" else Recipe(compensate=False)
             groups = recipe.of(node.name, weights, inputs if recipe.compensates else None)
             origin, bits = recipe.weights, recipe.bits
-        if node is site.products[-1]:
-            inputs.forget()
-        writer.groups(name, [groups], tensor.shape, origin, bits)
         x = inputs.rows[:: max(1, len(inputs.rows) // _REPORTED)]
         wanted = x @ weights.T
         result = rounded(x, self.recipe.activation_bits) @ groups.numbers().T
         size = float(np.square(wanted).mean())
         limits = groups.values.max(), groups.values.min()
-        self.reports.append(
-            LayerReport(
-                node.name,
-                math.sqrt(float(np.square(result - wanted).mean()) / max(size, 1e-30)),
-                float(np.isin(groups.values, limits).mean()) if groups.values.max() > 1 else None,
-                node.name in self._smoothed,
-            )
+        report = LayerReport(
+            node.name,
+            math.sqrt(float(np.square(result - wanted).mean()) / max(size, 1e-30)),
+            float(np.isin(groups.values, limits).mean()) if groups.values.max() > 1 else None,
+            node.name in self._smoothed,
         )
+        return groups, origin, bits, report
+
+    def _write_product(
+        self, node: Node, groups: Groups, origin: str, bits: int, report: LayerReport
+    ) -> None:
+        shape = self.model.description.tensors[node.inputs["weights"]].shape
+        self.writer.groups(self._names[node.name], [groups], shape, origin, bits)
+        self.reports.append(report)
 
     def nodes(self, sites: Sequence[Site]) -> list[Node]:
         """Return the operations, with integers before products."""

@@ -10,7 +10,13 @@ import numpy as np
 
 from hwgen.errors import InputError
 from hwgen.models.files.gguf_blocks import Groups
-from hwgen.models.quantise.compensation import clipped, compensated
+from hwgen.models.quantise.compensation import (
+    clipped,
+    compensated,
+    power_scales,
+    round_to_e2m1,
+    round_to_integers,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,9 +25,12 @@ if TYPE_CHECKING:
 
     Reals = NDArray[np.float32]
 
-Weights = Literal["int8", "int4", "ternary", "original"]
+Weights = Literal["int8", "int4", "mxfp4", "ternary", "original"]
+_ROUNDED = ("int8", "int4", "mxfp4")
 GROUPS = (32, 64, 128)
 """Groups of weights along K that are offered."""
+
+MX_GROUP = 32
 
 _CLIPPED = 4  # up to so many bits, scales smaller than those of the largest magnitude pay
 
@@ -33,19 +42,21 @@ class Recipe:
     Parameters
     ----------
     weights : str
-        ``int8``, ``int4``, ``ternary`` by the mean magnitude, or ``original`` as the file has them.
+        ``int8``, ``int4``, ``mxfp4``, ``ternary`` by the mean magnitude, or ``original`` as the
+        file has them.
     group : int or None
         Elements along K that share a scale; None: one scale for each output channel, and of
-        ternary weights one for the matrix.
+        ternary weights one for the matrix. Of mxfp4 it is 32.
     smooth : bool
         Whether channels are made alike.
     activation_bits, kv_bits : int
     rotate : bool, optional
-        Whether the residual stream and values are rotated; default if weights are int8 or int4
-        and hardware rotates nothing. Weights that were trained to be ternary would not stay so.
+        Whether the residual stream and values are rotated; default if weights are int8, int4 or
+        mxfp4 and hardware rotates nothing. Weights that were trained to be ternary would not stay
+        so.
     compensate : bool, optional
-        Whether errors of rounding are made good by other weights; default whether weights are int8
-        or int4.
+        Whether errors of rounding are made good by other weights; default whether weights are
+        int8, int4 or mxfp4.
     hadamard : int
         Elements of blocks that hardware rotates before it quantises them; 0: none. Then nothing is
         rotated beforehand.
@@ -66,6 +77,10 @@ class Recipe:
     hadamard: int = 0
 
     def __post_init__(self) -> None:
+        if self.weights == "mxfp4":
+            if self.group not in (None, MX_GROUP):
+                raise InputError(f"groups of mxfp4 have {MX_GROUP} elements, not {self.group}")
+            object.__setattr__(self, "group", MX_GROUP)
         if self.weights == "original" and (self.rotate or self.compensate):
             raise InputError("original weights cannot be rotated or compensated")
         if self.weights == "original" and self.hadamard:
@@ -78,19 +93,19 @@ class Recipe:
     @property
     def bits(self) -> int:
         """Bits of a weight; those of original weights are the file's."""
-        return {"int8": 8, "int4": 4, "ternary": 2, "original": 8}[self.weights]
+        return {"int8": 8, "int4": 4, "mxfp4": 4, "ternary": 2, "original": 8}[self.weights]
 
     @property
     def rotates(self) -> bool:
         """Whether the residual stream and values are rotated."""
         if self.rotate is None:
-            return self.weights in ("int8", "int4") and not self.hadamard
+            return self.weights in _ROUNDED and not self.hadamard
         return self.rotate
 
     @property
     def compensates(self) -> bool:
         """Whether errors of rounding are made good by other weights."""
-        return self.weights in ("int8", "int4") if self.compensate is None else self.compensate
+        return self.weights in _ROUNDED if self.compensate is None else self.compensate
 
     def of(self, name: str, weights: Reals, inputs: Inputs | None = None) -> Groups:
         """Return weights as integers with scales.
@@ -112,10 +127,16 @@ class Recipe:
         if self.group is not None and k % self.group:
             raise InputError(f"{name}: rows of {k} elements are no whole groups of {self.group}")
         grouped = weights.reshape(rows, -1, self.group or k)
+        nearest = round_to_integers
         if self.weights == "ternary":
             axis = None if self.group is None else 2
             scale = np.abs(grouped).mean(axis=axis, keepdims=True)
             most = 1
+        elif self.weights == "mxfp4":
+            most, nearest = 12, round_to_e2m1
+            sizes = None if inputs is None else inputs.sizes.reshape(grouped.shape[1:])
+            largest = np.abs(grouped).max(axis=2, keepdims=True)
+            scale = power_scales(grouped, largest, most, sizes)
         else:
             most = (1 << (self.bits - 1)) - 1
             largest = np.abs(grouped).max(axis=2, keepdims=True)
@@ -125,12 +146,13 @@ class Recipe:
             else:
                 scale = largest / np.float32(most)
         scale = np.where(scale > 0, scale, np.float32(1)).astype(np.float32)
-        if self.group is not None:
+        if self.group is not None and self.weights != "mxfp4":
             scale = fp16_scales(scale)
         if inputs is not None:
-            values = compensated(weights, scale[..., 0], most, *inputs.factor(self.activation_bits))
+            factor = inputs.factor(self.activation_bits)
+            values = compensated(weights, scale[..., 0], most, *factor, nearest)
         else:
-            values = np.clip(np.rint(grouped / scale), -most, most).astype(np.int8)
+            values = nearest(grouped / scale, most).astype(np.int8)
         return Groups(values.reshape(rows, k), scale[..., 0])
 
 

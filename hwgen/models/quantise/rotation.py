@@ -12,7 +12,8 @@ channel over all of them.  Nothing is added at run time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,21 +31,56 @@ if TYPE_CHECKING:
 _SEED = 0
 
 
+class Weights:
+    """Weights in single precision that are computed when they are asked for.
+
+    They are kept until they are forgotten, so that those of a layer are computed once.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[str, Callable[[], NDArray[Any]]] = {}
+        self._computed: dict[str, Reals] = {}
+
+    def put(self, name: str, make: Callable[[], NDArray[Any]]) -> None:
+        """Take the function that computes a tensor."""
+        self._made[name] = make
+
+    def change(self, name: str, change: Callable[[Reals], NDArray[Any]]) -> None:
+        """Let a tensor be what a function makes of what it is, in the same shape."""
+        make = self._made[name]
+
+        def changed() -> NDArray[Any]:
+            before = np.asarray(make(), np.float32)
+            return np.asarray(change(before), np.float32).reshape(before.shape)
+
+        self._made[name] = changed
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._made
+
+    def __getitem__(self, name: str) -> Reals:
+        if name not in self._computed:
+            self._computed[name] = np.asarray(self._made[name](), np.float32)
+        return self._computed[name]
+
+    def forget(self) -> None:
+        """Give back the memory of what was computed."""
+        self._computed.clear()
+
+
 class Changed(Model):
-    """A model with some weights of its own, in single precision and in memory.
+    """A model with some weights of its own.
 
     Parameters
     ----------
     model : Model
         What the rest is from.
     description : Description
-    weights : dict of ndarray
+    weights : Weights
         By name; those that the model does not have are among `description.tensors`.
     """
 
-    def __init__(
-        self, model: Model, description: Description, weights: Mapping[str, Reals]
-    ) -> None:
+    def __init__(self, model: Model, description: Description, weights: Weights) -> None:
         self.path = model.path
         self.description = description
         self._model = model
@@ -61,6 +97,10 @@ class Changed(Model):
     def part(self, part: Part) -> NDArray[Any]:
         """Return an array of the model's weights."""
         return self._model.part(part)
+
+    def forget(self) -> None:
+        """Give back the memory of weights that were computed."""
+        self._weights.forget()
 
     def changed(self, name: str) -> bool:
         """Return whether a tensor is not that of the model."""
@@ -157,15 +197,15 @@ def rotated(model: Model) -> Changed | None:
     stream = _Stream(description)
     if not stream.rotatable:
         return None
-    weights: dict[str, Reals] = {}
+    weights = Weights()
     tensors = dict(description.tensors)
     names: dict[str, str] = {}
     width = tensors[stream.table].shape[-1]
     rotation = orthogonal(width)
 
-    def put(name: str, array: NDArray[Any]) -> None:
-        weights[name] = np.asarray(array, np.float32)
-        part = Part(dtype="float32", shape=array.shape, offset=0)
+    def put(name: str, source: str, make: Callable[[Reals], NDArray[Any]]) -> None:
+        weights.put(name, lambda: make(model.numbers(source)))
+        part = Part(dtype="float32", shape=tensors[source].shape, offset=0)
         tensors[name] = Tensor(values=part, origin="F32", bits=32)
 
     for norm in stream.norms:
@@ -174,14 +214,14 @@ def rotated(model: Model) -> Changed | None:
             name = node.inputs["weights"]
             new = f"{node.name}.weights" if name == stream.table else name
             names[node.name] = new
-            put(new, _product(model.numbers(name), gamma[:, None] * rotation))
-        put(norm.inputs["gamma"], np.ones(width))
-    put(stream.table, _product(model.numbers(stream.table), rotation))
+            put(new, name, partial(_scaled_product, gamma=gamma, rotation=rotation))
+        put(norm.inputs["gamma"], norm.inputs["gamma"], np.ones_like)
+    put(stream.table, stream.table, lambda table: _product(table, rotation))
     for node in stream.writers:
         source = node.inputs["weights"]
-        put(source, rotation.T @ model.numbers(source))
+        put(source, source, lambda matrix: rotation.T @ matrix)
         if "bias" in node.inputs:
-            put(node.inputs["bias"], model.numbers(node.inputs["bias"]) @ rotation)
+            put(node.inputs["bias"], node.inputs["bias"], lambda bias: bias @ rotation)
     nodes = tuple(
         node.model_copy(update={"inputs": {**node.inputs, "weights": names[node.name]}})
         if node.name in names
@@ -194,6 +234,13 @@ def rotated(model: Model) -> Changed | None:
     return result
 
 
+def _scaled_product(
+    matrix: Reals, gamma: NDArray[np.float64], rotation: NDArray[np.float64]
+) -> Reals:
+    """Return a product whose rotation takes the factors of a norm."""
+    return _product(matrix, gamma[:, None] * rotation)
+
+
 def _product(matrix: Reals, rotation: NDArray[np.float64], rows: int = 4096) -> Reals:
     """Return a product in double precision, rounded, some rows at a time."""
     pieces = [
@@ -202,7 +249,7 @@ def _product(matrix: Reals, rotation: NDArray[np.float64], rows: int = 4096) -> 
     return np.concatenate(pieces)
 
 
-def _rotate_values(model: Changed, stream: _Stream, weights: dict[str, Reals]) -> None:
+def _rotate_values(model: Changed, stream: _Stream, weights: Weights) -> None:
     """Turn the values of each attention whose results only a product takes."""
     makers = {node.output: node for node in model.description.nodes}
     for node in model.description.nodes:
@@ -223,9 +270,15 @@ def _rotate_values(model: Changed, stream: _Stream, weights: dict[str, Reals]) -
         heads, kv_heads, elements = sizes_of(node)
         rotation = orthogonal(elements)
         before, behind = maker.inputs["weights"], users[0].inputs["weights"]
-        by_head = weights[before].reshape(kv_heads, elements, -1)
-        weights[before] = np.asarray(rotation.T @ by_head, np.float32).reshape(
-            weights[before].shape
-        )
-        rows = weights[behind].reshape(-1, heads, elements)
-        weights[behind] = np.asarray(rows @ rotation, np.float32).reshape(weights[behind].shape)
+        weights.change(before, partial(_of_rows, rotation=rotation, heads=kv_heads))
+        weights.change(behind, partial(_of_columns, rotation=rotation, heads=heads))
+
+
+def _of_rows(matrix: Reals, rotation: NDArray[np.float64], heads: int) -> NDArray[Any]:
+    """Return a matrix whose rows are rotated head by head."""
+    return rotation.T @ matrix.reshape(heads, len(rotation), -1)
+
+
+def _of_columns(matrix: Reals, rotation: NDArray[np.float64], heads: int) -> NDArray[Any]:
+    """Return a matrix whose columns are rotated head by head."""
+    return matrix.reshape(-1, heads, len(rotation)) @ rotation

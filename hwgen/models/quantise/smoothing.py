@@ -43,6 +43,7 @@ NORMS = ("rms_norm", "layer_norm")
 _MOST_FACTOR = math.log(1e4)
 
 _STEPS, _RATE, _MOMENTS = 100, 0.3, (0.9, 0.999)
+_CACHED = 1 << 16  # numbers that are scaled at a time
 _OUTPUTS = 1024  # output channels that are looked at
 
 
@@ -188,7 +189,7 @@ class _Cost:
             some = matrix[:: max(1, len(matrix) // _OUTPUTS)]
             size = float(np.square(x @ some.T).mean()) * len(some) / len(matrix)
             rows.append(np.square(some) / np.float32(max(size, 1e-30)))
-        self._weights = np.concatenate(rows)
+        self._weights: Reals = np.concatenate(rows).astype(np.float32, copy=False)
         self._sizes = self.squares.mean(0)
         self._columns = self._weights.sum(0)
         self._share = share
@@ -196,9 +197,9 @@ class _Cost:
     def __call__(self, at: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """Return the value and its gradient (of a maximum, that of the largest)."""
         square = np.exp(2 * at)[self._share].astype(np.float32)
-        steps, by_step = _largest(self.squares / square, 1 / len(self.squares))
+        steps, by_step = _largest(self.squares, square, 1 / len(self.squares), np.divide)
         grown = self._columns * square
-        tall, by_tall = _largest(self._weights * square, WEIGHT)
+        tall, by_tall = _largest(self._weights, square, WEIGHT, np.multiply)
         shrunk = self._sizes / square
         wide, small = float(grown.sum()), float(shrunk.sum())
         value = steps * wide + tall * small
@@ -207,8 +208,22 @@ class _Cost:
         return float(np.log(value)), gradient
 
 
-def _largest(array: NDArray[Any], weight: float) -> tuple[float, NDArray[np.float64]]:
-    """Return the sum of the rows' largest, times a weight, and by which column it came."""
-    places = array.argmax(1)
-    result = weight * np.take_along_axis(array, places[:, None], 1)[:, 0].astype(np.float64)
-    return float(result.sum()), np.bincount(places, result, array.shape[1]).astype(np.float64)
+def _largest(
+    array: Reals, square: Reals, weight: float, scaled: np.ufunc
+) -> tuple[float, NDArray[np.float64]]:
+    """Return the sum of the largest of scaled rows, times a weight, and by which column it came.
+
+    Some rows are scaled at a time, which stay in the cache of the processor.
+    """
+    rows, columns = array.shape
+    at_once = max(1, _CACHED // columns)
+    buffer = np.empty((min(at_once, rows), columns), np.float32)
+    places = np.empty(rows, np.intp)
+    largest = np.empty(rows, np.float64)
+    for start in range(0, rows, at_once):
+        end = min(rows, start + at_once)
+        some = scaled(array[start:end], square, out=buffer[: end - start])
+        places[start:end] = found = some.argmax(1)
+        largest[start:end] = some[np.arange(end - start), found]
+    result = weight * largest
+    return float(result.sum()), np.bincount(places, result, columns).astype(np.float64)

@@ -44,6 +44,10 @@ class Engine(ABC):
         result: Reals = self._cached[name]
         return result
 
+    def forget(self) -> None:
+        """Give back the memory of weights that are kept."""
+        self._cached.clear()
+
     def last(self, x: Any) -> Any:
         """Return the last row of an array, as an engine keeps it."""
         return x[-1:]
@@ -188,14 +192,12 @@ class Run:
         InputError
             If there is no token, one is not in the vocabulary, or they do not fit in the cache.
         """
-        self._check(tokens)
-        result = []
-        for start in range(0, len(tokens), PREFILL):
-            part = np.array(tokens[start : start + PREFILL], np.int64)
-            result.append(self._pass(part, every))
+        self.check(tokens)
+        result = [self._pass(part, every) for part in pieces_of(tokens)]
         return np.concatenate(result) if every else result[-1]
 
-    def _check(self, tokens: Sequence[int]) -> None:
+    def check(self, tokens: Sequence[int]) -> None:
+        """Refuse tokens that cannot be fed; see `feed`."""
         if not len(tokens):
             raise InputError("there is no token to compute: the prompt is empty")
         most = self.description.vocabulary or 0
@@ -211,8 +213,30 @@ class Run:
     def _pass(self, tokens: NDArray[Any], every: bool) -> Reals:
         positions = np.arange(self.position, self.position + len(tokens))
         values: dict[str, Any] = {self.description.inputs[0]: tokens}
-        output, logits = self.description.outputs[0], self.description.logits
-        for index, node in enumerate(self.description.nodes):
+        self.operate(range(len(self.description.nodes)), values, positions, every=every)
+        self.position += len(tokens)
+        result: Reals = values[self.description.outputs[0]]
+        return result
+
+    def operate(
+        self, indices: range, values: dict[str, Any], positions: NDArray[Any], *, every: bool
+    ) -> None:
+        """Compute some operations of the network for some tokens.
+
+        Parameters
+        ----------
+        indices : range
+            Of the operations.
+        values : dict
+            Arrays by name; results are added, what no later operation needs is removed.
+        positions : ndarray
+            Of the tokens.
+        every : bool
+            See `feed`.
+        """
+        logits = self.description.logits
+        for index in indices:
+            node = self.description.nodes[index]
             operands = {
                 operand: values[name] for operand, name in node.inputs.items() if name in values
             }
@@ -221,9 +245,10 @@ class Run:
             values[node.output] = self._operate(node, operands, positions)
             for name in self._last_use[index]:
                 values.pop(name, None)
-        self.position += len(tokens)
-        result: Reals = values[output]
-        return result
+
+    def forget(self) -> None:
+        """Give back the memory of keys and values."""
+        self._caches.clear()
 
     def _operate(self, node: Node, operands: dict[str, Any], positions: NDArray[Any]) -> Any:
         method = getattr(self.engine, node.operation, None)
@@ -236,6 +261,14 @@ class Run:
         if node.operation == "rope":
             return method(node, positions=positions, **operands)
         return method(node, **operands)
+
+
+def pieces_of(tokens: Sequence[int]) -> list[NDArray[np.int64]]:
+    """Return tokens in the pieces in which they are computed."""
+    return [
+        np.array(tokens[start : start + PREFILL], np.int64)
+        for start in range(0, len(tokens), PREFILL)
+    ]
 
 
 def generate(

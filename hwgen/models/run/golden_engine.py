@@ -210,7 +210,7 @@ class GoldenEngine(Engine):
 
     def _back(self, name: str, total: NDArray[Any], rows: Reals) -> Reals:
         """Return sums in single precision, times the scales of their rows and columns."""
-        unit, columns = self._back_unit(name), self._scales(name)
+        unit, columns = self._back_unit(name), self.column_scales(name)
         if unit.operation.name == "dequantise_rows":
             operands = {"x": total, "row_scales": rows, "scales": columns}
             return np.asarray(unit(operands, scale=1.0)["result"], np.float32)
@@ -229,7 +229,7 @@ class GoldenEngine(Engine):
         """Return whether a core takes weights with their scales."""
         return self.cores[name].weight.is_block
 
-    def _scales(self, name: str) -> Reals:
+    def column_scales(self, name: str) -> Reals:
         """Return the scales of the output channels of weights, which sums are multiplied by."""
         key = f"{name}.scales"
         if key not in self._cached:

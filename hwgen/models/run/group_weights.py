@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hwgen.formats.block import BlockFormat
+from hwgen.formats.block.elements import E8M0_BIAS, E8M0_NAN
 from hwgen.formats.format import Lines
 from hwgen.formats.registry import block_format
 
@@ -32,23 +33,41 @@ def misfit(fmt: BlockFormat, groups: Groups) -> str:
         return f"has blocks of {fmt.block}, which groups of {length} are no multiples of"
     if fmt.special_width or fmt.second:
         return "has zero points, special numbers or second scales"
-    finite = [value for value in fmt.element.values if np.isfinite(value)]
-    strange = np.setdiff1d(groups.values, np.array(finite))
+    factor = _factor(fmt)
+    elements = np.array([value for value in fmt.element.values if np.isfinite(value)])
+    strange = np.setdiff1d(groups.values, elements * factor)
     if len(strange):
-        return f"has no element {int(strange[0])}"
+        return f"has no element {strange[0] / factor:g}"
     if groups.offsets is not None and fmt.minimum is None:
         return "has no minima, which these weights have beside their scales"
-    for what, numbers, part in (
-        ("scales", groups.scales, fmt.scale.floating), ("minima", groups.offsets, fmt.minimum),
-    ):  # fmt: skip
-        if numbers is None:
-            continue
-        if part is None:
-            return f"has {what} in {fmt.scale.name}"
-        wide = numbers.astype(np.float64)
-        if not np.array_equal(part.to_float64(part.round(wide)), wide):
-            return f"has {what} in {part}, which hold not all of these"
+    wide = groups.scales.astype(np.float64) * factor
+    if not np.array_equal(fmt.scale.decode(_scale_bits(fmt, wide)), wide):
+        return f"has scales in {fmt.scale.name}, which hold not all of these"
+    if groups.offsets is not None and fmt.minimum is not None:
+        wide = groups.offsets.astype(np.float64)
+        if not np.array_equal(fmt.minimum.to_float64(fmt.minimum.round(wide)), wide):
+            return f"has minima in {fmt.minimum}, which hold not all of these"
     return ""
+
+
+def _factor(fmt: BlockFormat) -> int:
+    """Return the integer that weights of the smallest magnitude above 0 have, elements times it.
+
+    `Groups` hold integers: of E2M1, whose smallest number is 0.5, twice the elements.
+    """
+    positive = [value for value in fmt.element.values if np.isfinite(value) and value > 0]
+    return max(1, round(1 / min(positive)))
+
+
+def _scale_bits(fmt: BlockFormat, scales: NDArray[np.float64]) -> NDArray[Any]:
+    """Return bit patterns of the scales nearest to some; of powers of two the next lower ones."""
+    result: NDArray[Any]
+    if fmt.scale.name != "e8m0":
+        result = fmt.scale.round(scales)
+    else:
+        _, exponents = np.frexp(scales)
+        result = np.clip(exponents - 1 + E8M0_BIAS, 0, E8M0_NAN - 1).astype(np.uint8)
+    return result
 
 
 def suggested(groups: Groups) -> str:
@@ -56,7 +75,7 @@ def suggested(groups: Groups) -> str:
     length = groups.values.shape[1] // groups.scales.shape[1]
     sizes = [size for size in (length, 32, 16) if size <= _LONGEST]
     names: list[str] = []
-    for kind, others in (("ternary", ()), ("int4", ("q4_0", "q4_1")), ("int8", ("q8_0",))):
+    for kind, others in (("ternary", ()), ("int4", ("q4_0", "q4_1", "mxfp4")), ("int8", ("q8_0",))):
         names += [f"{kind}_g{size}" for size in sizes]
         if kind != "ternary":
             names += [f"{kind}_g{size}_min" for size in sizes]
@@ -70,20 +89,18 @@ def suggested(groups: Groups) -> str:
 def records(fmt: BlockFormat, groups: Groups) -> NDArray[Any]:
     """Return weights as an operand of a format that fits, shape (k, n); see `misfit`."""
     rows, k = groups.values.shape
-    values = np.array(fmt.element.values)
+    factor = _factor(fmt)
+    values = np.array(fmt.element.values) * factor
     codes = np.zeros(groups.values.shape, np.uint8)
     for code, value in enumerate(values):
         codes[groups.values == value] = code
     again = k // groups.scales.shape[1] // fmt.block
 
-    def spread(numbers: NDArray[Any], part: Any) -> NDArray[Any]:
-        bits: NDArray[Any] = part.round(numbers.astype(np.float64))
-        return np.repeat(bits, again, axis=1)
-
     minima = None
     if fmt.minimum:
         offsets = np.zeros_like(groups.scales) if groups.offsets is None else groups.offsets
-        minima = spread(offsets, fmt.minimum)
-    scales = spread(groups.scales, fmt.scale.floating)
+        minima = np.repeat(fmt.minimum.round(offsets.astype(np.float64)), again, axis=1)
+    bits = _scale_bits(fmt, groups.scales.astype(np.float64) * factor)
+    scales = np.repeat(bits, again, axis=1)
     lines = Lines(codes.reshape(rows, -1, fmt.block), scales, minima=minima)
     return np.ascontiguousarray(fmt.from_lines(lines, k).T)

@@ -54,7 +54,11 @@ const Logic = (() => {
       for (let e = Math.ceil(Math.log10(low) - 1e-9); e <= Math.log10(high) + 1e-9; e++) {
         found.push(Number(`1e${e}`));
       }
-      return found;
+      if (found.length > 2) return found;
+      const first = Math.floor(Math.log10(low));
+      return [0, 1, 2, 3]
+        .flatMap((e) => [1, 2, 5].map((factor) => Number(`${factor}e${first + e}`)))
+        .filter((t) => t >= low * (1 - 1e-9) && t <= high * (1 + 1e-9));
     }
     if (low === high) return [low];
     const rough = (high - low) / 5;
@@ -90,6 +94,71 @@ const Logic = (() => {
       .sort((a, b) => b.value - a.value);
   }
 
+  /** The first known cell of a column, null if there is none. */
+  function firstKnown(rows, column) {
+    return rows.find((row) => row[column] !== null)?.[column] ?? null;
+  }
+
+  /** Whether all rows with a cell in a column have the same. */
+  function isConstant(rows, column) {
+    const first = firstKnown(rows, column);
+    return rows.every((row) => row[column] === null || row[column] === first);
+  }
+
+  /** Whether a range of positive numbers asks for an axis in decades. */
+  function asksForLog(range) {
+    return Boolean(range) && range[0] > 0 && range[1] / range[0] > 30;
+  }
+
+  /**
+   * The column of the candidates with the most information: entropy of its values, in bits.
+   * Columns that are known of all rows come first.
+   */
+  function mostVaried(rows, candidates) {
+    const whole = candidates.filter((column) => rows.every((row) => row[column] !== null));
+    if (whole.length && whole.length < candidates.length) return mostVaried(rows, whole);
+    let best = { column: candidates[0], bits: -1 };
+    for (const column of candidates) {
+      const counts = new Map();
+      for (const row of rows) counts.set(row[column], (counts.get(row[column]) ?? 0) + 1);
+      let bits = 0;
+      for (const count of counts.values()) bits -= (count / rows.length) * Math.log2(count / rows.length);
+      if (bits > best.bits + 1e-9) best = { column, bits };
+    }
+    return best.column;
+  }
+
+  /** Pareto-optimal rows of two columns, by the first; `signs` are 1 to minimise, -1 to maximise. */
+  function front(rows, indices, [x, y], [signX, signY]) {
+    const known = indices.filter((i) => rows[i][x] !== null && rows[i][y] !== null);
+    known.sort((a, b) => signX * (rows[a][x] - rows[b][x]) || signY * (rows[a][y] - rows[b][y]));
+    let least = Infinity;
+    return known.filter((i) => {
+      const value = signY * rows[i][y];
+      if (value >= least) return false;
+      least = value;
+      return true;
+    });
+  }
+
+  /** The row nearest to the best of every goal: {column, sign}; null if none has all figures. */
+  function nearest(rows, indices, goals) {
+    const maps = goals.map(({ column, sign }) => {
+      const range = extent(indices.map((i) => rows[i]), column);
+      if (!range) return () => 0;
+      const map = scale(range, asksForLog(range));
+      return (value) => (range[0] === range[1] ? 0 : sign > 0 ? map(value) : 1 - map(value));
+    });
+    let best = null;
+    let least = Infinity;
+    for (const i of indices) {
+      if (goals.some(({ column }) => rows[i][column] === null)) continue;
+      const far = goals.reduce((sum, { column }, goal) => sum + maps[goal](rows[i][column]) ** 2, 0);
+      if (far < least) [best, least] = [i, far];
+    }
+    return best;
+  }
+
   /** A cell as text. */
   function text(cell) {
     if (cell === null) return "–";
@@ -98,5 +167,7 @@ const Logic = (() => {
     return String(Number(cell.toPrecision(4)));
   }
 
-  return { passes, select, extent, scale, ticks, sort, breakdown, text };
+  return {
+    passes, select, extent, scale, ticks, sort, breakdown, firstKnown, isConstant, asksForLog, mostVaried, front, nearest, text,
+  };
 })();

@@ -7,9 +7,11 @@
   const { columns, rows } = data;
   const COLOURS = ["#2563eb", "#d97706", "#059669", "#db2777", "#7c3aed", "#57534e", "#0891b2"];
   const TABLE_ROWS = 200;
+  const HIDDEN = ["index", "pareto", "config", "costs_of"]; // about points, not about hardware
   const filters = {};
   const state = { chosen: null, kept: [], sorted: null, descending: false };
-  const numeric = columns.map((c, i) => i).filter((i) => columns[i].numeric);
+  const varied = columns.map((c, i) => i).filter((i) => !Logic.isConstant(rows, i));
+  const numeric = varied.filter((i) => columns[i].numeric);
   const named = Object.fromEntries(columns.map((c, i) => [c.name, i]));
   const $ = (id) => document.getElementById(id);
 
@@ -28,36 +30,74 @@
 
   // -- choices ------------------------------------------------------------------------------
 
+  /** Label of a column with its unit. */
+  const title = (i) => (columns[i].unit ? `${columns[i].label} (${columns[i].unit})` : columns[i].label);
+  /** A colour of the style sheet: it follows the light or dark mode. */
+  const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim() || "#888";
+
   function select(id, options, initial, change) {
     const list = $(id);
-    options.forEach((i) => list.append(make("option", { value: i }, columns[i].name)));
+    options.forEach((i) => list.append(make("option", { value: i }, title(i))));
     list.value = String(initial);
     list.addEventListener("change", change);
     return list;
   }
 
-  const goals = data.objectives.map((o) => named[o.name]);
-  const texts = columns.map((c, i) => i).filter((i) => !columns[i].numeric);
-  const xList = select("x", numeric, goals[0], drawScatter);
-  const yList = select("y", numeric, goals[1] ?? goals[0], drawScatter);
-  const colourList = select("colour", [...texts, ...numeric], texts[0] ?? numeric[0], redraw);
+  const every = rows.map((row, index) => index);
+  const goals = data.objectives.map((o) => ({ column: named[o.name], sign: o.maximise ? -1 : 1 }));
+  const signs = Object.fromEntries(goals.map(({ column, sign }) => [column, sign]));
+  const parameters = varied.filter((i) => columns[i].parameter);
+  const group = data.group_by === null ? undefined : named[data.group_by];
+  const axes = [...new Set([...goals.map(({ column }) => column), ...numeric])];
+  const across = goals[0].column;
+  const up = goals[1]?.column ?? numeric.find((i) => i !== across && columns[i].lane) ?? across;
+  const first = group ?? (parameters.length ? Logic.mostVaried(rows, parameters) : named.family);
+  const xList = select("x", axes, across, () => setLog("xlog", xList));
+  const yList = select("y", axes, up, () => setLog("ylog", yList));
+  const colours = [...new Set([first, ...varied.filter((i) => !HIDDEN.includes(columns[i].name))])];
+  const colourList = select("colour", colours, first, redraw);
   for (const [id, list] of [["xlog", xList], ["ylog", yList]]) {
-    const range = Logic.extent(rows, Number(list.value));
-    $(id).checked = Boolean(range) && range[0] > 0 && range[1] / range[0] > 30;
+    $(id).checked = Logic.asksForLog(Logic.extent(rows, Number(list.value)));
     $(id).addEventListener("change", drawScatter);
   }
+  function setLog(id, list) {
+    $(id).checked = Logic.asksForLog(Logic.extent(rows, Number(list.value)));
+    drawScatter();
+  }
+  $("constants").textContent = columns
+    .map((c, i) => ({ ...c, cell: Logic.firstKnown(rows, i), varies: varied.includes(i) }))
+    .filter((c) => (c.parameter || c.listed) && !c.varies && c.cell !== null && !HIDDEN.includes(c.name))
+    .map((c) => `${c.label} ${Logic.text(c.cell)}${c.unit ? ` ${c.unit}` : ""}`)
+    .join(", ");
 
   function colourOf() {
     const column = Number(colourList.value);
-    if (columns[column].numeric) {
+    const few = new Set(rows.map((row) => row[column])).size <= COLOURS.length;
+    if (columns[column].numeric && !few) {
       const range = Logic.extent(rows, column);
       if (!range) return () => COLOURS[0];
       const map = Logic.scale(range, false);
       return (row) =>
         row[column] === null ? "#999" : `hsl(${250 - 210 * map(row[column])} 70% 45%)`;
     }
-    const values = [...new Set(rows.map((row) => row[column]))];
+    const values = valuesOf(column);
     return (row) => COLOURS[values.indexOf(row[column]) % COLOURS.length];
+  }
+
+  /** The different values of a column, in order. */
+  function valuesOf(column) {
+    const values = [...new Set(rows.map((row) => row[column]))];
+    return values.sort((a, b) => (columns[column].numeric ? a - b : String(a).localeCompare(String(b))));
+  }
+
+  function drawLegend() {
+    const column = Number(colourList.value);
+    const colour = colourOf();
+    const values = valuesOf(column).filter((value) => value !== null);
+    const shown = values.length <= COLOURS.length ? values : [values[0], values[values.length >> 1], values.at(-1)];
+    const sample = (value) => colour(rows.find((row) => row[column] === value));
+    $("legend").replaceChildren(`${title(column)}: `, ...shown.map((value) =>
+      make("span", { class: "entry", style: `--c:${sample(value)}` }, Logic.text(value))));
   }
 
   // -- filters ------------------------------------------------------------------------------
@@ -70,7 +110,7 @@
     const slider = (which, value) =>
       make("input", {
         type: "range", min: 0, max: 1000, value, "data-column": columns[column].name,
-        "aria-label": `${columns[column].name} ${which}`, class: which, oninput: update,
+        "aria-label": `${columns[column].label} ${which}`, class: which, oninput: update,
       });
     const [low, high] = [slider("least", 0), slider("most", 1000)];
     function update() {
@@ -96,8 +136,8 @@
       delete filters[column];
       show();
     };
-    const title = make("div", { class: "title" }, columns[column].name, label);
-    return { element: make("div", { class: "filter" }, title, low, high), reset };
+    const head = make("div", { class: "title" }, title(column), label);
+    return { element: make("div", { class: "filter" }, head, low, high), reset };
   }
 
   function valueFilter(column) {
@@ -120,8 +160,8 @@
       delete filters[column];
     };
     const labels = boxes.map((box) => make("label", {}, box, ` ${box.value}`));
-    const title = make("div", { class: "title" }, columns[column].name);
-    return { element: make("div", { class: "filter" }, title, ...labels), reset };
+    const head = make("div", { class: "title" }, title(column));
+    return { element: make("div", { class: "filter" }, head, ...labels), reset };
   }
 
   const controls = columns
@@ -135,82 +175,153 @@
 
   // -- scatter ------------------------------------------------------------------------------
 
-  const WIDTH = 640;
-  const HEIGHT = 420;
   const MARGIN = { left: 64, right: 16, top: 12, bottom: 44 };
-  let circles = [];
+  const SMALL = { left: 62, right: 10, top: 22, bottom: 38 };
+  const technology = varied.includes(named["target.technology"]) ? named["target.technology"] : null;
+  let charts = []; // the large one, then one for each technology
 
-  function drawScatter() {
-    const plot = $("scatter");
-    plot.replaceChildren();
-    const sides = [[xList, "xlog"], [yList, "ylog"]].map(([list, box]) => {
+  /** Axes of all charts: the ranges of all points. */
+  function axesShown() {
+    return [[xList, "xlog"], [yList, "ylog"]].map(([list, box]) => {
       const column = Number(list.value);
       const range = Logic.extent(rows, column) ?? [0, 1];
       const log = $(box).checked;
       return { column, range, log, map: Logic.scale(range, log) };
     });
-    const [x, y] = sides;
-    const px = (value) => MARGIN.left + x.map(value) * (WIDTH - MARGIN.left - MARGIN.right);
-    const py = (value) =>
-      HEIGHT - MARGIN.bottom - y.map(value) * (HEIGHT - MARGIN.top - MARGIN.bottom);
-    const base = HEIGHT - MARGIN.bottom;
-    for (const t of Logic.ticks(x.range, x.log)) {
+  }
+
+  /** Draw axes and points; return what `paint` needs. */
+  function drawChart(plot, width, height, margin, [x, y], members, radius) {
+    plot.replaceChildren();
+    plot.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    const px = (value) => margin.left + x.map(value) * (width - margin.left - margin.right);
+    const base = height - margin.bottom;
+    const py = (value) => base - y.map(value) * (base - margin.top);
+    const apart = (ticks) => (width < 420 && ticks.length > 5 ? ticks.filter((t, i) => i % 2 === 0) : ticks);
+    for (const t of apart(Logic.ticks(x.range, x.log))) {
       plot.append(
-        make("line", { x1: px(t), x2: px(t), y1: MARGIN.top, y2: base, class: "grid" }),
-        make("text", { x: px(t), y: base + 16, "text-anchor": "middle" }, Logic.text(t)),
+        make("line", { x1: px(t), x2: px(t), y1: margin.top, y2: base, class: "grid" }),
+        make("text", { x: px(t), y: base + 16, "text-anchor": "middle", class: "tick" }, Logic.text(t)),
       );
     }
-    for (const t of Logic.ticks(y.range, y.log)) {
+    for (const t of apart(Logic.ticks(y.range, y.log))) {
       plot.append(
-        make("line", {
-          x1: MARGIN.left, x2: WIDTH - MARGIN.right, y1: py(t), y2: py(t), class: "grid",
-        }),
-        make("text", { x: MARGIN.left - 6, y: py(t) + 4, "text-anchor": "end" }, Logic.text(t)),
+        make("line", { x1: margin.left, x2: width - margin.right, y1: py(t), y2: py(t), class: "grid" }),
+        make("text", { x: margin.left - 6, y: py(t) + 4, "text-anchor": "end", class: "tick" }, Logic.text(t)),
       );
     }
+    const middle = (margin.top + base) / 2;
     plot.append(
-      make("text", { x: WIDTH / 2, y: HEIGHT - 6, "text-anchor": "middle" }, columns[x.column].name),
+      make("text", { x: (margin.left + width - margin.right) / 2, y: height - 6, "text-anchor": "middle" }, title(x.column)),
       make("text", {
-        x: 14, y: HEIGHT / 2, "text-anchor": "middle", transform: `rotate(-90 14 ${HEIGHT / 2})`,
-      }, columns[y.column].name),
+        x: 12, y: middle, "text-anchor": "middle", transform: `rotate(-90 12 ${middle})`,
+      }, title(y.column)),
     );
-    circles = rows.map((row, index) => {
-      if (row[x.column] === null || row[y.column] === null) return null;
+    const lines = make("g", { class: "fronts" });
+    plot.append(lines);
+    const circles = new Map();
+    for (const index of members) {
+      const row = rows[index];
+      if (row[x.column] === null || row[y.column] === null) continue;
       const circle = make("circle", {
-        cx: px(row[x.column]), cy: py(row[y.column]), r: 4, "data-row": index,
+        cx: px(row[x.column]), cy: py(row[y.column]), r: radius, "data-row": index,
         onclick: () => choose(index),
       });
       plot.append(circle);
-      return circle;
-    });
+      circles.set(index, circle);
+    }
+    return { circles, lines, x: x.column, y: y.column, px, py };
+  }
+
+  function drawScatter() {
+    const sides = axesShown();
+    const plot = $("scatter");
+    // Drawn at the size at which it is shown, so that texts can be read on a phone.
+    const width = Math.max(300, plot.parentNode.clientWidth - 24);
+    const height = Math.round(Math.min(520, Math.max(300, 0.62 * width)));
+    charts = [drawChart(plot, width, height, MARGIN, sides, every, 4), ...drawMultiples(sides)];
     paint();
+  }
+
+  /** Draw a small chart for each technology, where there are several; axes are common. */
+  function drawMultiples(sides) {
+    const box = $("multiples");
+    if (technology === null) {
+      box.parentNode.hidden = true;
+      return [];
+    }
+    const whole = Math.max(300, box.parentNode.clientWidth - 24);
+    const values = valuesOf(technology);
+    const across = Math.min(values.length, Math.max(1, Math.floor(whole / 300)));
+    const width = Math.min(440, Math.floor((whole - 12 * (across - 1)) / across));
+    box.style.gridTemplateColumns = `repeat(${across}, ${width}px)`;
+    const plots = values.map((value) => {
+      const members = every.filter((index) => rows[index][technology] === value);
+      const label = `${value}: ${members.length} point${members.length === 1 ? "" : "s"}`;
+      const plot = make("svg", { class: "multiple", role: "img", "aria-label": label, "data-technology": value });
+      const chart = drawChart(plot, width, Math.round(0.72 * width), SMALL, sides, members, 3);
+      plot.append(make("text", { x: SMALL.left, y: 14, class: "name" }, label));
+      return [plot, chart];
+    });
+    box.replaceChildren(...plots.map(([plot]) => plot));
+    return plots.map(([, chart]) => chart);
   }
 
   function paint() {
     const colour = colourOf();
     const kept = new Set(state.kept);
-    circles.forEach((circle, index) => {
-      if (!circle) return;
-      circle.style.display = kept.has(index) ? "" : "none";
-      circle.setAttribute("fill", colour(rows[index]));
-      circle.classList.toggle("chosen", index === state.chosen);
-    });
-    const chosen = circles[state.chosen];
-    if (chosen) chosen.parentNode.append(chosen); // above the others
+    for (const chart of charts) {
+      for (const [index, circle] of chart.circles) {
+        circle.style.display = kept.has(index) ? "" : "none";
+        circle.setAttribute("fill", colour(rows[index]));
+        circle.classList.toggle("chosen", index === state.chosen);
+      }
+      drawFronts(chart, colour);
+      const chosen = chart.circles.get(state.chosen);
+      if (chosen) chosen.parentNode.append(chosen); // above the others
+    }
+  }
+
+  /** The Pareto line of the rows shown, one for each group, where both axes are objectives. */
+  function drawFronts({ circles, lines, x, y, px, py }, colour) {
+    lines.replaceChildren();
+    if (signs[x] === undefined || signs[y] === undefined || x === y) return;
+    const groups = new Map();
+    for (const index of state.kept) {
+      if (!circles.has(index)) continue;
+      const value = group === undefined ? null : rows[index][group];
+      if (!groups.has(value)) groups.set(value, []);
+      groups.get(value).push(index);
+    }
+    for (const [value, members] of groups) {
+      const best = Logic.front(rows, members, [x, y], [signs[x], signs[y]]);
+      const points = best.flatMap((index, place) => {
+        const [a, b] = [px(rows[index][x]), py(rows[index][y])];
+        return place ? [`${a},${py(rows[best[place - 1]][y])}`, `${a},${b}`] : [`${a},${b}`];
+      });
+      const byGroup = group !== undefined && Number(colourList.value) === group;
+      const line = make("polyline", {
+        class: "front", points: points.join(" "), "data-group": value ?? "", "data-points": best.length,
+      });
+      if (byGroup && best.length) line.style.stroke = colour(rows[best[0]]);
+      lines.append(line);
+    }
   }
 
   // -- parallel coordinates -----------------------------------------------------------------
 
-  const lanes = columns
-    .map((c, i) => i)
-    .filter((i) => columns[i].lane)
-    .filter((i) => new Set(rows.map((row) => row[i])).size > 1);
+  const [LANE, ROW] = [88, 260]; // least width of a lane, height of a row of them
+  const lanes = varied.filter((i) => columns[i].lane);
 
   function drawParallel() {
     const canvas = $("parallel");
     const ratio = window.devicePixelRatio || 1;
-    const width = Math.max(canvas.parentNode.clientWidth, lanes.length * 96);
-    const height = 260;
+    const width = Math.max(280, canvas.parentNode.clientWidth - 24); // without its padding
+    // Lanes that do not fit stand in further rows, each of which begins with the last lane before.
+    const most = Math.max(2, Math.floor(width / LANE));
+    const groups = Math.max(1, Math.ceil((lanes.length - 1) / (most - 1)));
+    const each = Math.ceil((lanes.length - 1) / groups);
+    const height = ROW * groups;
     canvas.style.width = `${width}px`;
     canvas.style.height = `${height}px`;
     canvas.width = width * ratio;
@@ -219,19 +330,22 @@
     pen.scale(ratio, ratio);
     pen.font = "11px system-ui, sans-serif";
     pen.textAlign = "center";
-    const [top, bottom] = [48, height - 18];
-    const axes = lanes.map((column, place) => {
-      const at = ((place + 0.5) * width) / lanes.length;
+    const placed = Array.from({ length: groups }, (_, row) =>
+      lanes.slice(row * each, row * each + each + 1).map((column, place) => ({ column, place, row }))).flat();
+    const step = width / (Math.min(each, lanes.length - 1) + 1);
+    const sides = placed.map(({ column, place, row }) => {
+      const at = (place + 0.5) * step;
+      const [top, bottom] = [row * ROW + 48, row * ROW + ROW - 18];
       if (columns[column].numeric) {
         const range = Logic.extent(rows, column) ?? [0, 1];
         const log = range[0] > 0 && range[1] / range[0] > 100;
         const map = Logic.scale(range, log);
-        return { column, at, ends: range.map(Logic.text), y: (c) => bottom - map(c) * (bottom - top) };
+        return { column, at, place, top, bottom, ends: range.map(Logic.text), y: (c) => bottom - map(c) * (bottom - top) };
       }
       const values = [...new Set(rows.map((row) => String(row[column])))].sort();
       const last = Math.max(values.length - 1, 1);
       return {
-        column, at, ends: [values[0], values[values.length - 1]],
+        column, at, place, top, bottom, ends: [values[0], values[values.length - 1]],
         y: (c) => bottom - (values.indexOf(String(c)) / last) * (bottom - top),
       };
     });
@@ -239,10 +353,10 @@
     const path = (index) => {
       pen.beginPath();
       let open = false;
-      for (const axis of axes) {
+      for (const axis of sides) {
         const cell = rows[index][axis.column];
         if (cell === null) { open = false; continue; }
-        if (open) pen.lineTo(axis.at, axis.y(cell));
+        if (open && axis.place) pen.lineTo(axis.at, axis.y(cell));
         else pen.moveTo(axis.at, axis.y(cell));
         open = true;
       }
@@ -255,29 +369,31 @@
     }
     pen.globalAlpha = 1;
     if (state.chosen !== null) {
-      pen.strokeStyle = "#111";
+      pen.strokeStyle = ink("--ink");
       pen.lineWidth = 2.5;
       path(state.chosen);
       pen.lineWidth = 1;
     }
-    pen.fillStyle = "#333";
-    pen.strokeStyle = "#888";
-    axes.forEach((axis, place) => {
+    pen.fillStyle = ink("--ink");
+    pen.strokeStyle = ink("--soft");
+    for (const { column, at, place, top, bottom, ends } of sides) {
       pen.beginPath();
-      pen.moveTo(axis.at, top);
-      pen.lineTo(axis.at, bottom);
+      pen.moveTo(at, top);
+      pen.lineTo(at, bottom);
       pen.stroke();
-      pen.fillText(columns[axis.column].name, axis.at, place % 2 ? 12 : 28, width / lanes.length * 1.9);
-      pen.fillText(axis.ends[0], axis.at, height - 4);
-      pen.fillText(axis.ends[1], axis.at, 44);
-    });
+      // Names stand in two lines, alternately; one at a side begins or ends there.
+      const widest = Math.min(step * 1.9, 2 * Math.min(at, width - at) + step * 0.8);
+      const half = Math.min(widest, pen.measureText(title(column)).width) / 2;
+      const centre = Math.min(Math.max(at, half + 2), width - half - 2);
+      pen.fillText(title(column), centre, top - (place % 2 ? 36 : 20), widest);
+      pen.fillText(ends[0], at, bottom + 14, step);
+      pen.fillText(ends[1], at, top - 4, step);
+    }
   }
 
   // -- table and details --------------------------------------------------------------------
 
-  const listed = columns
-    .map((c, i) => i)
-    .filter((i) => columns[i].listed && rows.some((row) => row[i] !== null));
+  const listed = varied.filter((i) => columns[i].listed && rows.some((row) => row[i] !== null));
 
   function drawTable() {
     const head = make("tr", {}, ...listed.map((column) => {
@@ -288,7 +404,7 @@
           state.sorted = column;
           drawTable();
         },
-      }, columns[column].name + arrow);
+      }, title(column) + arrow);
     }));
     const order = state.sorted === null
       ? state.kept
@@ -313,6 +429,9 @@
     const row = rows[state.chosen];
     const file = named.config === undefined ? null : row[named.config];
     const parts = [make("h2", {}, file ?? `point ${Logic.text(row[named.index])}`)];
+    if (state.chosen === state.preselected) {
+      parts.push(make("p", { class: "hint" }, "Preselected: nearest to the best of every objective. Click another point."));
+    }
     if (file) parts.push(make("code", {}, `hwgen build --config configs/${file}`));
     for (const [whole, names] of Object.entries(data.breakdowns)) {
       const shares = Logic.breakdown(row, names.map((n) => ({ name: n.part, column: named[n.name] })));
@@ -325,12 +444,12 @@
       const legend = make("ul", {}, ...shares.map((part, i) =>
         make("li", { style: `--c:${COLOURS[i % COLOURS.length]}` },
           `${part.name} ${Logic.text(part.value)} (${(100 * part.share).toFixed(1)} %)`)));
-      parts.push(make("h3", {}, whole), bar, legend);
+      parts.push(make("h3", {}, named[whole] === undefined ? whole : title(named[whole])), bar, legend);
     }
     const cells = columns
       .map((c, i) => i)
       .filter((i) => !columns[i].part && row[i] !== null && columns[i].name !== "config")
-      .map((i) => make("tr", {}, make("th", {}, columns[i].name), make("td", {}, Logic.text(row[i]))));
+      .map((i) => make("tr", {}, make("th", {}, title(i)), make("td", {}, Logic.text(row[i]))));
     parts.push(make("table", {}, ...cells));
     box.replaceChildren(...parts);
   }
@@ -345,6 +464,7 @@
 
   function redraw() {
     paint();
+    drawLegend();
     drawParallel();
     drawTable();
   }
@@ -355,8 +475,16 @@
     redraw();
   }
 
+  const optimal = every.filter((index) => named.pareto === undefined || rows[index][named.pareto] === true);
+  state.preselected = state.chosen = Logic.nearest(rows, optimal, goals);
+  state.kept = every;
   drawScatter();
   refresh();
   drawDetails();
-  window.addEventListener("resize", drawParallel);
+  const draw = () => {
+    drawScatter();
+    redraw();
+  };
+  window.addEventListener("resize", draw);
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 })();

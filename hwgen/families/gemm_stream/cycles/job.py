@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job of an engine from its submission to its end, to the cycle."""
+"""Jobs of an engine from their submission to their end, to the cycle."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hwgen.core.protocols import TileCore
@@ -11,7 +11,7 @@ from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 from hwgen.families.gemm_stream.cycles.cores import Cores
 from hwgen.families.gemm_stream.cycles.loads import LONG_AGO, Reader
-from hwgen.families.gemm_stream.cycles.results import Results
+from hwgen.families.gemm_stream.cycles.results import NEXT_JOB, Results
 from hwgen.families.gemm_stream.cycles.steps import Regions, loads_of, steps_of
 
 if TYPE_CHECKING:
@@ -29,8 +29,15 @@ _FREE = 1
 """Cycles from the end of the use of a half of a buffer until it is free."""
 
 
+ACCESS_CYCLES = 3
+"""Cycles of a host's access to a register."""
+
+_LOOKS, _WAITS = 2, 3
+"""Accesses of a host to learn that a job has ended: at once, and after an interrupt."""
+
+
 class Engine:
-    """An engine with one job, that is submitted in cycle 0 while it is idle.
+    """An engine with jobs of one plan, the first of which is submitted in cycle 0 while it is idle.
 
     Loads, cores and results follow each other by what is in the buffers between them: each is
     taken as far as it is known what it waits for.  What is not known of loads and results waits
@@ -39,19 +46,30 @@ class Engine:
     Parameters
     ----------
     plan : Plan
-    regions : Regions
+    regions : Regions or sequence of Regions
+        Of each job.
     read_latency, write_latency : int
         Cycles of the memory, at least 1: from an address to its first beat, from the last beat of
         a burst to its response.  It gives and takes a beat in every cycle.
+    submission : int
+        Cycles that the host needs to submit the next job.
     """
 
-    def __init__(self, plan: Plan, regions: Regions, read_latency: int, write_latency: int) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        regions: Regions | Sequence[Regions],
+        read_latency: int,
+        write_latency: int,
+        submission: int = 0,
+    ) -> None:
         config = plan.config
-        self._plan, self._regions = plan, regions
-        self._steps = steps_of(plan)
+        self._plan, self._submission = plan, submission
+        self._regions = [regions] if isinstance(regions, Regions) else list(regions)
+        self._steps = steps_of(plan, len(self._regions))
         self._reader = Reader(config, read_latency)
         self._cores = Cores(_flow(config.compute), self._steps, self._happens)
-        self._results = Results(plan, regions, self._steps, write_latency)
+        self._results = Results(plan, self._regions, self._steps, write_latency)
         self._waiting = {"a": self._cores.act.full, "w": self._cores.wgt.full,
                          "p": self._results.records}  # fmt: skip
         self._free: dict[str, list[int]] = {"a": [], "w": [], "p": self._results.records_freed}
@@ -59,16 +77,34 @@ class Engine:
         self._loading, self._leaving = self._load(), self._results.follow()
 
     def run(self) -> int:
-        """Return the cycles in which the job is unfinished."""
+        """Return the cycles until the last job has ended."""
         self._settle()
         self._cores.run()
-        return self._results.end + 1
+        return self._results.ends[-1] + 1
+
+    @property
+    def ends(self) -> list[int]:
+        """The last cycle of each job."""
+        return self._results.ends
 
     def _load(self) -> Iterator[None]:
         """Load the blocks; yield where it is not known when the next one fits."""
         reader, now = self._reader, 1  # in cycle 0 the job is seen
-        for step in self._steps:
-            for load in loads_of(self._plan, self._regions, step.block):
+        queue, ends, submitted = self._plan.config.queue, self._results.ends, 0
+        self.submitted = [0]
+        of_a_job = len(self._steps) // len(self._regions)
+        for number, step in enumerate(self._steps):
+            job, first = divmod(number, of_a_job)
+            if job and not first:
+                if job >= queue:
+                    while len(ends) <= job - queue:
+                        yield
+                    looked = submitted + _LOOKS * ACCESS_CYCLES
+                    submitted = max(looked, ends[job - queue] + _WAITS * ACCESS_CYCLES)
+                submitted += self._submission
+                self.submitted.append(submitted)
+                now = max(now + NEXT_JOB, submitted + 1)
+            for load in loads_of(self._plan, self._regions[job], step.block):
                 what = load.what
                 full = self._waiting[what]
                 before = len(full) - self._halves[what]  # the block that it replaces
@@ -102,7 +138,9 @@ class Engine:
 
     def _progress(self) -> int:
         """Return a number that grows with what is known."""
-        return sum(map(len, self._waiting.values())) + len(self._results.records_freed)
+        results = self._results
+        known = (*self._waiting.values(), results.records_freed, results.ends)
+        return sum(map(len, known))
 
 
 def _flow(core: FamilyConfig) -> CoreFlow:
@@ -132,3 +170,34 @@ def job_cycles(
         See `Engine`.
     """
     return Engine(plan, regions or Regions.aligned(plan), read_latency, write_latency).run()
+
+
+_FOLLOWED = 12
+"""Jobs in a queue that are followed; more of them take as long each as the last of these."""
+
+
+def queue_cycles(plan: Plan, regions: Sequence[Regions]) -> int:
+    """Return the cycles of jobs of one plan, several in the queue, while one is unfinished.
+
+    Modelled: loads of a job begin while an earlier one computes.  A host submits each job by writes
+    to the job window one after the other, and waits where the queue is full; the memory gives and
+    takes a beat in every cycle.
+
+    Parameters
+    ----------
+    plan : Plan
+    regions : sequence of Regions
+        Of each job.
+    """
+    words = len(plan.config.job_interface.window)
+    submission = (words + 1) * ACCESS_CYCLES
+    followed = regions[:_FOLLOWED]
+    engine = Engine(plan, followed, 1, 1, submission)
+    total = engine.run()
+    idle = zip(engine.submitted[1:], engine.ends[:-1], strict=True)
+    total -= sum(max(0, submitted - end - 1) for submitted, end in idle)
+    if len(regions) > len(followed):
+        ends, half = engine.ends, len(followed) // 2
+        each = (ends[-1] - ends[half - 1]) / (len(followed) - half)
+        total += round(each * (len(regions) - len(followed)))
+    return total

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from hwgen.families.gemm_stream.schedule import Plan
 
 
+NEXT_JOB = 1
+"""Cycles from the last one of a job to the first in which the next one's results may leave."""
+
+
 class Word(NamedTuple):
     """A word of results: how many bytes it has in memory, whether it ends its row."""
 
@@ -134,8 +138,10 @@ class Results:
     Parameters
     ----------
     plan : Plan
-    regions : Regions
+    regions : sequence of Regions
+        Of each job.
     steps : sequence of Step
+        Of all jobs.
     latency : int
         Cycles from the last beat of a burst to its response.
 
@@ -145,11 +151,13 @@ class Results:
         When blocks of C, and the records of their columns, are there, as far as known.
     freed, records_freed : list of int
         When their buffers are free again, as far as known.
-    end : int
-        The last cycle of the job, once it is known.
+    ends : list of int
+        The last cycle of each job, as far as known.
     """
 
-    def __init__(self, plan: Plan, regions: Regions, steps: Sequence[Step], latency: int) -> None:
+    def __init__(
+        self, plan: Plan, regions: Sequence[Regions], steps: Sequence[Step], latency: int
+    ) -> None:
         config = plan.config
         self._plan, self._regions, self._latency = plan, regions, latency
         self._blocks = [step.block for step in steps if step.block.last]
@@ -161,14 +169,17 @@ class Results:
         self.records: list[int] = []
         self.freed: list[int] = []
         self.records_freed: list[int] = []
-        self.end = 0
+        self.ends: list[int] = []
         self._cached: dict[tuple[Row, int, WritePathState], tuple[int, WritePathState]] = {}
 
     def follow(self) -> Iterator[None]:
         """Follow the blocks; yield where it is not known when the next one is there."""
         plan, longest = self._plan, self._plan.config.longest_burst_bytes
         state, now = self._empty, 1  # in cycle 0 the job is seen
+        of_a_job = len(self._blocks) // len(self._regions)
         for number, block in enumerate(self._blocks):
+            job = number // of_a_job
+            regions = self._regions[job]
             while number >= len(self.complete):
                 yield
             arrived = max(now, self.complete[number])
@@ -178,17 +189,19 @@ class Results:
                 arrived = max(arrived, self.records[number])
             now, state = self._wait(now, arrived + 1, state, number)
             words = self._words(block.n)
-            start, size = stored_at(plan, self._regions, block), block.n * plan.result_bytes
+            start, size = stored_at(plan, regions, block), block.n * plan.result_bytes
             for _ in range(block.m):
                 at = start % longest
                 row = Row(at % self._bus, bursts_of(at, size, self._bus, longest))
                 now, state = self._row(now, state, row, words, number)
-                start += self._regions.c.stride
+                start += regions.c.stride
             if plan.record_bytes:
                 self.records_freed.append(now - 1)
-        while state.busy:
-            now, state = self._wait(now, now + 1, state, len(self._blocks))
-        self.end = now
+            if (number + 1) % of_a_job == 0:
+                while state.busy:
+                    now, state = self._wait(now, now + 1, state, number + 1)
+                self.ends.append(now)
+                now += NEXT_JOB
 
     def _words(self, columns: int) -> tuple[Word, ...]:
         """Return the words of a row of a block."""

@@ -96,11 +96,11 @@ class Step:
     begins: bool
 
 
-def steps_of(plan: Plan) -> list[Step]:
-    """Return the steps of a plan."""
+def steps_of(plan: Plan, jobs: int = 1) -> list[Step]:
+    """Return the steps of a plan, of some jobs of it one after the other."""
     nest = plan.config.loop_nest
     ports = (nest.act, nest.wgt, nest.out)
-    blocks = list(plan.steps())
+    blocks = jobs * list(plan.steps())
     known: dict[tuple[int, ...], tuple[tuple[int, int, int], tuple[int, int, int]]] = {}
     steps = []
     a = w = c = -1
