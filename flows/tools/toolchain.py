@@ -216,6 +216,12 @@ TOOLS: Mapping[str, Tool] = {
             package="yowasp-nextpnr-himbaechel-gatemate", variable="HWGEN_GMPACK",
         ),
         Tool(
+            "abc", (), "prove designs equal (make mutate)",
+            "pip install 'hwgen[formal]', or your system's yosys-abc program",
+            programs=("yosys-abc",), version_arguments=("-h",), package="pyosys",
+            variable="HWGEN_ABC",
+        ),
+        Tool(
             "opensta", (2, 0), "time and power standard-cell netlists (synth)",
             "your system's opensta package",
             programs=("sta",), version_arguments=("-version",), variable="HWGEN_OPENSTA",
@@ -339,6 +345,11 @@ def _from_package(tool: Tool) -> Installation:
         start = 'ulimit -s unlimited 2>/dev/null; exec "$0" "$@"'
         command = ("/bin/sh", "-c", start, f"{program}_bin")
         return Installation(tool.name, version, str(program), "wheel", command, variables)
+    if tool.name == "abc":
+        program = _package_root("pyosys") / "yosys-abc"
+        if not os.access(program, os.X_OK):
+            raise LookupError(tool.package)
+        return Installation(tool.name, version, str(program), "wheel", (str(program),))
     scripts = distribution.entry_points.select(group="console_scripts")
     script_name = f"yowasp-{tool.name}"
     for script in scripts:
