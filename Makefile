@@ -261,6 +261,10 @@ bench-engine: env ## measure utilisation and traffic of a memory engine in simul
 bench-build bench-sim bench-area bench-elements bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-external bench-auto bench-wires:
 	$(RUN) -m flows.bench.$(subst -,_,$(@:bench-%=%)) $(ARGS)
 
+.PHONY: mutate
+mutate: env ## count which changes of designs the regression notices, and write their page (hours)
+	$(RUN) -m flows.bench.mutation --write docs/mutation-score.md $(ARGS)
+
 CALIBRATED = $$($(RUN) -c 'from cost_model.estimate.technology import calibrated; print(*calibrated())')
 .PHONY: calibrate
 calibrate: env ## fit the costs of technologies to synthesis, again

@@ -39,6 +39,12 @@ Idle = tuple[tuple[str, float], ...]
 _SEQUENCE = {True: 20, False: 12}
 """Jobs of the longest cases, of cores that multiply and of others."""
 
+_LONGEST = 256
+"""Length K of the longest products; sums reach their highest bits if ``max_k`` is not larger."""
+
+_MANY = 130
+"""Rows and columns of the longest products: more than small memories of rows have."""
+
 _LARGEST_IN_MEMORY = 6000
 """Arithmetic operations of a job of an engine whose core has a regression of larger ones."""
 
@@ -174,6 +180,23 @@ def _largest(operation: Operation) -> tuple[tuple[str, int], ...]:
     return tuple(zip(names, (axis[-1] for axis in _axes(operation)), strict=True))
 
 
+def _longest(operation: Operation, post: int | None = None) -> Case:
+    """Return products that are long along one axis, those along K of extreme values."""
+    specs = []
+    for axis, length, patterns in (
+        ("K", _LONGEST, ("lowest", "highest", "opposite", "random")),
+        ("M", _MANY, ("random",)),
+        ("N", _MANY, ("random",)),
+    ):
+        sizes = [
+            (size.name, min(length if size.name == axis else size.natural, size.most)
+             // size.multiple * size.multiple)
+            for size in operation.sizes
+        ]  # fmt: skip
+        specs += [JobSpec(operation.name, tuple(sizes), pattern, post) for pattern in patterns]
+    return Case("longest", tuple(specs))
+
+
 def _patterns(operation: Operation) -> tuple[str, ...]:
     """Return the patterns of values that make sense for the operands."""
     has_specials = any(tensor.format.specials for tensor in operation.operands)
@@ -226,6 +249,7 @@ def _operation_cases(operation: Operation) -> list[Case]:
                 Case(f"values_{spec.pattern}", (spec, JobSpec(name, largest)))
                 for spec in values
             ),
+            _longest(operation),
         ]  # fmt: skip
     return [Case(f"{name}_shapes", tuple(tried)), Case(f"{name}_values", tuple(values))]
 
@@ -334,6 +358,7 @@ def _product_cases(core: Core[Any], posts: int) -> list[Case]:
             )
             for i in range(posts)
         ),
+        _longest(operation, 0),
     ]
 
 

@@ -150,13 +150,13 @@ class _Emission:
     def __init__(self, prefix: str) -> None:
         self.prefix, self.scope = prefix, ""
         self.pending: list[tuple[Block, str, str]] = []
-        self.seen: set[str] = set()
+        self.seen: dict[str, type[Block]] = {}
 
     def name_of(self, block: Block) -> str:
         scope = "" if block.universal else self.scope
         name = f"{scope}{block.module_name}"
         if name not in self.seen:
-            self.seen.add(name)
+            self.seen[name] = type(block)
             self.pending.append((block, name, f"{name}_" if block.opens_scope else scope))
         return f"{self.prefix}_{name}"
 
@@ -311,6 +311,18 @@ def emit(top: Any, name: str, ports: dict[str, tuple[Any, PortDirection]]) -> It
     with _emitting(name) as emission:
         yield _rtlil(top, name, ports)
         yield from emission.blocks()
+
+
+def block_classes(
+    top: Any, name: str, ports: dict[str, tuple[Any, PortDirection]]
+) -> dict[str, type]:
+    """Return the class that describes each module that `emit` yields, by the module's name."""
+    with _emitting(name) as emission:
+        _rtlil(top, name, ports)
+        for _ in emission.blocks():
+            pass
+    blocks = {f"{name}_{module}": block for module, block in emission.seen.items()}
+    return {name: type(top), **blocks}
 
 
 def emit_block(block: Block, prefix: str) -> Iterator[str]:

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mutation score of the regression, family by family: ``make mutate``.
+
+A small design of each family gets 200 changes of single bits, spread evenly over its modules; its
+regression runs on each.  Those that pass are compared with the design by proof: the score is
+caught / (caught + not proven equal).
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from flows.bench.common import markdown, parser, run, write_sections
+from flows.build.design import Design
+from flows.mutation.campaign import Verdict, run_mutants
+from flows.mutation.equivalence import Proof, prove_equal
+from flows.mutation.mutants import Mutant, draw_mutants, mutated
+from flows.tools.parallel import processors
+from hwgen.core.registry import family
+
+GOAL = 0.99
+"""Score that every family is to reach."""
+
+MUTANTS = 200
+
+_GEMM: Mapping[str, Any] = {
+    "family": "gemm_stream",
+    "compute": {"family": "systolic", "max_k": 256,
+                "array": {"rows": 2, "cols": 2, "accumulator_depth": 64,
+                          "dataflow": "weight_stationary"}},
+    "buffers": {"activation_kib": 1, "weight_kib": 1, "output_kib": 1, "column_kib": 1},
+}  # fmt: skip
+
+CONFIGS: Mapping[str, Mapping[str, Any]] = {
+    "adder_tree": {
+        "array": {"pe": "carry_save", "encoding": "ent", "cols": 2, "depth": 5},
+        "pipeline": {"pe": 2},
+    },
+    "attention": {
+        "head": 8,
+        "max_keys": 64,
+        "alignment_bits": 10,
+        "array": {"rows": 4, "lanes": 4, "buffers": "single"},
+        "softmax": {"weight_bits": 16},
+        "pipeline": {"dot": 1, "exponential": 2, "reciprocal": 2},
+    },
+    "broadcast_2d": {
+        "activation": "uint4",
+        "weight": "int3",
+        "array": {"pe": "carry_save", "encoding": "booth4", "carry_spacing": 1, "rows": 3,
+                  "cols": 2},
+        "pipeline": {"pe": 1, "final_adder": 1},
+    },
+    "cube": {"array": {"pe": "carry_save", "encoding": "booth4", "rows": 2, "cols": 2, "depth": 3}},
+    "gemm_stream": {**_GEMM, "post": {"outputs": ["raw", "int8"], "activations": ["none", "relu"]}},
+    "stream_engine": {
+        "compute": {
+            "family": "vector",
+            "input": "int16",
+            "output": "int8",
+            "parameters": "bf16",
+            "array": {"operations": ["add", "quantise"], "lanes": 4, "longest_row": 16},
+            "pipeline": {"adder": 3, "multiplier": 2, "function": 3},
+        },
+        "memory": {"data_width": 32, "address_width": 32, "max_burst": 4, "outstanding": 2},
+    },
+    "systolic": {
+        "array": {"rows": 2, "cols": 3, "dataflow": "weight_stationary", "accumulator_depth": 64},
+    },
+    "ternary_lut": {"array": {"group_size": 2, "tables": 3, "fetch_ports": 4}},
+    "transformer": {
+        "memory": {"data_width": 64, "max_burst": 8, "outstanding": 2},
+        "units": {"first": _GEMM, "second": _GEMM},
+    },
+    "vector": {
+        "input": "fp16",
+        "output": "bf16",
+        "parameters": "fp32",
+        "array": {"operations": ["softmax", "rms_norm", "gated", "add"], "lanes": 2,
+                  "longest_row": 9, "gate": "relu2", "function_bits": 8},
+        "pipeline": {"adder": 2, "multiplier": 1, "function": 1},
+    },
+}  # fmt: skip
+"""The small design of each family."""
+
+
+SUMS = {"adder_tree", "broadcast_2d", "cube", "systolic", "ternary_lut"}
+"""Families whose sums are as long as ``max_k``."""
+
+
+class Survivor(NamedTuple):
+    """A mutant that no case noticed.
+
+    Parameters
+    ----------
+    family, module, generator, change : str
+    proof : {"equal", "different", "unknown"}
+    """
+
+    family: str
+    module: str
+    generator: str
+    change: str
+    proof: Proof
+
+
+class Score(NamedTuple):
+    """Result of a family.
+
+    Parameters
+    ----------
+    family : str
+    mutants, caught, equal : int
+        How many there are, were noticed, and were proven to do what the design does.
+    modules : int
+        Modules in which they are.
+    """
+
+    family: str
+    mutants: int
+    caught: int
+    equal: int
+    modules: int
+
+    @property
+    def score(self) -> float:
+        """The mutation score."""
+        return self.caught / (self.mutants - self.equal)
+
+
+def design_of(name: str) -> Design:
+    """Return the small design of a family."""
+    values = {"name": "dut", "family": name, **CONFIGS[name]}
+    if name in SUMS:
+        values["max_k"] = 256  # as long as the longest sums of the regression
+    return Design.of(family(name).params_class.model_validate(values))
+
+
+def campaign(
+    name: str, work: Path, *, count: int = MUTANTS, seed: int = 0, jobs: int = 1
+) -> tuple[Score, list[Survivor]]:
+    """Return the score of a family, and every mutant that no case noticed."""
+    design = design_of(name)
+    mutants = draw_mutants(design, count, work, seed=seed)
+    verdicts = run_mutants(mutated(design, mutants, work), mutants, work, jobs=jobs)
+    survivors = [
+        _survivor(name, each, work) for each in mutants if not verdicts[each.number].caught
+    ]
+    return score_of(name, mutants, verdicts, survivors), survivors
+
+
+def _survivor(name: str, mutant: Mutant, work: Path) -> Survivor:
+    proof = prove_equal("dut", mutant, work)
+    return Survivor(name, mutant.module, mutant.generator, mutant.change, proof)
+
+
+def score_of(
+    name: str,
+    mutants: Sequence[Mutant],
+    verdicts: Mapping[int, Verdict],
+    survivors: Sequence[Survivor],
+) -> Score:
+    """Count what became of the mutants of a family."""
+    proofs = Counter(each.proof for each in survivors)
+    caught = sum(verdict.caught for verdict in verdicts.values())
+    modules = len({each.module for each in mutants})
+    return Score(name, len(mutants), caught, proofs["equal"], modules)
+
+
+def table(scores: Sequence[Score]) -> str:
+    """Return the scores as a table in Markdown."""
+    rows = [
+        (s.family, f"{s.modules}", f"{s.mutants}", f"{s.caught}", f"{s.equal}",
+         f"{s.mutants - s.caught - s.equal}", f"{100 * s.score:.1f} %")
+        for s in scores
+    ]  # fmt: skip
+    headings = ("family", "modules", "mutants", "caught", "proven equal", "survivors", "score")
+    return markdown(headings, rows, 1)
+
+
+def survivors_table(survivors: Sequence[Survivor]) -> str:
+    """Return the survivors that are not proven equal as a table in Markdown."""
+    rows = [
+        (s.family, s.module, f"`{s.generator}`", f"`{s.change}`", s.proof)
+        for s in survivors
+        if s.proof != "equal"
+    ]
+    if not rows:
+        return "None."
+    return markdown(("family", "module", "generator", "change", "proof of a difference"), rows, 5)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the campaigns; the status is 1 if a score is below `GOAL`."""
+    options = parser("mutation", __doc__)
+    options.add_argument("--family", action="append", choices=list(CONFIGS), help="default all")
+    options.add_argument(
+        "--mutants", type=int, default=MUTANTS, help=f"of each (default {MUTANTS})"
+    )
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--jobs", type=int, default=processors(), help="default: all processors")
+    options.add_argument("--write", type=Path, metavar="FILE", help="replace the tables of a page")
+    chosen = options.parse_args(arguments)
+    scores: list[Score] = []
+    survivors: list[Survivor] = []
+    for name in chosen.family or CONFIGS:
+        with tempfile.TemporaryDirectory() as directory:
+            score, left = campaign(
+                name, Path(directory), count=chosen.mutants, seed=chosen.seed, jobs=chosen.jobs
+            )
+        click.echo(f"{name}: {100 * score.score:.1f} %", err=True)
+        scores.append(score)
+        survivors += left
+    if chosen.json:
+        documents = [{**s._asdict(), "score": s.score} for s in scores]
+        click.echo(
+            json.dumps(
+                {"scores": documents, "survivors": [s._asdict() for s in survivors]}, indent=2
+            )
+        )
+    elif chosen.write:
+        write_sections(
+            chosen.write, {"scores": table(scores), "survivors": survivors_table(survivors)}
+        )
+    else:
+        click.echo(f"{table(scores)}\n{survivors_table(survivors)}")
+    return int(any(score.score < GOAL for score in scores))
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small changes of emitted designs, and whether the regression notices them."""
