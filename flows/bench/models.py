@@ -13,7 +13,7 @@ import click
 
 from flows.bench.common import Document, hwgen, markdown, parser, run
 from flows.demonstration.written import energy_text
-from hwgen.reports.datasheet import share
+from hwgen.reports.datasheet import describe_size, share
 from hwgen.reports.roofline import number
 
 HEADINGS = ("model", "core", "target", "area or resources", "tokens/s", "J/token", "limited by",
@@ -34,10 +34,7 @@ def lines(config: str, documents: Sequence[Document]) -> Iterator[tuple[str, ...
     for document in documents:
         entry, decode = document["estimate"], document["passes"]["decode"]
         metrics, device = entry["metrics"], entry["device"]
-        if metrics["area_mm2"] is not None:
-            size = f"{number(metrics['area_mm2'])} mm²"
-        else:
-            size = f"{number(metrics['luts_used'])} LUTs, {number(metrics['dsps'])} DSPs"
+        size = describe_size(metrics)
         if device:
             size += f", {device['name']}, fits: {device['verdict']}"
         limits = entry["roofline"]["workloads"]["decode"] if entry["roofline"] else {}

@@ -26,6 +26,26 @@ METRICS = {
 """What the metrics of an estimate are called, and their units."""
 
 
+def describe_size(metrics: Mapping[str, Any], area_note: str = "") -> str:
+    """Return the area of a core, or the resources that it uses of an FPGA.
+
+    Parameters
+    ----------
+    metrics : mapping
+        Of an estimate; ``area_mm2`` is None on an FPGA.
+    area_note : str
+        Certainty of the area, set in parentheses.
+    """
+    if metrics["area_mm2"] is not None:
+        return f"{number(metrics['area_mm2'])} mm²" + (f" ({area_note})" if area_note else "")
+    if metrics["luts_used"] is None:
+        return "unknown"
+    parts = [f"{number(metrics['luts_used'])} LUTs"]
+    parts += [f"{number(metrics[key])} {METRICS[key][0]}" for key in ("dsps", "brams")
+              if metrics[key]]  # fmt: skip
+    return ", ".join(parts)
+
+
 def share(value: float | None) -> str:
     """Return a share in percent, a dash if it is unknown."""
     return "-" if value is None else f"{100 * value:.1f} %"
@@ -101,12 +121,7 @@ def _size(entry: Mapping[str, Any]) -> Tile:
     if metrics[name] is None:
         return "size", "not known", entry["unknown"].get("area_mm2", "")
     note = ", ".join(filter(None, (entry["technology"], standing(certainty.get(name)))))
-    if name == "area_mm2":
-        return "size", f"{number(metrics[name])} mm²", note
-    parts = [f"{number(metrics[name])} LUTs"]
-    parts += [f"{number(metrics[key])} {METRICS[key][0]}" for key in ("dsps", "brams")
-              if metrics[key]]  # fmt: skip
-    return "size", ", ".join(parts), note
+    return "size", describe_size(metrics), note
 
 
 def _rate(about: Mapping[str, Any], entry: Mapping[str, Any]) -> Tile:

@@ -116,6 +116,7 @@ def _directory(keep: Path | None, *, force: bool) -> Iterator[Path]:
 def _print(result: dict[str, Any]) -> None:
     """Print the text, the simulation, and the figures of the engine."""
     from hwgen.cli.model.estimate import clock_of
+    from hwgen.reports.datasheet import describe_size
     from hwgen.reports.roofline import number
 
     numbers = " ".join(map(str, result["tokens"]))
@@ -123,10 +124,6 @@ def _print(result: dict[str, Any]) -> None:
     simulated, entry = result["simulated"], result["estimate"]
     metrics, decode = entry["metrics"], result["passes"]["decode"]
     cycles = sum(simulated["cycles"].values())
-    size = (
-        f"{number(metrics['luts_used'])} LUTs" if metrics["area_mm2"] is None
-        else f"{number(metrics['area_mm2'])} mm²"
-    )  # fmt: skip
     joules = decode["j_per_token"]
     energy = "J/token unknown" if joules is None else f"{number(joules)} J/token"
     rtl = (
@@ -134,8 +131,8 @@ def _print(result: dict[str, Any]) -> None:
         " all results equal to the golden model"
     )
     engine = (
-        f"{result['engine']} on {entry['technology']} at {clock_of(entry)}, {size}; the whole"
-        " engine, estimated:"
+        f"{result['engine']} on {entry['technology']} at {clock_of(entry)},"
+        f" {describe_size(metrics)}; the whole engine, estimated:"
     )
     speed = (
         f"decode behind {decode['context']} positions: {result['cycles_per_token']:,d}"

@@ -9,7 +9,7 @@ import click
 
 from hwgen.cli.estimate import print_roofline
 from hwgen.cli.support.common import new_table, print_device_warnings
-from hwgen.reports.datasheet import fits, share, standing
+from hwgen.reports.datasheet import describe_size, fits, share, standing
 from hwgen.reports.roofline import SERVED, number
 from hwgen.reports.terminal import console
 from hwgen.technologies import technology
@@ -61,15 +61,9 @@ def size_and_power(entry: Any) -> str:
     """Return area or resources, power, and what the energies rest on, in one line."""
     metrics = entry["metrics"]
     own = {} if "parts" in entry else entry["certainty"]
-
-    def described(key: str, unit: str) -> str:
-        within = standing(own.get(key))
-        return f"{number(metrics[key])} {unit}" + (f" ({within})" if within else "")
-
-    if metrics["area_mm2"] is None:
-        size = f"{number(metrics['luts_used'])} LUTs"
-    else:
-        size = f"area {described('area_mm2', 'mm²')}"
+    size = describe_size(metrics, standing(own.get("area_mm2")))
+    if metrics["area_mm2"] is not None:
+        size = f"area {size}"
     if metrics["power_w"] is None:
         return f"{size}; power is not known"
     name = entry["activity"]["name"]
@@ -79,7 +73,9 @@ def size_and_power(entry: Any) -> str:
         basis = "assumed activity, often several times too low; --activity typical is simulated"
     else:
         basis = f"{name} operands in simulated netlists"
-    return f"{size}, power {described('power_w', 'W')}; energies by {basis}"
+    within = standing(own.get("power_w"))
+    power = f"{number(metrics['power_w'])} W" + (f" ({within})" if within else "")
+    return f"{size}, power {power}; energies by {basis}"
 
 
 def clock_of(entry: Any) -> str:
