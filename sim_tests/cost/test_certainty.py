@@ -76,7 +76,7 @@ def test_every_shipped_configuration_says_what_its_figures_are() -> None:
         bases(entry)
 
 
-def test_given_activations_make_serial_pes_exact(
+def test_supplied_activations_make_serial_pes_exact(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rng = np.random.default_rng(1)

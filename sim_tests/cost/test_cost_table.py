@@ -114,7 +114,7 @@ def test_what_needs_a_library_refuses_a_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.rotate(2)
-def test_large_memories_without_macros_are_told(tmp_path: Path) -> None:
+def test_large_memories_without_macros_are_reported(tmp_path: Path) -> None:
     table(TABLE, tmp_path)
     array = "array: {rows: 2, cols: 2, dataflow: weight_stationary, accumulator_depth: DEPTH}\n"
     for depth, told in ((1024, True), (4, False)):

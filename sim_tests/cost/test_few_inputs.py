@@ -107,7 +107,7 @@ def test_functions_of_two_bits(tables: list[int], expected: dict[str, int]) -> N
     assert few_input_counts(2, tables) == expected
 
 
-def test_a_better_order_of_the_variables_is_found() -> None:
+def test_a_better_variable_order_is_selected() -> None:
     # Three ands of pairs, ored: two nodes a pair if pairs stay together, many if they do not.
     pairs = [(0, 3), (1, 4), (2, 5)]
     table = sum(any(value >> a & value >> b & 1 for a, b in pairs) << value for value in range(64))

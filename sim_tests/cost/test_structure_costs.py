@@ -270,7 +270,7 @@ def test_no_coefficient_is_outside_its_bounds(name: str) -> None:
 
 
 @pytest.mark.rotate(3)
-def test_held_out_designs_are_of_a_size_and_repeatable() -> None:
+def test_validation_designs_are_of_a_size_and_repeatable() -> None:
     names, most = draws.alone(), 10_000.0
     result = held_out.draw(11, 2 * len(names), most, names=names)
     # Of each family whichever others are drawn, and in turn, but for those of which no small one
@@ -286,7 +286,7 @@ def test_held_out_designs_are_of_a_size_and_repeatable() -> None:
     )
 
 
-def test_held_out_designs_have_every_operand_width() -> None:
+def test_validation_designs_have_every_operand_width() -> None:
     draw = random.Random(5)
     how = draws.Draw(draw, 3, held_out.USUAL, buffers=True, repair=True)
     some = [draws.drawn(name, how) for name in draws.alone() for _ in range(90)]

@@ -284,7 +284,7 @@ def test_fitted_steps_explain_the_delays_that_they_made() -> None:
     assert min(fitted.values()) >= 0
 
 
-def test_how_sums_of_steps_bend_is_found() -> None:
+def test_sums_of_steps_are_fitted_by_a_power_law() -> None:
     ns, bend = {kind: 0.05 * usual for kind, usual in USUAL.items()}, {"ns": 1.0, "exponent": 0.7}
     made = []
     for width in (2, 3, 5, 8, 12, 18, 27, 40):

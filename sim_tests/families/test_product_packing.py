@@ -78,7 +78,7 @@ def unpack_products(layout: PackedProducts, x: np.ndarray, w: np.ndarray) -> np.
 
 @pytest.mark.parametrize("packing", ["exact", "over"])
 @pytest.mark.parametrize("ports", PORTS.values(), ids=PORTS)
-def test_products_are_told_apart(packing: Any, ports: tuple[int, int]) -> None:
+def test_packed_products_are_separated(packing: Any, ports: tuple[int, int]) -> None:
     """Exactly, or with errors that are stated, reached, and the golden model's."""
     rng, seen = np.random.default_rng(0), 0
     for activation in OPERANDS:
@@ -109,7 +109,7 @@ def test_products_are_told_apart(packing: Any, ports: tuple[int, int]) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(OPERANDS), st.sampled_from(OPERANDS))
-def test_packed_sums_are_told_apart(seed: int, activation: str, weight: str) -> None:
+def test_packed_sums_are_separated(seed: int, activation: str, weight: str) -> None:
     """Borrows of sums are counted correctly from a few low bits, over any number of terms."""
     rng = np.random.default_rng(seed)
     layout = packed(activation, weight, (27, 18), "exact")

@@ -228,7 +228,7 @@ def test_adders_of_a_table(group_size: int, registers: int, tmp_path: Path) -> N
     assert adders == fewest_adders(group_size) == [0, 2, 6, 12, 24, 44, 82][group_size - 1]
 
 
-def test_clusters_are_kept_apart() -> None:
+def test_clusters_are_independent() -> None:
     def separate_modules(text: str) -> list[str]:
         return re.findall(r"^\(\* keep_hierarchy \*\)\nmodule narrow_(\w+)", text, re.M)
 

@@ -219,7 +219,7 @@ def test_quantise_and_argmax_follow_the_formulas() -> None:
 
 
 @pytest.mark.parametrize("size", [2, 8])
-def test_blocks_are_turned_before_they_are_quantised(size: int) -> None:
+def test_blocks_are_rotated_before_they_are_quantised(size: int) -> None:
     array = {"operations": ["hadamard_quantise", "quantise"], "lanes": 8, "hadamard": size}
     config = vector(input="fp32", output="int8", array=array)
     x = np.random.default_rng(5).standard_normal((9, 40)).astype(np.float32)
@@ -368,7 +368,7 @@ def test_operands_that_do_not_fit_are_refused() -> None:
 
 
 @pytest.mark.long
-def test_held_out_designs_can_be_drawn() -> None:
+def test_validation_designs_can_be_drawn() -> None:
     result = draw(7, 2, 20_000, names=("vector",))
     assert {config.family for config in result} == {"vector"}
 

@@ -160,7 +160,7 @@ def test_a_segments_proof_allows_for_all_of_its_arguments(
     assert np.diff(bounds).mean() <= 1.8 * np.diff(every).mean()
 
 
-def test_a_wrong_coefficient_is_found_by_the_proof() -> None:
+def test_the_proof_rejects_a_wrong_coefficient() -> None:
     domain, error = TABLES[0]
     table = fit(domain, Tolerance(error), range(15, 18), gates, degrees=(1,))
     assert table is not None

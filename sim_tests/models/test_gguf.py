@@ -77,7 +77,7 @@ def test_models_of_every_type_are_what_the_gguf_package_reads(
     assert (origin.group is None) == (TYPES[Ggml[weight_type].value].unpack is None)
 
 
-def test_a_bitnet_decoder_turns_neighbours_and_has_norms_behind_attention_and_gate(
+def test_a_bitnet_decoder_rotates_neighbours_and_normalises_attention_and_gate(
     tmp_path: Path,
 ) -> None:
     small = replace(
@@ -106,7 +106,7 @@ def test_a_bitnet_decoder_turns_neighbours_and_has_norms_behind_attention_and_ga
     assert set(np.unique(groups.values)) == {-1, 0, 1}
 
 
-def test_biases_are_added_and_turned_with_their_rows(tmp_path: Path) -> None:
+def test_biases_are_added_and_permuted_with_their_rows(tmp_path: Path) -> None:
     model, expected = imported(tmp_path, replace(Small(), architecture="qwen2", bias=True))
     order = neighbours(32, 16)
     np.testing.assert_array_equal(

@@ -106,7 +106,7 @@ def test_weights_in_groups(blocks: str, recipe: dict[str, Any], tmp_path: Path) 
     assert_same(model, result, config, 2)
 
 
-def test_ternary_weights_and_norms_behind_attention(tmp_path: Path) -> None:
+def test_ternary_weights_and_norms_after_attention(tmp_path: Path) -> None:
     small = replace(SMALL, architecture="bitnet-25", sub_norms=True)
     model = quantised(tmp_path, small, weights="ternary")
     config = small_engine(ternary=True, gate="relu2")
@@ -122,7 +122,7 @@ def test_biases_of_products(tmp_path: Path) -> None:
     assert_same(model, result, config, 1)
 
 
-def test_blocks_are_turned_before_they_are_quantised(tmp_path: Path) -> None:
+def test_blocks_are_rotated_before_they_are_quantised(tmp_path: Path) -> None:
     model = quantised(tmp_path, replace(SMALL, layers=1), hadamard=4)
     config = small_engine(hadamard=4)
     result = compiled(model, config, tmp_path / "c", tokens=2, context=8)

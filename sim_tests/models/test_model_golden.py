@@ -48,7 +48,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     return quantised(tmp_path_factory.mktemp("model"), Small())
 
 
-def test_a_golden_run_is_near_the_reference_and_the_same_in_whatever_pieces(
+def test_a_golden_run_is_near_the_reference_and_the_same_in_any_pieces(
     model: Model, units: Units
 ) -> None:
     engine = GoldenEngine(model, units)
@@ -70,7 +70,7 @@ def test_other_kinds_of_decoders_run(tmp_path: Path, units: Units) -> None:
     assert np.corrcoef(golden.reshape(-1), reference.reshape(-1))[0, 1] > 0.998
 
 
-def test_products_are_those_of_the_core_and_of_the_unit_behind_it(
+def test_products_are_those_of_the_core_and_of_the_unit_after_it(
     model: Model, units: Units
 ) -> None:
     engine = GoldenEngine(model, units)
@@ -116,7 +116,7 @@ def test_long_sums_are_exact(tmp_path: Path, units: Units) -> None:
         np.testing.assert_array_equal(engine._product(x, name), expected)
 
 
-def test_blocks_are_turned_by_the_unit_that_has_them(tmp_path: Path, units: Units) -> None:
+def test_blocks_are_rotated_by_the_unit_that_has_them(tmp_path: Path, units: Units) -> None:
     model = quantised(tmp_path, Small(), hadamard=8)
     golden = Run(GoldenEngine(model, units)).feed(TOKENS, every=True)
     reference = Run(FloatEngine(model)).feed(TOKENS, every=True)

@@ -103,7 +103,7 @@ def test_weights_are_integers_of_the_recipe(
         np.testing.assert_array_equal(groups.values, wanted)
 
 
-def test_integers_of_the_file_are_kept(model: Model, tmp_path: Path) -> None:
+def test_integers_of_the_file_are_preserved(model: Model, tmp_path: Path) -> None:
     result, _ = quantised(model, tmp_path / "q", weights="original")
     mine, given = result.groups("layers.1.down"), model.groups("layers.1.down")
     assert mine is not None
@@ -185,13 +185,13 @@ def test_the_command_reports_each_product_and_evaluates(
 
 
 @pytest.mark.parametrize("size", [1, 2, 9, 64, 72, 576])
-def test_what_turns_is_orthogonal_and_spreads(size: int) -> None:
+def test_rotations_are_orthogonal_and_spread(size: int) -> None:
     turn = orthogonal(size)
     np.testing.assert_allclose(turn @ turn.T, np.eye(size), atol=1e-12)
     assert np.abs(turn).max() <= np.sqrt(2 / size) + 1e-9
 
 
-def test_a_turned_model_finds_the_same_and_no_channel_is_large(model: Model) -> None:
+def test_a_rotated_model_is_equivalent_and_no_channel_is_large(model: Model) -> None:
     turned = rotated(model)
     assert turned is not None
     wanted, result = (Run(FloatEngine(one)).feed(TOKENS, every=True) for one in (model, turned))
@@ -200,7 +200,7 @@ def test_a_turned_model_finds_the_same_and_no_channel_is_large(model: Model) -> 
     assert "logits.weights" in turned.description.tensors  # the table is turned otherwise
 
 
-def test_blocks_that_hardware_turns(tmp_path: Path) -> None:
+def test_blocks_that_hardware_rotates(tmp_path: Path) -> None:
     model = made(tmp_path, replace(Small(), architecture="qwen2", bias=True, weight_type=Ggml.F32))
     wide, _ = quantised(
         model, tmp_path / "wide", activation_bits=16, kv_bits=16, hadamard=8, compensate=False
@@ -249,7 +249,7 @@ def test_calibration_does_not_depend_on_threads(model: Model, tmp_path: Path) ->
     assert len(digests) == 1
 
 
-def test_a_stream_that_something_else_reads_is_not_turned(model: Model, tmp_path: Path) -> None:
+def test_a_stream_that_something_else_reads_is_not_rotated(model: Model, tmp_path: Path) -> None:
     nodes = list(model.description.nodes)
     place = next(i for i, node in enumerate(nodes) if node.name == "layers.1.up")
     inputs = {**nodes[place].inputs, "x": "embed:0"}

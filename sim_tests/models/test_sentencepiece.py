@@ -59,7 +59,7 @@ def test_texts_come_back() -> None:
     assert tokenizer.decode(half) == " \ufffd"
 
 
-def test_special_tokens_stand_for_themselves_and_bytes_are_kept() -> None:
+def test_special_tokens_stand_for_themselves_and_bytes_are_preserved() -> None:
     tokenizer = tokenizer_of(document("bpe", add_begin=False))
     end = tokenizer.end
     assert tokenizer.encode("a</s>") == [*tokenizer.encode("a"), end]

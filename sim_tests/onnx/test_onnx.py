@@ -292,7 +292,7 @@ def test_a_network_of_qonnx(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("order", ["x h a", "h a x", "a x h", "other"])
-def test_a_gelu_is_found_in_any_order(order: str, tmp_path: Path) -> None:
+def test_a_gelu_is_recognised_in_any_order(order: str, tmp_path: Path) -> None:
     """Only where the factors are those of a GELU, and nothing else uses what is between."""
     net = Net(1)
     x = net.op("Neg", net.input("x", (2, 8)))

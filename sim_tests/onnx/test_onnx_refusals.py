@@ -222,7 +222,7 @@ def test_options_and_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "no products of matrices" in capsys.readouterr().err
 
 
-def test_names_are_kept_and_stay_in_the_description(tmp_path: Path) -> None:
+def test_names_are_preserved_in_the_description(tmp_path: Path) -> None:
     net = Net()
     x = net.input("../x/y", (1, 3))
     net.nodes.append(helper.make_node("Relu", [x], ["/a/../b"], "../../etc"))

@@ -140,7 +140,7 @@ def test_an_error_of_the_schedule_is_not_lost(monkeypatch: pytest.MonkeyPatch) -
         run_product(design_of(config), np.ones((9, 5), int), np.ones((5, 9), int))
 
 
-def test_repeated_blocks_are_not_held_in_memory() -> None:
+def test_repeated_blocks_are_not_stored_in_memory() -> None:
     block = np.zeros((1 << 10, 16), np.uint8)
 
     def chunks() -> Iterator[tuple[np.ndarray, bool]]:

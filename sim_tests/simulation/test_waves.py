@@ -124,7 +124,7 @@ def test_a_line_cut_off_does_not_count(tmp_path: Path) -> None:
         (HEADER.replace("reg 4", "reg four"), "invalid literal"),
     ],
 )
-def test_what_is_not_understood_is_kept(tmp_path: Path, text: str, complaint: str) -> None:
+def test_unsupported_records_are_preserved(tmp_path: Path, text: str, complaint: str) -> None:
     pytest.importorskip("pylibfst")
     vcd = tmp_path / "dump.vcd"
     vcd.write_text(text)

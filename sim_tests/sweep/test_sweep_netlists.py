@@ -143,7 +143,7 @@ def test_returned_points_have_the_costs_of_netlists(sweep: Callable[..., dict[st
         assert exact or not row["pareto"]
 
 
-def test_refused_points_are_told_and_not_returned(sweep: Callable[..., dict[str, Any]]) -> None:
+def test_refused_points_are_reported_and_not_returned(sweep: Callable[..., dict[str, Any]]) -> None:
     def costs(self: Any, family: str, values: Mapping[str, Any], workloads: Any) -> Answer:
         if values["array.rows"] == 4:
             return "too wide"

@@ -37,7 +37,7 @@ POINTS = [
 ]
 
 
-def test_errors_are_told_with_their_sign_and_what_was_stated() -> None:
+def test_errors_are_printed_with_their_sign_and_the_stated_bound() -> None:
     result = cost_tables.summarise(POINTS, "area")
     assert result is not None
     assert result.errors.bias == pytest.approx(0.08 / 3)
@@ -86,7 +86,7 @@ post: {outputs: [fp32]}
     )  # fmt: skip
 
 
-def test_formats_with_scales_for_blocks_are_told_by_name() -> None:
+def test_formats_with_scales_for_blocks_are_recognised_by_name() -> None:
     text = "name: core\nfamily: adder_tree\nactivation: int5_g32\nweight: mxfp4\n"
     result = cost_tables.traits(parse_config(text, "core.yaml"), macros=False)
     named = {f"{cost_tables.OF_BLOCKS}int5_g32", f"{cost_tables.OF_BLOCKS}mxfp4"}

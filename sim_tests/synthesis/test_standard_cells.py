@@ -79,7 +79,7 @@ def test_libraries_must_belong_together() -> None:
         liberty.prepare([COMBINATIONAL, SEQUENTIAL.replace("1, 2", "1, 3")])
 
 
-def test_files_are_found_compressed_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_read_compressed_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tech = cell_library("nangate45")
     monkeypatch.setenv("HWGEN_PDK_DIR", str(tmp_path))
     with pytest.raises(ToolMissing, match=r"nangate45_typ\.lib .*Set HWGEN_PDK_DIR .*--liberty"):

@@ -66,7 +66,7 @@ def design(**modules: tuple[float, dict[str, int]]) -> Outline:
     return Outline("top", {}, gates, inside)
 
 
-def test_modules_that_repeat_are_kept() -> None:
+def test_repeated_modules_are_preserved() -> None:
     array = design(
         top=(10, {"tile": 1}),
         tile=(0, {"row": 8, "drain": 8}),
@@ -92,7 +92,7 @@ def test_modules_that_repeat_are_kept() -> None:
     assert separate_modules(few) == ("few",)  # the design says so
 
 
-def test_a_kept_module_is_not_inside_another() -> None:
+def test_a_preserved_module_is_not_inside_another() -> None:
     both = design(top=(0, {"outer": 4, "inner": 4}), outer=(900, {"inner": 1}), inner=(500, {}))
     assert separate_modules(both) == ("outer",)
 

@@ -52,7 +52,7 @@ def test_cells_fill_the_square_evenly() -> None:
     assert len(np.unique(at.round(6), axis=0)) == 500
 
 
-def test_order_of_cells_is_kept_when_they_are_spread() -> None:
+def test_spreading_preserves_the_order_of_cells() -> None:
     at = np.stack([np.linspace(4.9, 5.1, 4), np.full(4, 5.0)], axis=1)
     assert spread_evenly(at, np.ones(4), 4.0)[:, 0].tolist() == [1.0, 1.0, 3.0, 3.0]
 

@@ -112,8 +112,8 @@ def rms_norm(x: Array, gain: Array, epsilon: float) -> Array:
     return x * jax.lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + epsilon) * gain
 
 
-def turned(x: Array, shape: Shape) -> Array:
-    """Turn neighbours of each head by their position; shape (..., tokens, heads, head)."""
+def rotate_pairs(x: Array, shape: Shape) -> Array:
+    """Rotate neighbours of each head by their position; shape (..., tokens, heads, head)."""
     half = shape.head // 2
     rates = shape.rope_base ** (-jnp.arange(half) / half)
     angle = (jnp.arange(x.shape[-3])[:, None] * rates)[:, None]
@@ -156,7 +156,7 @@ def logits(
     def rows(x: Array) -> Array:
         return x if exact else rounded_rows(x)
 
-    def kept(x: Array, key: Array) -> Array:
+    def drop_out(x: Array, key: Array) -> Array:
         if not dropout:
             return x
         return x * jax.random.bernoulli(key, 1 - dropout, x.shape) / (1 - dropout)
@@ -170,15 +170,16 @@ def logits(
         y = rms_norm(x, w["attn_norm"], shape.epsilon)
         q, k, v = (product(y, w[name]).reshape(batch, length, -1, shape.head) for name in "qkv")
         q, k, v = (
-            rows(part).astype(jnp.bfloat16) for part in (turned(q, shape), turned(k, shape), v)
+            rows(part).astype(jnp.bfloat16)
+            for part in (rotate_pairs(q, shape), rotate_pairs(k, shape), v)
         )
         y = jax.nn.dot_product_attention(q, k, v, mask=mask[None, None]).reshape(
             batch, length, shape.width
         )
-        x = x + kept(product(rms_norm(y, w["attn_sub_norm"], shape.epsilon), w["o"]), first)
+        x = x + drop_out(product(rms_norm(y, w["attn_sub_norm"], shape.epsilon), w["o"]), first)
         y = rms_norm(x, w["ffn_norm"], shape.epsilon)
         y = jnp.square(jax.nn.relu(product(y, w["gate"]))) * product(y, w["up"])
-        return x + kept(
+        return x + drop_out(
             product(rms_norm(y, w["ffn_sub_norm"], shape.epsilon), w["down"]), second
         ), None
 

@@ -37,10 +37,10 @@ def windows(tokens: NDArray[Any], batch: int, length: int, seed: int) -> Iterato
         yield tokens[start[:, None] + np.arange(length + 1)]
 
 
-def held_out(
+def validation_loss(
     weights: Weights, tokens: NDArray[Any], shape: Shape, exact: bool, batch: int
 ) -> float:
-    """Return the mean loss a token of the text held out, in stretches that follow one another."""
+    """Return the mean loss a token of the validation text, in consecutive pieces."""
     count = (len(tokens) - 1) // shape.context
     rows = np.stack([tokens[i * shape.context :][: shape.context + 1] for i in range(count)])
     total = 0.0
@@ -134,7 +134,7 @@ def train(
         weights, state, value = step(weights, state, jnp.asarray(next(draws)), key)
         if i % every and i != steps:
             continue
-        bits = held_out(weights, parts["held"], shape, exact, batch) * per_byte
+        bits = validation_loss(weights, parts["held"], shape, exact, batch) * per_byte
         curve.append({"step": i, "train_nats_token": float(value), "held_bits_byte": bits})
         sys.stdout.write(
             f"step {i:6d}: {float(value):.4f} nats a token, held out {bits:.4f} bits a byte,"
