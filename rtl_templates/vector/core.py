@@ -503,6 +503,8 @@ class VectorCore(wiring.Component):
             words.append(Mux(none, 0, results.word_select(lane, width)))
         beat = named(m, "results", Cat(*words))
         if lanes * width >= 32:
+            if config.any_path(lambda path: path.exponent):
+                real = Cat(real[23:31], Const(0, 24))
             beat = Mux(tokens["apart"], Cat(real, Const(0, lanes * width - 32)), beat)
         out = delayed(m, "out_beat", beat, 1, run)
         valid = tokens["valid"] & (~alone | late.last)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Member, Out
 
@@ -75,6 +75,9 @@ class ScaleChain(Block):
         if config.any_path(lambda path: path.tail):
             below = self.bounded & ~zero & ~weighed[23:31].any()
             product = named(m, "product", Mux(below, _SMALLEST, weighed))
+        power = config.any_path(lambda path: path.exponent)
+        if power:
+            product = named(m, "power", Cat(Const(0, 23), product[23:31], Const(0, 1)))
         argument = product
         if config.any_path(lambda path: path.epsilon):
             total = Signal(32, name="total")
@@ -94,6 +97,8 @@ class ScaleChain(Block):
             block = FunctionBlock(config.functions[name], pipeline.function, enabled=True)
             result = place(m, f"{name}_unit", block, run=run, i=argument).o
             scale = Mux(getattr(self, name), result, scale)
+        if power:  # one over it: the exponents add up to that of 2**127
+            scale = Cat(Const(0, 23), (254 - product[23:31])[:8], Const(0, 1))
         late, late_t = ready, product
         if {"reciprocal", "rsqrt"} & config.functions.keys():
             functional = self.reciprocal | self.rsqrt

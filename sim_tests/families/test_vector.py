@@ -27,7 +27,7 @@ from sim_tests.support.cores import job_cycles
 from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation
 
-PLAIN = tuple(name for name in NAMED if name != "hadamard_quantise")
+PLAIN = tuple(name for name in NAMED if name not in ("hadamard_quantise", "quantise_block"))
 """Operations on rows of any format."""
 
 AXES: dict[str, list[Any]] = {
@@ -110,8 +110,8 @@ ONLINE: dict[str, Any] = {
 EVERY: dict[str, Any] = {
     "input": "fp32",
     "output": "int16",
-    "array": {"operations": list(NAMED), "lanes": 2, "longest_row": 20, "softmax": "online",
-              "gate": "gelu", "function_bits": 13, "hadamard": 2},
+    "array": {"operations": [*PLAIN, "hadamard_quantise"], "lanes": 2, "longest_row": 20,
+              "softmax": "online", "gate": "gelu", "function_bits": 13, "hadamard": 2},
     "pipeline": {"adder": 1, "multiplier": 1, "function": 2},
 }  # fmt: skip
 
@@ -216,6 +216,50 @@ def test_quantise_and_argmax_follow_the_formulas() -> None:
         "positions"
     ]
     assert np.array_equal(positions, x.argmax(axis=1))
+
+
+def blocks(**array: Any) -> VectorConfig:
+    given = {"operations": ["quantise_block"], "lanes": 8, "longest_row": 32, **array}
+    return vector(input="fp32", output="fp8_e4m3", array=given)
+
+
+def rows_of_every_size() -> np.ndarray:
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((64, 32)).astype(np.float32)
+    x *= np.exp2(rng.integers(-140, 126, (64, 1))).astype(np.float32)
+    x[0] = 0
+    x[1, :2] = 448, -448
+    x[2] = np.float32(448) * np.float32(1 - 2**-24)
+    return x
+
+
+def test_blocks_have_the_largest_scale_below_which_nothing_overflows() -> None:
+    """Elements and exponents are those of MXFP8, and no power of two below would do."""
+    config, x = blocks(), rows_of_every_size()
+    actual = operate(config, core_of(config).select_operation("quantise_block"), {"x": x}, {})
+    assert actual["scales"].dtype == np.uint8
+    scale = np.ldexp(1.0, actual["scales"].astype(int) - 127)
+    elements = actual["result"].astype(float)
+    assert np.isfinite(elements).all()
+    largest = np.abs(x.astype(float)).max(axis=1)
+    usual = largest > 2.0**-110
+    assert (np.abs(elements).max(axis=1)[usual] >= 224).all()
+    error = np.abs(elements * scale[:, None] - x)
+    bound = np.maximum(np.abs(x) / 16, (scale * 2.0**-10)[:, None])
+    assert (error <= bound).all()
+    assert not elements[0].any()
+
+
+def test_blocks_in_simulation() -> None:
+    config, x = blocks(lanes=4), rows_of_every_size()
+    x[5, 3], x[6, 7] = np.inf, np.nan
+    design = design_of(config)
+    job = design.core.job({"x": x}, operation="quantise_block")
+    result = run_job(design, job, {"x": x}).results
+    golden = operate(config, core_of(config).select_operation("quantise_block"), {"x": x}, {})
+    for key, values in golden.items():
+        assert np.asarray(result[key]).tobytes() == values.tobytes()
+    assert (golden["scales"][5:7] == 255).all()
 
 
 @pytest.mark.parametrize("size", [2, 8])
@@ -376,7 +420,7 @@ def test_validation_designs_can_be_drawn() -> None:
 @pytest.mark.parametrize("lanes", [1, 16, 64])
 def test_a_beat_a_cycle(lanes: int) -> None:
     """Rows of 512 elements take 1.05 of their beats in every operation, waits included."""
-    array = {"operations": list(NAMED), "lanes": max(2, lanes), "hadamard": 2}
+    array = {"operations": [*PLAIN, "hadamard_quantise"], "lanes": max(2, lanes), "hadamard": 2}
     config = vector(input="fp32", output="int32", array=array)
     for name, path in config.datapaths.items():
         sizes = {"rows": 256, "length": 512}
@@ -503,6 +547,12 @@ CONTRACT = Contract(
             seed=0,
         ),
         Regressions(
+            [blocks(lanes=4, longest_row=9)],
+            cases=["quantise_block_shapes", "quantise_block_values", "stalls_4", "reset_1",
+                   "back_to_back_stalled"],
+            seed=0,
+        ),
+        Regressions(
             [vector(**each) for each in ALTERNATING],
             every=3,
             cases=[
@@ -530,6 +580,8 @@ CONTRACT = Contract(
         ("array: {operations: [rope], lanes: 1}", "array.lanes: rope turns pairs"),
         ("array: {operations: [rope], longest_row: 1}", "array.longest_row: rope turns pairs"),
         ("array: {operations: [quantise]}", "output: quantise gives integers"),
+        ("array: {operations: [quantise_block]}", "output: must be fp8_e4m3 with array.operations"),
+        ("output: fp8_e4m3", r"only then, not fp8_e4m3 with \[softmax"),
         ("array: {operations: [argmax], lanes: 1}", "must have 32 bits for argmax, not 1 x 16"),
         ("array: {operations: [add], gate: silu}", "array.gate: is for gated"),
         ("array: {operations: [gated], function_bits: 20}", "array.function_bits: silu of fp32"),

@@ -31,6 +31,7 @@ class Small:
     bias: bool = False
     tokenizer: bool = True
     seed: int = 1
+    tensor_scale: float = 1.0
     more: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -151,6 +152,10 @@ def write_gguf(path: Path, small: Small) -> dict[str, Any]:
         raw = None if data.dtype in (np.float32, np.float16) else weight_type
         writer.add_tensor(name, data, raw_dtype=raw)
         result[name] = data if raw is None else gguf.quants.dequantize(data, weight_type)
+        if small.tensor_scale != 1.0 and raw is not None and weight_type == small.weight_type:
+            scale = np.array([small.tensor_scale], np.float32)
+            writer.add_tensor(name.removesuffix("weight") + "scale", scale)
+            result[name] = result[name] * scale
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

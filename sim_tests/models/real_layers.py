@@ -78,7 +78,8 @@ def _copy(model: Model, writer: Writer, name: str, tokens: Sequence[int] | None)
         writer.numbers(name, [np.ascontiguousarray(values)], values.shape, tensor.origin)
         return
     offsets = None if groups.offsets is None else groups.offsets[chosen]
-    part = Groups(np.ascontiguousarray(groups.values[chosen]), groups.scales[chosen], offsets)
+    values, scales = np.ascontiguousarray(groups.values[chosen]), groups.scales[chosen]
+    part = Groups(values, scales, offsets, groups.tensor_scale)
     writer.groups(name, [part], part.values.shape, tensor.origin, tensor.bits)
 
 

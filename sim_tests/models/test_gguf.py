@@ -15,12 +15,14 @@ import pytest
 
 from hwgen.cli import main
 from hwgen.errors import InputError
+from hwgen.formats.registry import block_format
 from hwgen.models.files.gguf_blocks import TYPES, i2_s
 from hwgen.models.files.store import DESCRIPTION, WEIGHTS, Model
 from hwgen.models.graph.decoder_shape import neighbours
 from hwgen.models.graph.passes import kv_bits, passes_of, speeds
 from hwgen.models.graph.work import kv_elements, work_of
 from hwgen.models.import_model import import_model
+from hwgen.models.run.group_weights import misfit
 from hwgen.reports.roofline import number
 from hwgen.technologies import devices
 from sim_tests.models.fuzz_models import campaign
@@ -57,6 +59,18 @@ def test_all_codes_of_a_type_are_what_the_gguf_package_reads(name: str) -> None:
         np.testing.assert_array_equal(
             result[usual].view(np.uint32), expected[usual].view(np.uint32)
         )
+
+
+def test_scales_of_tensors_are_read(tmp_path: Path) -> None:
+    """NVFP4 has a scale in single precision beside each tensor."""
+    model, expected = imported(tmp_path, replace(WIDE, weight_type=Ggml.NVFP4, tensor_scale=0.37))
+    for name, tensor in (("layers.0.value", "blk.0.attn_v"), ("layers.1.up", "blk.1.ffn_up")):
+        np.testing.assert_allclose(model.numbers(name), expected[f"{tensor}.weight"], rtol=1e-6)
+        groups = model.groups(name)
+        assert groups is not None
+        assert np.float32(groups.tensor_scale) == np.float32(0.37)
+        assert not misfit(block_format("nvfp4"), groups)
+        assert "blocks of 32" in misfit(block_format("mxfp4"), groups)
 
 
 @pytest.mark.parametrize("weight_type", [t.name for t in TYPES.values()])

@@ -47,7 +47,15 @@ from sim_tests.support.paths import ROOT
 SMALL = replace(Small(), width=32, hidden=64, heads=2, kv_heads=1)
 PROMPT = TOKENS[:5]
 WINDOW = {"llama.attention.sliding_window": 3}
-GROUPS = [("q4_0", {"weights": "int4", "group": 32}), ("mxfp4", {"weights": "mxfp4"})]
+GROUPS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "decoder_w4/engine": ({"blocks": "q4_0"}, {"weights": "int4", "group": 32}),
+    "decoder_mxfp4/engine": ({"blocks": "mxfp4"}, {"weights": "mxfp4"}),
+    "decoder_mxfp4/mxfp8": (
+        {"blocks": "mxfp4", "mxfp8": True}, {"weights": "mxfp4", "activations": "mxfp8"},
+    ),
+    "decoder_nvfp4/engine": ({"blocks": "nvfp4"}, {"weights": "nvfp4"}),
+}  # fmt: skip
+"""Shipped engines of weights in groups: small ones alike, and recipes for them."""
 
 ON_TOKEN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32)
 
@@ -98,10 +106,11 @@ def test_a_list_computes_what_golden_runs_do(model: Model, tmp_path: Path) -> No
     assert_same(model, result, config, 3)
 
 
-@pytest.mark.parametrize(("blocks", "recipe"), GROUPS)
-def test_weights_in_groups(blocks: str, recipe: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", GROUPS)
+def test_weights_in_groups(engine: str, tmp_path: Path) -> None:
+    small, recipe = GROUPS[engine]
     model = quantised(tmp_path, replace(SMALL, layers=1), **recipe)
-    config = small_engine(blocks=blocks)
+    config = small_engine(**small)
     result = compiled(model, config, tmp_path / "c", tokens=2, context=8)
     assert_same(model, result, config, 2)
 
@@ -338,30 +347,30 @@ def test_the_program_in_c_generates_tokens(model: Model, tmp_path: Path) -> None
     assert generate_in_c(5, 1) == -101
 
 
-@pytest.mark.parametrize(
-    ("engine", "recipe"), [("decoder_w4", GROUPS[0][1]), ("decoder_mxfp4", GROUPS[1][1])]
-)
-def test_shipped_engines_of_groups(engine: str, recipe: dict[str, Any], tmp_path: Path) -> None:
-    config: Any = load_config(ROOT / "configs" / engine / "engine.yaml")
-    model = quantised(tmp_path, replace(SMALL, layers=1), hadamard=8, **recipe)
+@pytest.mark.parametrize("engine", GROUPS)
+def test_shipped_engines_of_groups(engine: str, tmp_path: Path) -> None:
+    config: Any = load_config(ROOT / "configs" / f"{engine}.yaml")
+    recipe = GROUPS[engine][1]
+    turned = {} if "activations" in recipe else {"hadamard": 8}
+    model = quantised(tmp_path, replace(SMALL, layers=1), **turned, **recipe)
     result = compiled(model, config, tmp_path / "c", tokens=2, context=8)
     assert_same(model, result, config, 1)
     (tmp_path / "int8").mkdir()
     integers = quantised(tmp_path / "int8", SMALL)
-    with pytest.raises(InputError, match=r"products takes int8 by (q4_0|mxfp4)"):
+    with pytest.raises(InputError, match=r"products takes (int8|mxfp8_e4m3) by (q4_0|mxfp4|nvfp4)"):
         ListCompilation(integers, config, Settings())
 
 
 @pytest.mark.slow
 @pytest.mark.rotate(8)
-@pytest.mark.parametrize(("blocks", "recipe"), GROUPS)
-def test_hardware_computes_a_token_with_groups(
-    blocks: str, recipe: dict[str, Any], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("engine", GROUPS)
+def test_hardware_computes_a_token_with_groups(engine: str, tmp_path: Path) -> None:
+    small, recipe = GROUPS[engine]
+    config = small_engine(**small)
     model = quantised(tmp_path, replace(SMALL, layers=1), **recipe)
-    result = compiled(model, small_engine(blocks=blocks), tmp_path / "c", tokens=1, context=4)
+    result = compiled(model, config, tmp_path / "c", tokens=1, context=4)
     simulated = run_compiled(result, PROMPT[:1], 1)
-    logits = Run(GoldenEngine(model, Units([small_engine(blocks=blocks)]))).feed(PROMPT[:1])
+    logits = Run(GoldenEngine(model, Units([config]))).feed(PROMPT[:1])
     assert simulated.tokens == [int(logits[-1].argmax())]
     assert simulated.compared == result.bytes
 

@@ -16,6 +16,7 @@ from flows.simulation.models.model_run import Record, RtlEngine
 from flows.simulation.run import JobRun
 from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import InputError
+from hwgen.formats.registry import block_format
 from hwgen.models.files.gguf_blocks import Groups
 from hwgen.models.files.store import Model
 from hwgen.models.run.engine import Run
@@ -33,8 +34,9 @@ SMALL = Small()
 def core(weight: str, name: str = "blocks", **changes: Any) -> FamilyConfig:
     """Return a core that multiplies int8 by blocks."""
     lines = {"family": "adder_tree", "activation": "int8", "accumulator": "fp32", **changes}
+    lines = {"array": "{cols: 4, depth: 32}", **lines}
     text = "\n".join(f"{key}: {value}" for key, value in lines.items())
-    array = "array: {cols: 4, depth: 32}\ntarget: {technology: nangate45, clock_mhz: 50}"
+    array = "target: {technology: nangate45, clock_mhz: 50}"
     return parse_config(f"name: {name}\n{text}\nweight: {weight}\n{array}\n", "core.yaml")
 
 
@@ -62,6 +64,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
         ("Q4_0", {"weights": "original"}, ("q4_0", "q4_1")),
         ("MXFP4", {"weights": "original"}, ("mxfp4", "q4_1")),
         ("Q4_1", {"weights": "mxfp4"}, ("mxfp4",)),
+        ("Q4_1", {"weights": "nvfp4"}, ("nvfp4",)),
     ],
 )
 def test_golden_runs_take_groups(
@@ -76,7 +79,10 @@ def test_golden_runs_take_groups(
         replace(SMALL, weight_type=Ggml[weight_type], embedding=Ggml.Q4_1),
         **recipe,
     )
-    cores = [core(weight, f"core{number}") for number, weight in enumerate(weights)]
+    cores = [
+        core(weight, f"core{number}", array=f"{{cols: 4, depth: {block_format(weight).block}}}")
+        for number, weight in enumerate(weights)
+    ]
     engine = GoldenEngine(model, Units([*cores, back(), *shipped]))
     used = {
         engine.cores[node.inputs["weights"]].name
@@ -88,6 +94,28 @@ def test_golden_runs_take_groups(
     reference = Run(FloatEngine(model)).feed(TOKENS[:6], every=True)
     for row, wanted in zip(result, reference, strict=True):
         assert np.corrcoef(row, wanted)[0, 1] > 0.998
+
+
+def test_scales_of_tensors_are_applied_behind_the_core(
+    tmp_path: Path, shipped: list[FamilyConfig]
+) -> None:
+    small = replace(SMALL, hidden=128, embedding=Ggml.Q4_1, weight_type=Ggml.NVFP4, layers=1)
+    scale = 0.37
+    model = quantised(tmp_path, replace(small, tensor_scale=scale), weights="original")
+    cores = [core("q4_1", "logits"), core("nvfp4", "layers", array="{cols: 4, depth: 16}")]
+    engine = GoldenEngine(model, Units([*cores, back(), *shipped]))
+    for name, used in engine.cores.items():
+        groups = model.groups(name)
+        assert groups is not None
+        wanted = np.float32(scale) if used.name == "layers" else np.float32(1)
+        assert (engine.column_scales(name) == wanted).all()
+        weight: Any = used.weight
+        decoded = weight.decode(np.ascontiguousarray(engine.matrix(name).T))
+        np.testing.assert_allclose(decoded * wanted, groups.numbers(), rtol=1e-6)
+    result = Run(engine).feed(TOKENS[:6], every=True)
+    reference = Run(FloatEngine(model)).feed(TOKENS[:6], every=True)
+    for row, wanted_row in zip(result, reference, strict=True):
+        assert np.corrcoef(row, wanted_row)[0, 1] > 0.998
 
 
 def test_blocks_stand_for_the_weights_that_they_are_made_of() -> None:

@@ -13,8 +13,10 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from flows.bench import quantisation
+from flows.build.load import parse_config
 from hwgen.cli import main
 from hwgen.errors import InputError
+from hwgen.formats.registry import block_format
 from hwgen.models.files.store import Model
 from hwgen.models.quantise.calibration import Calibration
 from hwgen.models.quantise.compensation import compensated, factor, round_to_e2m1
@@ -23,8 +25,11 @@ from hwgen.models.quantise.quantise import parts_of, quantise
 from hwgen.models.quantise.recipe import Recipe
 from hwgen.models.quantise.rotation import orthogonal, rotated
 from hwgen.models.quantise.smoothing import sites_of
+from hwgen.models.run.block_rows import block_operand, round_blocks
 from hwgen.models.run.engine import Run
 from hwgen.models.run.float_engine import FloatEngine
+from hwgen.models.run.group_weights import misfit
+from hwgen.models.run.units import Units
 from sim_tests.models.model_files import Ggml, Small
 from sim_tests.models.test_model_runs import made
 
@@ -318,6 +323,46 @@ def test_weights_in_mxfp4() -> None:
     assert error < 0.02
     with pytest.raises(InputError, match="groups of mxfp4 have 32 elements, not 64"):
         Recipe(weights="mxfp4", group=64)
+
+
+def test_weights_in_nvfp4() -> None:
+    rng = np.random.default_rng(3)
+    weights = rng.standard_normal((8, 96)).astype(np.float32) * np.exp2(
+        rng.integers(-3, 4, (8, 1))
+    ).astype(np.float32)
+    weights[0, :32] = 0
+    groups = Recipe(weights="nvfp4").of("product", weights)
+    assert groups.scales.shape == (8, 6)
+    assert not misfit(block_format("nvfp4"), groups)
+    error = np.square(groups.numbers() - weights).mean(1)
+    assert (error[1:] < 0.012 * np.square(weights[1:]).mean(1)).all()
+    with pytest.raises(InputError, match="groups of nvfp4 have 16 elements, not 32"):
+        Recipe(weights="nvfp4", group=32)
+    zeros = Recipe(weights="nvfp4").of("product", np.zeros((2, 32), np.float32))
+    assert not zeros.numbers().any()
+
+
+def test_rows_in_mxfp8() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((4, 96)).astype(np.float32)
+    x[0] *= np.float32(1e-40)
+    x[1, :32] = 0
+    config = parse_config(
+        "name: b\nfamily: vector\ninput: fp32\noutput: fp8_e4m3\n"
+        "array: {operations: [quantise_block], longest_row: 32}\n",
+        "b.yaml",
+    )
+    blocks = Units([config]).quantise_block()({"x": x.reshape(-1, 32)})
+    operand = block_operand(blocks["result"], blocks["scales"], len(x))
+    decoded = block_format("mxfp8_e4m3").decode(operand)
+    np.testing.assert_array_equal(decoded.astype(np.float32)[1:], round_blocks(x)[1:])
+    for options, text in (
+        ({}, "need weights in groups of 32"),
+        ({"weights": "nvfp4"}, "need weights in groups of 32"),
+        ({"weights": "mxfp4", "hadamard": 8}, "leave out --hadamard"),
+    ):
+        with pytest.raises(InputError, match=text):
+            Recipe(activations="mxfp8", **options)
 
 
 def test_activations_that_no_unit_takes_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

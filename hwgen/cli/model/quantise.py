@@ -65,7 +65,7 @@ def _check_activation_bits(ctx: Any, param: Any, value: int) -> int:
 )
 @click.option(
     "--weights",
-    type=_Weights(["int8", "int4", "mxfp4", "ternary", "original"]),
+    type=_Weights(["int8", "int4", "mxfp4", "nvfp4", "ternary", "original"]),
     default="int8",
     show_default=True,
     help="Weights of products; original: integers as the file has them, others int8.",
@@ -73,7 +73,8 @@ def _check_activation_bits(ctx: Any, param: Any, value: int) -> int:
 @click.option(
     "--group",
     type=click.Choice(["32", "64", "128"]),
-    help="Elements along K that share a scale, instead of an output channel's; of mxfp4 32.",
+    help="Elements along K that share a scale, instead of an output channel's; of mxfp4 32, of"
+    " nvfp4 16.",
 )
 @click.option(
     "--activation-bits",
@@ -83,18 +84,26 @@ def _check_activation_bits(ctx: Any, param: Any, value: int) -> int:
     callback=_check_activation_bits,
     help="Bits of activations, each row with its own scale; units have them of 8 bits only.",
 )
+@click.option(
+    "--activations",
+    type=click.Choice(["int8", "mxfp8"]),
+    default="int8",
+    show_default=True,
+    help="Format of rows before products: int8 with a scale a row, or MXFP8 (E4M3 in blocks of 32"
+    " with powers of two), with weights in groups of 32.",
+)
 @click.option("--no-smooth", is_flag=True, help="Leave channels of activations as they are.")
 @click.option(
     "--rotate/--no-rotate",
     default=None,
     help="Turn what stands between layers, so that no channel is larger than the others; default"
-    " with int8, int4 and mxfp4.",
+    " with int8, int4, mxfp4 and nvfp4.",
 )
 @click.option(
     "--compensate/--no-compensate",
     default=None,
     help="Make good what the rounding of a weight does by those behind it; default with int8,"
-    " int4 and mxfp4.",
+    " int4, mxfp4 and nvfp4.",
 )
 @click.option(
     "--hadamard",
@@ -126,6 +135,7 @@ def quantise_command(
     weights: str,
     group: str | None,
     activation_bits: int,
+    activations: str,
     no_smooth: bool,
     rotate: bool | None,
     compensate: bool | None,
@@ -156,6 +166,7 @@ def quantise_command(
         activation_bits,
         rotate=rotate,
         compensate=compensate,
+        activations=activations,  # type: ignore[arg-type]  # likewise
         hadamard=int(hadamard or 0),
     )
     if not model.description.decodes:

@@ -48,6 +48,10 @@ NOTHING = 0x80000000
 
 SMALLEST_NORMAL = 0x00800000
 
+EXPONENTS = np.uint32(0x7F800000)
+LARGEST_POWER = np.uint32(0x7F000000)
+"""Bits of 2**127: the exponents of a power of two and of its inverse add up to its exponent."""
+
 LEAST = 0xFF800000
 """Minus infinity."""
 
@@ -138,11 +142,17 @@ def _computed(
         if path.tail:  # the reciprocal of a smaller scale is not finite
             tiny = (t & np.uint32(REAL.magnitude_mask)) < SMALLEST_NORMAL
             t = np.where(tiny & (b != 0), np.uint32(SMALLEST_NORMAL), t)
+        if path.exponent:
+            t = t & EXPONENTS
         u = add(REAL, t, c2) if path.epsilon else t
-        s = _evaluated(config, path.scale, u) if path.scale else u
+        s = _evaluated(config, path.scale, u) if path.evaluated else u
+        if path.exponent:  # one over a power of two
+            s = (LARGEST_POWER - t) & EXPONENTS
         if path.exponential:
             s = np.where(b == 0, np.uint32(0), s)
-        if path.tail:
+        if path.exponent:
+            results["scales"] = (t >> np.uint32(REAL.mantissa_bits)).astype(np.uint8)
+        elif path.tail:
             results["scales"] = REAL.decode(t)
     each = s[:, None]
     if path.second == "rescaled":
@@ -214,9 +224,8 @@ def respond(config: VectorConfig, beats: Mapping[str, NDArray[np.uint8]]) -> NDA
     image = out.pack(padded.reshape(rows, steps, out.lanes))
     if path.tail:
         tails = np.zeros((rows, 1, size), np.uint8)
-        tails[:, 0, :4] = (
-            np.ascontiguousarray(result["scales"].astype("<f4")).view(np.uint8).reshape(rows, 4)
-        )
+        scales = result["scales"].astype("<u4" if path.exponent else "<f4")
+        tails[:, 0, :4] = np.ascontiguousarray(scales).view(np.uint8).reshape(rows, 4)
         image = np.concatenate([image, tails], axis=1)
     return image.reshape(-1, size)
 

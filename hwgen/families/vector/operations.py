@@ -19,7 +19,7 @@ from typing import Literal
 First = Literal["", "sum", "max", "magnitude", "position"]
 Value = Literal["x", "exp", "power", "gate"]
 Second = Literal["", "values", "rescaled", "squares", "first", "row"]
-Scale = Literal["", "reciprocal", "rsqrt"]
+Scale = Literal["", "reciprocal", "rsqrt", "inverse_power"]
 Factor = Literal["", "p", "y", "rotate"]
 Term = Literal["", "p", "y", "rotate"]
 
@@ -51,12 +51,14 @@ class Datapath:
     epsilon : bool
         Whether `c2` is added to ``b * c1``.
     scale : str
-        What ``s`` is: `c1` as it is, or a function of ``b * c1 + c2``.
+        What ``s`` is: `c1` as it is, or a function of ``b * c1 + c2``; ``inverse_power``: one over
+        the power of two below ``b * c1``.
     factor, term : str
         Where ``g`` and ``h`` come from: nowhere (1 and nothing), port ``p`` or port ``y``;
         ``rotate``: cosine and sine of port ``p``, for pairs of elements.
     tail : bool
-        Whether a beat with ``b * c1`` follows each row.
+        Whether a beat with ``b * c1``, or the biased exponent of its power of two, follows each
+        row.
     last_only : bool
         Whether ``a`` is the only result, one beat a row.
     """
@@ -74,6 +76,16 @@ class Datapath:
     term: Term = ""
     tail: bool = False
     last_only: bool = False
+
+    @property
+    def evaluated(self) -> bool:
+        """Whether ``s`` is computed by a function unit."""
+        return self.scale in ("reciprocal", "rsqrt")
+
+    @property
+    def exponent(self) -> bool:
+        """Whether the beat behind a row has the exponent of its scale, a power of two."""
+        return self.scale == "inverse_power"
 
     @property
     def passes(self) -> int:
@@ -153,6 +165,10 @@ DATAPATHS: dict[str, Datapath] = {
     "hadamard_quantise": Datapath(
         "blocks of x times a Hadamard matrix, then as `quantise`",
         first="magnitude", hadamard=True, second="first", scale="reciprocal", tail=True,
+    ),
+    "quantise_block": Datapath(
+        "x over a power of two by which the largest magnitude of the row fits, and its exponent",
+        first="magnitude", second="first", scale="inverse_power", tail=True,
     ),
 }  # fmt: skip
 """The operations, in the order of their codes."""

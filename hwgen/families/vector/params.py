@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 INTEGERS = ("int8", "int16", "int32")
 FLOATS = ("fp16", "bf16", "fp32")
 FORMATS = (*INTEGERS, *FLOATS)
+BLOCK_ELEMENT = "fp8_e4m3"
+"""Format of the results of `quantise_block`, elements of MXFP8."""
+
+EXPONENT = IntegerFormat(8, False)
+"""Format of a biased exponent, the scale of a block."""
 
 COMMAND_WORDS = 5
 """Words of 32 bits in a command: code, rows, length, `c1`, `c2`."""
@@ -42,6 +47,7 @@ Name = Literal[
     "argmax",
     "dequantise_rows",
     "hadamard_quantise",
+    "quantise_block",
 ]
 _SILU_BITS = 19
 """Most `function_bits` of silu, larger results of which are rounded to fp32 by more."""
@@ -58,6 +64,7 @@ def _formats(names: tuple[str, ...]) -> Any:
 
 
 Element = Annotated[Any, *_formats(FORMATS)]
+Result = Annotated[Any, *_formats((*FORMATS, BLOCK_ELEMENT))]
 Parameter = Annotated[Any, *_formats(FLOATS)]
 
 
@@ -126,7 +133,10 @@ class VectorConfig(FamilyConfig):
 
     family: Literal["vector"] = Field("vector", description="Family of the accelerator.")
     input: Element = Field(floating("bf16"), description="Format of x and of the second operand.")
-    output: Element = Field(floating("bf16"), description="Format of the results.")
+    output: Result = Field(
+        floating("bf16"),
+        description=f"Format of the results; {BLOCK_ELEMENT} of `quantise_block` only.",
+    )
     parameters: Parameter = Field(
         floating("bf16"), description="Format of gamma, beta, cosines, sines and scales of columns."
     )
@@ -150,7 +160,15 @@ class VectorConfig(FamilyConfig):
                     f" it, or remove {name} from array.operations"
                 )
         broken += self._hadamard_errors()
-        wide = [name for name in ("quantise", "hadamard_quantise", "argmax") if name in names]
+        if ("quantise_block" in names or str(self.output) == BLOCK_ELEMENT) and (
+            names != ["quantise_block"] or str(self.output) != BLOCK_ELEMENT
+        ):
+            broken.append(
+                f"output: must be {BLOCK_ELEMENT} with array.operations: [quantise_block], and only"
+                f" then, not {self.output} with [{', '.join(names)}]"
+            )
+        quantising = ("quantise", "hadamard_quantise", "quantise_block")
+        wide = [name for name in (*quantising, "argmax") if name in names]
         if wide and array.lanes * self.output.width < 32:
             broken.append(
                 f"array.lanes: a beat of results must have 32 bits for {wide[0]}, not"
@@ -382,7 +400,7 @@ class VectorConfig(FamilyConfig):
     def scale_latency(self, path: Datapath) -> int:
         """Cycles from ``b`` to ``s``."""
         result = self.pipeline.multiplier + path.epsilon * self.pipeline.adder
-        return result + (self.pipeline.function if path.scale else 0)
+        return result + (self.pipeline.function if path.evaluated else 0)
 
     @property
     def apply_latency(self) -> int:
@@ -431,7 +449,8 @@ class VectorConfig(FamilyConfig):
             operands.append(Tensor("row_scales", "r", ("rows",), self.real))
         results = [Tensor("result", "out", matrix, self.output, "scales" if path.tail else "")]
         if path.tail:
-            results.append(Tensor("scales", "out", ("rows",), self.real))
+            scale = EXPONENT if path.exponent else self.real
+            results.append(Tensor("scales", "out", ("rows",), scale))
         if path.last_only:
             results = [Tensor("positions", "out", ("rows",), IntegerFormat(32, True))]
         scalars = []
@@ -521,7 +540,12 @@ class VectorConfig(FamilyConfig):
             result.append(StreamPort("r", "in", self.real, 1, 32, "scale of a row, one for each"))
         text = "result[row, i..i+lanes-1]"
         if self.any_path(lambda path: path.tail):
-            text += "; the scale of the row behind it (fp32)"
+            exponent = self.any_path(lambda path: path.exponent)
+            text += (
+                "; the biased exponent of the row's scale behind it (uint8)"
+                if exponent
+                else "; the scale of the row behind it (fp32)"
+            )
         tail = 4 if self.any_path(lambda path: path.tail) else 0
         result.append(
             StreamPort(

@@ -68,7 +68,10 @@ class VectorMemory:
             reads["p"] = Access(PACKED, size, rows, size if path.factor == "rotate" else 0)
         first, *others = plan.operation.results
         size = self.result_bytes[first.name] // rows
-        tail = Access(others[0].name, 4, rows, 4) if others else None
+        tail = None
+        if others:
+            each = others[0].format.width // 8
+            tail = Access(others[0].name, each, rows, each)
         return [CoreJob({"cmd": beat}, reads, Access(first.name, size, rows, size), tail)]
 
     @property
@@ -156,14 +159,15 @@ def constants(
     """Return `c1` and `c2` of a command.
 
     `c1` is one over the length for normalisations, one over the largest integer for `quantise`,
-    one over the scale for `softmax`, else the scale; `c2` is epsilon.
+    two over the largest number for `quantise_block`, one over the scale for `softmax`, else the
+    scale; `c2` is epsilon.
     """
     one, path = np.float32(1.0), config.datapaths[operation.name]
     c1 = np.float32(scalars.get("scale", 1.0))
     if path.epsilon:
         c1 = one / np.float32(length)
-    elif path.tail:
-        c1 = one / np.float32(config.output.max)
+    elif path.tail:  # a power of two is at most two times smaller
+        c1 = (one + np.float32(path.exponent)) / np.float32(config.output.max)
     elif path.scale:
         c1 = one / c1
     return float(c1), float(np.float32(scalars.get("epsilon", 0.0)))
@@ -261,8 +265,10 @@ class Plan:
         values = port.unpack(image[:, : self.steps])
         result = {"result": values.reshape(rows, -1)[:, : self.sizes["length"]]}
         if self.datapath.tail:
-            low = np.ascontiguousarray(image[:, -1, :4])
-            result["scales"] = replace(word, format=self.config.real).unpack(low).reshape(-1)
+            scales = self.operation.results[-1].format
+            low = np.ascontiguousarray(image[:, -1, : scales.width // 8])
+            one = replace(word, lane_width=scales.width, format=scales)
+            result["scales"] = one.unpack(low).reshape(-1)
         return result
 
     def pack_results(self, results: Arrays) -> tuple[Beats, Beats]:
@@ -284,7 +290,8 @@ class Plan:
             bits.reshape(self.steps, -1), axis=-1, bitorder="little"
         )
         if self.datapath.tail:
-            words = self.config.real.encode(np.asarray(results["scales"])).astype("<u4")
+            scales = self.operation.results[-1].format
+            words = scales.encode(np.asarray(results["scales"])).astype("<u4")
             beats[:, -1, :4] = words.reshape(rows, 1).view(np.uint8)
             mask[:, -1, :4] = 0xFF
         return beats.reshape(-1, port.beat_bytes), mask.reshape(-1, port.beat_bytes)

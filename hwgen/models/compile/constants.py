@@ -67,8 +67,9 @@ class Constants:
         if node.operation == "gemm":
             result = {"weights": self._packed(node)}
             name = node.inputs["weights"]
-            unit = sums_unit(str(self.engine.cores[name].result))
-            result["scales"] = self._parameters(unit, self.engine.column_scales(name))
+            if self.engine.scales_rows(name):
+                unit = sums_unit(str(self.engine.cores[name].result))
+                result["scales"] = self._parameters(unit, self.engine.column_scales(name))
             if "bias" in node.inputs:
                 result["bias"] = model.numbers(node.inputs["bias"])
             return result

@@ -20,6 +20,7 @@ from hwgen.models.compile.placement import IMAGE, WORK, Placement
 from hwgen.models.graph.description import Node, real, sizes_of
 from hwgen.models.graph.hadamard import HADAMARD, ROTATED_OPERANDS
 from hwgen.models.graph.layered import Layered, local_name, rope_table
+from hwgen.models.run.block_rows import BLOCK, ELEMENT
 from hwgen.models.run.token_scales import FORMAT
 from hwgen.models.run.units import REAL
 
@@ -91,6 +92,8 @@ def units_of(
     operations: Collection[str],
     blocks: Collection[int] = (),
     sums: Collection[str] = ("int32",),
+    *,
+    in_blocks: bool = False,
 ) -> dict[str, str]:
     """Return the units of an engine by their purpose in a decoder.
 
@@ -102,7 +105,9 @@ def units_of(
     blocks : collection of int
         Elements of the Hadamard blocks that are rotated before they are quantised.
     sums : collection of str
-        Formats of the sums of products.
+        Formats of the sums of products that are scaled row by row.
+    in_blocks : bool
+        Whether rows of products are in blocks of MXFP8.
 
     Raises
     ------
@@ -119,6 +124,8 @@ def units_of(
         f"{HADAMARD}_{block}": of(HADAMARD, multiple=block, x=REAL, result="int8")
         for block in blocks
     }
+    if in_blocks:
+        result["quantise_block"] = of("quantise_block", x=REAL, result=ELEMENT.name)
     result |= {sums_unit(name): of("dequantise_rows", x=name, result=REAL) for name in sums}
     return result | {
         "argmax": of("argmax", x=REAL),
@@ -389,10 +396,24 @@ class DecoderList:
         length, rows = self.decoder.length(x), self._tokens
         stride = self._row_bytes(node)
         self._strides[name] = stride
+        if node.attributes.get("format"):
+            self._blocks(x, name, length, stride)
+            return
         result = Rows(name, self._work(name, stride), rows, stride)
         steps = Rows(f"{name}.steps", self._work(f"{name}.steps", REAL_BYTES), rows)
         block = int(real(node, "hadamard"))
         self._integers(block, length, {"x": self._rows(x), "result": result, "scales": steps})
+
+    def _blocks(self, x: str, name: str, length: int, stride: int) -> None:
+        """Append what makes blocks of rows: a byte with the exponent, then the elements."""
+        count, size, at = length // BLOCK, 1 + BLOCK, self._work(name, stride)
+        again = {"stride": size, "blocks": self._tokens, "step": stride}
+        rows = {
+            "x": self._rows(x, rows=count * self._tokens, stride=REAL_BYTES * BLOCK),
+            "result": Rows(name, at + 1, count, **again),
+            "scales": Rows(name, at, count, **again),
+        }
+        self.list.rows("quantise_block", BLOCK, rows, unit=self.units["quantise_block"])
 
     def _row_bytes(self, node: Node) -> int:
         """Return the bytes from one row of integers to the next: the longest that a core reads."""
@@ -415,16 +436,19 @@ class DecoderList:
         t, weights = self._tokens, node.inputs["weights"]
         name, x = local_name(node), self._arrays[node.inputs["x"]]
         n, k = self.decoder.description.tensors[weights].shape
-        sums = Rows(f"{name}.sums", self._work(f"{name}.sums", 4 * n), t)
         a = Rows(x, self.memory.at(x), t, self._strides[x])
-        core = self.cores[weights]
+        core, result = self.cores[weights], self._rows(node.output)
+        in_blocks = core.activation.is_block  # then sums are results
+        sums = result if in_blocks else Rows(
+            f"{name}.sums", self._work(f"{name}.sums", 4 * n), t
+        )  # fmt: skip
         self.list.gemm(a, self._constant(node, "weights"), sums, k, n, unit=core.name)
-        steps = Rows(f"{x}.steps", self.memory.at(f"{x}.steps"), t)
-        result = self._rows(node.output)
-        rows = {"x": sums, "row_scales": steps, "scales": self._constant(node, "scales", t),
-                "result": result}  # fmt: skip
-        unit = sums_unit(str(core.result))
-        self._submit("dequantise_rows", unit, node.output, rows, scale=1.0)
+        if not in_blocks:
+            steps = Rows(f"{x}.steps", self.memory.at(f"{x}.steps"), t)
+            rows = {"x": sums, "row_scales": steps, "scales": self._constant(node, "scales", t),
+                    "result": result}  # fmt: skip
+            unit = sums_unit(str(core.result))
+            self._submit("dequantise_rows", unit, node.output, rows, scale=1.0)
         if "bias" in node.inputs:
             bias = self._constant(node, "bias", t)
             self._submit("add", "add", node.output, {"x": result, "y": bias, "result": result},

@@ -82,6 +82,11 @@ class JobCompilation(JobsCompilation):
             if node.operation != "gemm":
                 continue
             maker = makers.get(node.inputs["x"])
+            if maker is not None and maker.attributes.get("format"):
+                raise InputError(
+                    f"{node.name}: its rows are in {maker.attributes['format']}; jobs take int8:"
+                    " quantise the model without --activations mxfp8"
+                )
             if maker is None or maker.operation != "quantise" or maker.attributes["bits"] != 8:
                 raise InputError(
                     f"{node.name}: its rows are not in int8; run `hwgen model quantise` first"

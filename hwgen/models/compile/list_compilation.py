@@ -65,8 +65,12 @@ class ListCompilation(Compilation):
         builder = ListBuilder(config)
         description = self.model.description
         operations = {node.operation for node in description.nodes}
-        sums = {str(core.result) for core in self.engine.cores.values()}
-        units = units_of(builder, operations, blocks_of(description), sorted(sums))
+        cores = self.engine.cores
+        sums = {str(core.result) for name, core in cores.items() if self.engine.scales_rows(name)}
+        in_blocks = any(not self.engine.scales_rows(name) for name in cores)
+        units = units_of(
+            builder, operations, blocks_of(description), sorted(sums), in_blocks=in_blocks
+        )
         core = config.units[units["attention"]].compute
         self.scales = TokenScales(self.model.description.nodes, core)
         self.constants = Constants(config, self.engine, self.decoder, self.scales, units)

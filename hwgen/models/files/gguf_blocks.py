@@ -31,11 +31,14 @@ class Groups(NamedTuple):
     scales : ndarray of float32, shape (rows, groups)
     offsets : ndarray of float32, shape (rows, groups), optional
         What is added to the products.
+    tensor_scale : float, optional
+        Factor that all scales contain, of a format that stores it apart, such as NVFP4.
     """
 
     values: NDArray[Any]
     scales: Reals
     offsets: Reals | None = None
+    tensor_scale: float = 1.0
 
     def numbers(self) -> Reals:
         """Return the numbers that the integers represent, in single precision, shape (rows, k)."""

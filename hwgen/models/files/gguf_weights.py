@@ -119,6 +119,7 @@ def _times(piece: Any, factor: np.float32) -> Any:
         piece.values,
         piece.scales * factor,
         None if piece.offsets is None else piece.offsets * factor,
+        float(factor) if factor > 0 else 1.0,
     )
 
 
@@ -127,7 +128,7 @@ def _check_finite(
 ) -> None:
     """Refuse a NaN or an infinity, and say where it is."""
     grouped = isinstance(piece, Groups)
-    parts: list[Any] = [part for part in piece[1:] if part is not None] if grouped else [piece]
+    parts: list[Any] = [part for part in piece[1:3] if part is not None] if grouped else [piece]
     for array in parts:
         with np.errstate(
             over="ignore", invalid="ignore"

@@ -69,9 +69,9 @@ class Writer:
         import numpy as np
 
         start, dtype = self._begin(), ""
-        scales, offsets = [], []
+        scales, offsets, tensor_scale = [], [], 1.0
         for piece in pieces:
-            dtype = piece.values.dtype.name
+            dtype, tensor_scale = piece.values.dtype.name, piece.tensor_scale
             self._write(piece.values)
             scales.append(piece.scales)
             if piece.offsets is not None:
@@ -83,7 +83,9 @@ class Writer:
                 array = np.concatenate(parts).astype(np.float32)
                 result[key] = Part(dtype="float32", shape=array.shape, offset=self._begin())
                 self._write(array)
-        self.tensors[name] = Tensor(values=values, origin=origin, bits=bits, **result)
+        self.tensors[name] = Tensor(
+            values=values, origin=origin, bits=bits, tensor_scale=tensor_scale, **result
+        )
 
     def _begin(self) -> int:
         """Return the byte where the next array begins."""
@@ -190,7 +192,7 @@ class Model:
         offsets = None
         if tensor.offsets is not None:
             offsets = np.broadcast_to(self.part(tensor.offsets), shape)
-        return Groups(self.part(tensor.values), scales, offsets)
+        return Groups(self.part(tensor.values), scales, offsets, tensor.tensor_scale)
 
     def numbers(self, name: str) -> NDArray[np.float32]:
         """Return a tensor in single precision."""

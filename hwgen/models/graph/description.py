@@ -73,6 +73,8 @@ class Tensor(_Frozen):
         Shape (rows or 1, groups of a row).
     offsets : Part or None
         What is added, of the shape of `scales`.
+    tensor_scale : float
+        Factor that all scales contain, of a format that stores it apart (NVFP4); else 1.
     """
 
     values: Part
@@ -80,6 +82,7 @@ class Tensor(_Frozen):
     bits: int = Field(ge=1, le=64)
     scales: Part | None = None
     offsets: Part | None = None
+    tensor_scale: float = Field(default=1.0, gt=0)
 
     @property
     def shape(self) -> tuple[int, ...]:

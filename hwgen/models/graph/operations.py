@@ -201,6 +201,7 @@ TENSOR_OPERATIONS: dict[str, Form] = {
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "gate": GATES,
+    "format": ("", "mxfp8_e4m3"),
     "part": ("values", "scale", "zero"),
     "dtype": ("float32", "int8", "uint8", "int32", "int64", "bool"),
     "rounding": ("even", "zero", "floor", "ceil", "half_up"),
@@ -250,8 +251,9 @@ OPERATIONS: dict[str, Form] = {
     ),
     "quantise": Form(
         "x in integers, each row divided by its largest magnitude over the largest integer; with"
-        " hadamard, blocks of so many elements are first turned by a Hadamard matrix of 1 and -1",
-        attributes={"bits": int}, defaults={"hadamard": 0}, per_element=2,
+        " hadamard, blocks of so many elements are first turned by a Hadamard matrix of 1 and -1;"
+        " with format, in blocks of elements with a scale each instead",
+        attributes={"bits": int}, defaults={"hadamard": 0, "format": ""}, per_element=2,
     ),
     "gated": Form("gate(x) times y", ("x", "y"), attributes={"gate": str}, per_element=3),
     "add": Form("x times scale, plus y", ("x", "y"), defaults={"scale": 1.0}, per_element=1),

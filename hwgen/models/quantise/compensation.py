@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg.lapack import dtrtri
 
+from hwgen.formats.block.elements import SCALES
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 _BLOCK = 32
 _ROWS = 4096  # of weights at a time, which bounds what is in memory
 _DAMPING = 0.03  # of the mean of the diagonal
+_E4M3_LEAST = 2.0**-9
+_E4M3_SHARES = np.linspace(1.5, 0.75, 16)  # at 1.5 the largest magnitude becomes 4, not 6
 
 
 def factor(moments: NDArray[np.float64], noise: float) -> tuple[NDArray[np.intp], Reals]:
@@ -146,6 +150,38 @@ def clipped(grouped: Reals, largest: Reals, most: int, sizes: Reals) -> Reals:
         better = cost < best
         best, result = np.where(better, cost, best), np.where(better, scale, result)
     return np.asarray(result, np.float32)
+
+
+def e4m3_scales(
+    grouped: Reals, largest: Reals, most: int, sizes: Reals | None
+) -> tuple[Reals, float]:
+    """Return E4M3 numbers times one scale of the tensor, of the smallest error, for E2M1.
+
+    Parameters
+    ----------
+    grouped, largest, most, sizes
+        See `power_scales`.
+
+    Returns
+    -------
+    scales : ndarray, shape (n, groups, 1)
+    tensor_scale : float
+        Factor that they contain, a number in single precision.
+    """
+    e4m3 = SCALES["e4m3"]
+    tensor_scale = np.float32(2 * float(largest.max()) / most / e4m3.max) or np.float32(1)
+    wanted = largest.astype(np.float64) * (2 / most / float(tensor_scale))
+    best = np.full(largest.shape, np.inf, np.float32)
+    result = np.ones(largest.shape, np.float32)
+    for share in _E4M3_SHARES:
+        numbers = np.clip(wanted * share, _E4M3_LEAST, e4m3.max)
+        blocks = e4m3.decode(e4m3.round(numbers))
+        scale = (blocks / 2 * tensor_scale).astype(np.float32)
+        error = np.square(round_to_e2m1(grouped / scale, most) * scale - grouped)
+        cost = (error if sizes is None else error * sizes).sum(2, keepdims=True)
+        better = cost < best
+        best, result = np.where(better, cost, best), np.where(better, scale, result)
+    return result, float(tensor_scale)
 
 
 def power_scales(grouped: Reals, largest: Reals, most: int, sizes: Reals | None) -> Reals:

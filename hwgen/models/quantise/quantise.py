@@ -35,7 +35,6 @@ from hwgen.models.quantise.smoothing import (
     sites_of,
 )
 from hwgen.models.run.exact_products import one_thread
-from hwgen.models.run.float_engine import rounded
 from hwgen.progress import steps
 
 if TYPE_CHECKING:
@@ -349,7 +348,7 @@ class _Work:
             origin, bits = recipe.weights, recipe.bits
         x = inputs.rows[:: max(1, len(inputs.rows) // _REPORTED)]
         wanted = x @ weights.T
-        result = rounded(x, self.recipe.activation_bits) @ groups.numbers().T
+        result = self.recipe.round_rows(x) @ groups.numbers().T
         size = float(np.square(wanted).mean())
         limits = groups.values.max(), groups.values.min()
         report = LayerReport(
@@ -382,7 +381,7 @@ class _Work:
                     result.append(
                         Node(
                             name=name, operation="quantise", inputs={"x": x}, output=f"{name}:0",
-                            attributes={"bits": self.recipe.activation_bits, **self._blocks},
+                            attributes={**self.recipe.row_format, **self._blocks},
                             layer=node.layer,
                         )
                     )  # fmt: skip

@@ -13,10 +13,13 @@ from hwgen.models.files.gguf_blocks import Groups
 from hwgen.models.quantise.compensation import (
     clipped,
     compensated,
+    e4m3_scales,
     power_scales,
     round_to_e2m1,
     round_to_integers,
 )
+from hwgen.models.run.block_rows import BLOCK, BLOCK_ROWS, round_blocks
+from hwgen.models.run.float_engine import rounded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,12 +28,13 @@ if TYPE_CHECKING:
 
     Reals = NDArray[np.float32]
 
-Weights = Literal["int8", "int4", "mxfp4", "ternary", "original"]
-_ROUNDED = ("int8", "int4", "mxfp4")
+Weights = Literal["int8", "int4", "mxfp4", "nvfp4", "ternary", "original"]
+_ROUNDED = ("int8", "int4", "mxfp4", "nvfp4")
 GROUPS = (32, 64, 128)
 """Groups of weights along K that are offered."""
 
-MX_GROUP = 32
+BLOCKS = {"mxfp4": 32, "nvfp4": 16}
+"""Elements that share a scale, of formats in which their number is fixed."""
 
 _CLIPPED = 4  # up to so many bits, scales smaller than those of the largest magnitude pay
 
@@ -42,21 +46,24 @@ class Recipe:
     Parameters
     ----------
     weights : str
-        ``int8``, ``int4``, ``mxfp4``, ``ternary`` by the mean magnitude, or ``original`` as the
-        file has them.
+        ``int8``, ``int4``, ``mxfp4``, ``nvfp4``, ``ternary`` by the mean magnitude, or
+        ``original`` as the file has them.
     group : int or None
         Elements along K that share a scale; None: one scale for each output channel, and of
-        ternary weights one for the matrix. Of mxfp4 it is 32.
+        ternary weights one for the matrix. Of mxfp4 it is 32, of nvfp4 16.
     smooth : bool
         Whether channels are made alike.
     activation_bits, kv_bits : int
     rotate : bool, optional
-        Whether the residual stream and values are rotated; default if weights are int8, int4 or
-        mxfp4 and hardware rotates nothing. Weights that were trained to be ternary would not stay
-        so.
+        Whether the residual stream and values are rotated; default if weights are int8, int4,
+        mxfp4 or nvfp4 and hardware rotates nothing. Weights that were trained to be ternary would
+        not stay so.
     compensate : bool, optional
         Whether errors of rounding are made good by other weights; default whether weights are
-        int8, int4 or mxfp4.
+        int8, int4, mxfp4 or nvfp4.
+    activations : str
+        ``int8``: integers of `activation_bits` with a scale for each row; ``mxfp8``: blocks of 32
+        elements of E4M3 with powers of two.
     hadamard : int
         Elements of blocks that hardware rotates before it quantises them; 0: none. Then nothing is
         rotated beforehand.
@@ -74,17 +81,32 @@ class Recipe:
     kv_bits: int = 8
     rotate: bool | None = None
     compensate: bool | None = None
+    activations: Literal["int8", "mxfp8"] = "int8"
     hadamard: int = 0
 
     def __post_init__(self) -> None:
-        if self.weights == "mxfp4":
-            if self.group not in (None, MX_GROUP):
-                raise InputError(f"groups of mxfp4 have {MX_GROUP} elements, not {self.group}")
-            object.__setattr__(self, "group", MX_GROUP)
+        if self.weights in BLOCKS:
+            block = BLOCKS[self.weights]
+            if self.group not in (None, block):
+                raise InputError(
+                    f"groups of {self.weights} have {block} elements, not {self.group}"
+                )
+            object.__setattr__(self, "group", block)
         if self.weights == "original" and (self.rotate or self.compensate):
             raise InputError("original weights cannot be rotated or compensated")
         if self.weights == "original" and self.hadamard:
             raise InputError("original weights cannot be rotated in blocks of `hadamard`")
+        if self.activations == "mxfp8":
+            if self.group != BLOCK:
+                raise InputError(
+                    f"activations in mxfp8 need weights in groups of {BLOCK}, as blocks of both are"
+                    f" equally long: take --weights mxfp4, or --group {BLOCK}"
+                )
+            if self.hadamard:
+                raise InputError(
+                    "hardware rotates rows before it makes integers of them, not before mxfp8:"
+                    " leave out --hadamard; the residual stream is then rotated beforehand"
+                )
         if self.rotate and self.hadamard:
             raise InputError(
                 "the model is rotated either beforehand (rotate) or by hardware, in blocks"
@@ -93,7 +115,7 @@ class Recipe:
     @property
     def bits(self) -> int:
         """Bits of a weight; those of original weights are the file's."""
-        return {"int8": 8, "int4": 4, "mxfp4": 4, "ternary": 2, "original": 8}[self.weights]
+        return {"int4": 4, "mxfp4": 4, "nvfp4": 4, "ternary": 2}.get(self.weights, 8)
 
     @property
     def rotates(self) -> bool:
@@ -106,6 +128,16 @@ class Recipe:
     def compensates(self) -> bool:
         """Whether errors of rounding are made good by other weights."""
         return self.weights in _ROUNDED if self.compensate is None else self.compensate
+
+    def round_rows(self, x: Reals) -> Reals:
+        """Return rows of activations as they are after quantisation."""
+        return round_blocks(x) if self.activations == "mxfp8" else rounded(x, self.activation_bits)
+
+    @property
+    def row_format(self) -> dict[str, int | str]:
+        """Attributes of the operations that quantise rows."""
+        result: dict[str, int | str] = {"bits": self.activation_bits}
+        return result | ({"format": BLOCK_ROWS} if self.activations == "mxfp8" else {})
 
     def of(self, name: str, weights: Reals, inputs: Inputs | None = None) -> Groups:
         """Return weights as integers with scales.
@@ -127,16 +159,19 @@ class Recipe:
         if self.group is not None and k % self.group:
             raise InputError(f"{name}: rows of {k} elements are no whole groups of {self.group}")
         grouped = weights.reshape(rows, -1, self.group or k)
-        nearest = round_to_integers
+        nearest, tensor_scale = round_to_integers, 1.0
         if self.weights == "ternary":
             axis = None if self.group is None else 2
             scale = np.abs(grouped).mean(axis=axis, keepdims=True)
             most = 1
-        elif self.weights == "mxfp4":
+        elif self.weights in BLOCKS:
             most, nearest = 12, round_to_e2m1
             sizes = None if inputs is None else inputs.sizes.reshape(grouped.shape[1:])
             largest = np.abs(grouped).max(axis=2, keepdims=True)
-            scale = power_scales(grouped, largest, most, sizes)
+            if self.weights == "mxfp4":
+                scale = power_scales(grouped, largest, most, sizes)
+            else:
+                scale, tensor_scale = e4m3_scales(grouped, largest, most, sizes)
         else:
             most = (1 << (self.bits - 1)) - 1
             largest = np.abs(grouped).max(axis=2, keepdims=True)
@@ -146,14 +181,14 @@ class Recipe:
             else:
                 scale = largest / np.float32(most)
         scale = np.where(scale > 0, scale, np.float32(1)).astype(np.float32)
-        if self.group is not None and self.weights != "mxfp4":
+        if self.group is not None and self.weights not in BLOCKS:
             scale = fp16_scales(scale)
         if inputs is not None:
             factor = inputs.factor(self.activation_bits)
             values = compensated(weights, scale[..., 0], most, *factor, nearest)
         else:
             values = nearest(grouped / scale, most).astype(np.int8)
-        return Groups(values.reshape(rows, k), scale[..., 0])
+        return Groups(values.reshape(rows, k), scale[..., 0], tensor_scale=tensor_scale)
 
 
 def fp16_scales(scale: NDArray[np.float32]) -> NDArray[np.float32]:

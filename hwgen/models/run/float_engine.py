@@ -10,6 +10,7 @@ import numpy as np
 
 from hwgen.arithmetic.hadamard import hadamard_transform
 from hwgen.models.graph.description import Node, real, score_scale, sizes_of
+from hwgen.models.run.block_rows import round_blocks
 from hwgen.models.run.engine import Cache, Engine
 
 if TYPE_CHECKING:
@@ -80,7 +81,9 @@ class FloatEngine(Engine):
         return np.asarray(by_head.transpose(2, 0, 1, 3).reshape(rows, -1))
 
     def quantise(self, node: Node, x: Reals) -> Reals:
-        """Return rows quantised to integers and converted back."""
+        """Return rows quantised to integers or blocks, and converted back."""
+        if node.attributes.get("format"):
+            return round_blocks(x)
         return rounded(hadamard_transform(x, int(real(node, "hadamard"))), int(real(node, "bits")))
 
     def gated(self, node: Node, x: Reals, y: Reals) -> Reals:

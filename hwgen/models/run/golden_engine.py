@@ -24,9 +24,10 @@ from hwgen.models.files.store import Model
 from hwgen.models.graph.description import Node, real, score_scale, sizes_of
 from hwgen.models.graph.hadamard import ROTATED_OPERANDS
 from hwgen.models.run import host_arithmetic
+from hwgen.models.run.block_rows import BLOCK, block_operand
 from hwgen.models.run.engine import Cache, Engine
 from hwgen.models.run.exact_products import ExactWeights
-from hwgen.models.run.group_weights import records
+from hwgen.models.run.group_weights import records, tensor_scale
 from hwgen.models.run.token_scales import FORMAT, TokenScales, core_of
 from hwgen.models.run.units import REAL, Unit, Units
 
@@ -46,12 +47,13 @@ class Rows(NamedTuple):
 
     Parameters
     ----------
-    values : ndarray of int8, shape (rows, k)
-    scales : ndarray of float32, shape (rows,)
+    values : ndarray of int8 or of records of a block format, shape (rows, k)
+    scales : ndarray of float32, shape (rows,), or None
+        None of blocks, which have their own.
     """
 
-    values: NDArray[np.int8]
-    scales: Reals
+    values: NDArray[Any]
+    scales: Reals | None
 
 
 def _block(node: Node, name: str) -> int:
@@ -94,7 +96,10 @@ class GoldenEngine(Engine):
             if node.operation == "gemm":
                 self._check_product(node)
             elif node.operation == "quantise":
-                self.units.quantise(int(real(node, "hadamard")))
+                if node.attributes.get("format"):
+                    self.units.quantise_block()
+                else:
+                    self.units.quantise(int(real(node, "hadamard")))
             elif node.operation == "attention":
                 for name in ("query", "value"):
                     self.units.quantise(_block(node, name))
@@ -137,13 +142,20 @@ class GoldenEngine(Engine):
                 f"{node.name}: its weights are no integers; run `hwgen model quantise` first"
             )
         try:
-            self.cores[name] = self._core(groups)
+            self.cores[name] = self._core(groups, str(maker.attributes.get("format", "")))
         except InputError as error:
             raise InputError(f"{node.name}: {error}") from None
-        self._back_unit(name)
+        if self.scales_rows(name):
+            self._back_unit(name)
 
-    def _core(self, groups: Groups) -> FamilyConfig:
+    def scales_rows(self, name: str) -> bool:
+        """Return whether sums of products by some weights have yet to be scaled, row by row."""
+        return not self.cores[name].activation.is_block
+
+    def _core(self, groups: Groups, activation: str) -> FamilyConfig:
         """Return the core that multiplies by weights; a scale a row may be that of blocks, too."""
+        if activation:
+            return self.units.block_core(groups, activation)
         if groups.scales.shape[1] > 1 or groups.offsets is not None:
             return self.units.block_core(groups)
         low, high = int(groups.values.min()), int(groups.values.max())
@@ -171,9 +183,10 @@ class GoldenEngine(Engine):
             if layers is not None and node.layer not in layers:
                 continue
             if node.operation == "gemm":
-                by_rows = self._back_unit(node.inputs["weights"]).operation.name
-                one = by_rows == "dequantise_rows" or node.output in logits
-                back = 1 if one else rows
+                name, back = node.inputs["weights"], 0
+                if self.scales_rows(name):
+                    by_rows = self._back_unit(name).operation.name == "dequantise_rows"
+                    back = 1 if by_rows or node.output in logits else rows
                 count += 1 + back + ("bias" in node.inputs)
             elif node.operation == "attention":
                 count += 5  # queries, keys, values as integers, attention, its results as numbers
@@ -185,19 +198,24 @@ class GoldenEngine(Engine):
     # -- products --------------------------------------------------------------------------
 
     def quantise(self, node: Node, x: Reals) -> Rows:
-        """Return rows in integers, with their scales."""
+        """Return rows in integers, with their scales; of rows in blocks these are among them."""
+        if node.attributes.get("format"):
+            blocks = self.units.quantise_block()({"x": x.reshape(-1, BLOCK)})
+            return Rows(block_operand(blocks["result"], blocks["scales"], len(x)), None)
         result = self.units.quantise(int(real(node, "hadamard")))({"x": x})
         return Rows(result["result"], result["scales"])
 
     def last(self, x: Any) -> Any:
         """Return the last row of an array."""
-        return Rows(x.values[-1:], x.scales[-1:]) if isinstance(x, Rows) else x[-1:]
+        if isinstance(x, Rows):
+            return Rows(x.values[-1:], None if x.scales is None else x.scales[-1:])
+        return x[-1:]
 
     def gemm(self, node: Node, x: Any) -> Reals:
         """Return rows times weights, in single precision."""
         name = node.inputs["weights"]
         total = self._product(x.values, name)
-        result = self._back(name, total, x.scales)
+        result = total if x.scales is None else self._back(name, total, x.scales)
         if "bias" in node.inputs:
             bias = np.broadcast_to(self.weights(node.inputs["bias"]), result.shape)
             result = self.add(node, result, np.ascontiguousarray(bias))
@@ -233,8 +251,11 @@ class GoldenEngine(Engine):
         """Return the scales of the output channels of weights, which sums are multiplied by."""
         key = f"{name}.scales"
         if key not in self._cached:
-            scales = self._groups(name).scales[:, 0]
-            result = np.ones_like(scales) if self._blocks(name) else np.ascontiguousarray(scales)
+            groups = self._groups(name)
+            result = np.ascontiguousarray(groups.scales[:, 0])
+            if self._blocks(name):
+                weight: Any = self.cores[name].weight
+                result = np.full_like(result, tensor_scale(weight, groups))
             self._cached[key] = result
         kept: Reals = self._cached[key]
         return kept
@@ -247,7 +268,7 @@ class GoldenEngine(Engine):
             return records(weight, groups)
         return np.ascontiguousarray(groups.values.T)
 
-    def _product(self, x: NDArray[np.int8], name: str) -> NDArray[Any]:
+    def _product(self, x: NDArray[Any], name: str) -> NDArray[Any]:
         """Return exact sums; of blocks with scales those that a core makes of them."""
         key = f"{name}.values"
         if self._blocks(name):

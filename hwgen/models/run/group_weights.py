@@ -31,8 +31,8 @@ def misfit(fmt: BlockFormat, groups: Groups) -> str:
     length = groups.values.shape[1] // groups.scales.shape[1]
     if length % fmt.block:
         return f"has blocks of {fmt.block}, which groups of {length} are no multiples of"
-    if fmt.special_width or fmt.second:
-        return "has zero points, special numbers or second scales"
+    if fmt.special_width or fmt.second == "column":
+        return "has zero points, special numbers or second scales of columns"
     factor = _factor(fmt)
     elements = np.array([value for value in fmt.element.values if np.isfinite(value)])
     strange = np.setdiff1d(groups.values, elements * factor)
@@ -40,14 +40,34 @@ def misfit(fmt: BlockFormat, groups: Groups) -> str:
         return f"has no element {strange[0] / factor:g}"
     if groups.offsets is not None and fmt.minimum is None:
         return "has no minima, which these weights have beside their scales"
-    wide = groups.scales.astype(np.float64) * factor
-    if not np.array_equal(fmt.scale.decode(_scale_bits(fmt, wide)), wide):
+    block_scales = fmt.scale.decode(_scale_bits(fmt, _block_scales(fmt, groups)))
+    if not np.array_equal(_whole_scales(fmt, groups, block_scales), groups.scales):
         return f"has scales in {fmt.scale.name}, which hold not all of these"
     if groups.offsets is not None and fmt.minimum is not None:
         wide = groups.offsets.astype(np.float64)
         if not np.array_equal(fmt.minimum.to_float64(fmt.minimum.round(wide)), wide):
             return f"has minima in {fmt.minimum}, which hold not all of these"
     return ""
+
+
+def tensor_scale(fmt: BlockFormat, groups: Groups) -> float:
+    """Return the scale of a tensor that its products are multiplied by outside of a core."""
+    return groups.tensor_scale if fmt.second == "tensor" else 1.0
+
+
+def _block_scales(fmt: BlockFormat, groups: Groups) -> NDArray[np.float64]:
+    """Return the scales of blocks, of elements that the format has, without that of the tensor."""
+    return groups.scales.astype(np.float64) * _factor(fmt) / tensor_scale(fmt, groups)
+
+
+def _whole_scales(
+    fmt: BlockFormat, groups: Groups, block_scales: NDArray[np.float64]
+) -> NDArray[np.float32]:
+    """Return the inverse of `_block_scales`, rounded to single precision."""
+    whole: NDArray[np.float32] = (
+        block_scales / _factor(fmt) * np.float32(tensor_scale(fmt, groups))
+    ).astype(np.float32)
+    return whole
 
 
 def _factor(fmt: BlockFormat) -> int:
@@ -75,7 +95,8 @@ def suggested(groups: Groups) -> str:
     length = groups.values.shape[1] // groups.scales.shape[1]
     sizes = [size for size in (length, 32, 16) if size <= _LONGEST]
     names: list[str] = []
-    for kind, others in (("ternary", ()), ("int4", ("q4_0", "q4_1", "mxfp4")), ("int8", ("q8_0",))):
+    fours = ("q4_0", "q4_1", "mxfp4", "nvfp4")
+    for kind, others in (("ternary", ()), ("int4", fours), ("int8", ("q8_0",))):
         names += [f"{kind}_g{size}" for size in sizes]
         if kind != "ternary":
             names += [f"{kind}_g{size}_min" for size in sizes]
@@ -100,7 +121,7 @@ def records(fmt: BlockFormat, groups: Groups) -> NDArray[Any]:
     if fmt.minimum:
         offsets = np.zeros_like(groups.scales) if groups.offsets is None else groups.offsets
         minima = np.repeat(fmt.minimum.round(offsets.astype(np.float64)), again, axis=1)
-    bits = _scale_bits(fmt, groups.scales.astype(np.float64) * factor)
+    bits = _scale_bits(fmt, _block_scales(fmt, groups))
     scales = np.repeat(bits, again, axis=1)
     lines = Lines(codes.reshape(rows, -1, fmt.block), scales, minima=minima)
     return np.ascontiguousarray(fmt.from_lines(lines, k).T)

@@ -131,10 +131,10 @@ class TimedEngine(GoldenEngine):
         zeros = {name: np.zeros(array.shape, np.int64) for name, array in scales.items()}
         return zeros, np.float32(1)
 
-    def _product(self, x: NDArray[np.int8], name: str) -> NDArray[Any]:
+    def _product(self, x: NDArray[Any], name: str) -> NDArray[Any]:
         n, k = self.model.description.tensors[name].shape
         self.counter.product(self.cores[name], len(x), k, n)
-        return np.zeros((len(x), n), np.int64)
+        return np.zeros((len(x), n), np.int64 if self.scales_rows(name) else np.float32)
 
 
 class TimedTensorEngine(TensorEngine):

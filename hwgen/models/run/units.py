@@ -15,6 +15,7 @@ from hwgen.core.operation import GEMM
 from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 from hwgen.models.graph.hadamard import HADAMARD
+from hwgen.models.run.block_rows import ELEMENT
 from hwgen.models.run.group_weights import misfit, suggested
 
 if TYPE_CHECKING:
@@ -142,6 +143,16 @@ class Units:
             " --hadamard or without"
         )
 
+    def quantise_block(self) -> Unit:
+        """Return the unit that makes MXFP8 blocks of rows in single precision.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        return self.find("quantise_block", x=REAL, result=ELEMENT.name)
+
     def offers(self, name: str, **formats: str) -> Unit | None:
         """Return the unit of an operation, or None; see `find`."""
         try:
@@ -239,12 +250,14 @@ class Units:
             + ("; ".join(reasons) or "no unit multiplies matrices")
         )
 
-    def block_core(self, groups: Groups) -> FamilyConfig:
-        """Return a core that multiplies int8 by weights in groups, with sums in single precision.
+    def block_core(self, groups: Groups, activation: str = "int8") -> FamilyConfig:
+        """Return a core that multiplies rows by weights in groups, with sums in single precision.
 
         Parameters
         ----------
         groups : Groups
+        activation : str
+            Format of the rows.
 
         Raises
         ------
@@ -256,7 +269,7 @@ class Units:
             if not config.multiplies:
                 continue
             weight: Any = config.weight
-            if str(config.activation) != "int8" or not weight.is_block:
+            if str(config.activation) != activation or not weight.is_block:
                 reasons.append(f"{config.name} takes {config.activation} by {weight}")
             elif str(config.result) != REAL:
                 reasons.append(f"{config.name} gives {config.result}")
@@ -270,7 +283,7 @@ class Units:
         low, high = int(groups.values.min()), int(groups.values.max())
         name = suggested(groups)
         raise InputError(
-            f"the model needs {GEMM} of int8 by {low}..{high} in groups of {length} with"
+            f"the model needs {GEMM} of {activation} by {low}..{high} in groups of {length} with"
             f" {'scales' if groups.offsets is None else 'scales and minima'}: "
             + ("; ".join(reasons) or "no unit multiplies matrices")
             + (f"; name a core with weight: {name} by --unit," if name else ";")

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of activations in blocks of MXFP8, as `quantise_block` of a vector unit makes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hwgen.formats.block.elements import E8M0_BIAS
+from hwgen.formats.floating import FLOATS
+from hwgen.formats.format import Lines
+from hwgen.formats.registry import block_format
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Reals = NDArray[np.float32]
+
+BLOCK_ROWS = "mxfp8_e4m3"
+"""Format of rows in blocks."""
+
+BLOCK = 32
+"""Elements of a block."""
+
+ELEMENT = FLOATS["fp8_e4m3"]
+"""Format of elements."""
+
+_LEAST = 1 - E8M0_BIAS  # exponent of the smallest scale
+
+
+def round_blocks(x: Reals) -> Reals:
+    """Return the numbers that rows in blocks represent.
+
+    A scale is the power of two by which the largest magnitude of its block fits below the largest
+    element.
+
+    Parameters
+    ----------
+    x : ndarray, shape (rows, k)
+        Of whole blocks.
+    """
+    blocks = x.reshape(len(x), -1, BLOCK)
+    largest = np.abs(blocks).max(axis=2, keepdims=True) * (np.float32(2) / np.float32(ELEMENT.max))
+    _, above = np.frexp(largest)
+    scale = np.ldexp(np.float32(1), np.maximum(above - 1, _LEAST))
+    elements = ELEMENT.nearest((blocks / scale).astype(np.float64)).astype(np.float32)
+    return np.asarray(elements * scale, np.float32).reshape(x.shape)
+
+
+def block_operand(elements: NDArray[Any], exponents: NDArray[np.uint8], rows: int) -> NDArray[Any]:
+    """Return rows as an operand of a product.
+
+    Parameters
+    ----------
+    elements : ndarray, shape (rows * blocks, 32)
+        As `quantise_block` computes them.
+    exponents : ndarray, shape (rows * blocks,)
+        Biased ones of the scales.
+    rows : int
+
+    Returns
+    -------
+    ndarray, shape (rows, k)
+        Records of the format.
+    """
+    codes = ELEMENT.encode(elements).astype(np.uint8).reshape(rows, -1, BLOCK)
+    lines = Lines(codes, exponents.reshape(rows, -1))
+    return block_format(BLOCK_ROWS).from_lines(lines, codes.shape[1] * BLOCK)
