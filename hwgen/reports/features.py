@@ -98,7 +98,10 @@ def _legal(
 
 
 def _companion_values(family: type[Core[Any]], parameter: Parameter) -> Iterator[dict[str, Any]]:
-    """Yield other values to try a value beside: one, or two of parameters of equal choices."""
+    """Yield other values to try a value beside: one, or two of parameters of similar choices.
+
+    One of both has all choices of the other.
+    """
     others = [
         other
         for other in parameters(family.params_class).values()
@@ -114,8 +117,9 @@ def _companion_values(family: type[Core[Any]], parameter: Parameter) -> Iterator
     if parameter.types != ("array",):  # of the others none needs it, and there are many
         return
     for first, second in combinations([other for other in others if other.choices], 2):
-        if first.choices == second.choices:
-            for choices in product(first.choices, repeat=2):
+        few, many = sorted((set(first.choices), set(second.choices)), key=len)
+        if few <= many:
+            for choices in product(first.choices, second.choices):
                 yield dict(zip((first.field, second.field), choices, strict=True))
 
 

@@ -107,6 +107,11 @@ ONLINE: dict[str, Any] = {
     "array": {"operations": ["softmax"], "softmax": "online", "lanes": 2, "longest_row": 9,
               "function_bits": 8},
 }  # fmt: skip
+BLOCKS: dict[str, Any] = {
+    "input": "fp32",
+    "output": "fp8_e4m3",
+    "array": {"operations": ["quantise_block"], "lanes": 4, "longest_row": 9},
+}
 EVERY: dict[str, Any] = {
     "input": "fp32",
     "output": "int16",
@@ -515,6 +520,7 @@ MUTATIONS = [
              ALTERNATING[1]),
     Mutation("scale of another operation", "scale_chain", r"weighed_valid_1 & _\d+_",
              "weighed_valid_1", ALTERNATING[0]),
+    Mutation("blocks twice as large", "scale_chain", r"8'hfe", "8'hfd", BLOCKS),
     Mutation("scale a row late", "core", r"\.o_ready\(s_entries_ready\)", ".o_ready(1'b0)", SMALL),
 ]  # fmt: skip
 
@@ -547,9 +553,14 @@ CONTRACT = Contract(
             seed=0,
         ),
         Regressions(
-            [blocks(lanes=4, longest_row=9)],
-            cases=["quantise_block_shapes", "quantise_block_values", "stalls_4", "reset_1",
-                   "back_to_back_stalled"],
+            [vector(**BLOCKS)],
+            cases=[
+                "quantise_block_shapes",
+                "quantise_block_values",
+                "stalls_4",
+                "reset_1",
+                "back_to_back_stalled",
+            ],
             seed=0,
         ),
         Regressions(

@@ -37,9 +37,9 @@ def _check_activation_bits(ctx: Any, param: Any, value: int) -> int:
     """Refuse activations that no unit computes with, before anything is read."""
     if value != 8:
         raise click.BadParameter(
-            f"must be 8, not {value}: units quantise rows to int8, and multiply int8 by weights of"
-            " 8, 4 or 2 bits; for weights of 4 bits take --weights int4 --group 32 (engine"
-            " configs/decoder_w4/engine.yaml) or --weights mxfp4",
+            f"must be 8, not {value}: units quantise rows to int8, or to MXFP8 (--activations"
+            " mxfp8), and multiply these by weights of 8, 4 or 2 bits; for weights of 4 bits take"
+            " --weights int4 --group 32 (engine configs/decoder_w4/engine.yaml), mxfp4 or nvfp4",
             ctx,
             param,
         )
