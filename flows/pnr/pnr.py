@@ -19,11 +19,11 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from flows.build.design import Design
 from flows.pnr import register_frame
 from flows.pnr.devices import choose, filled, placed, placer
+from flows.pnr.log_progress import SeedProgress
 from flows.pnr.nextpnr import Job, Outcome, Part, run_seed, sources
 from flows.synthesis import fpga, outline
 from flows.synthesis import standard_cells as synthesis
@@ -118,11 +118,10 @@ def place_and_route(
         verilog = design
     else:
         raise InputError("the top module of the Verilog must be named")
-    on_progress("synthesis", 0, seeds + 1)
+    on_progress("%, synthesis", 0, 100)
     netlist, frame, source = _netlist(
         verilog, top, clock, target, recipe, tools, framed=io == "frame", use_cache=use_cache
     )
-    on_progress("packing, placement and routing", 1, seeds + 1)
     if io == "frame":
         pins = _frame_pins(part)
     job = Job(part, clock_mhz, netlist, pins, tools, timeout)
@@ -193,16 +192,14 @@ def _outcomes(
     use_cache: bool,
 ) -> list[Outcome]:
     """Return the outcomes of all seeds; at least one has succeeded."""
-    done = 1
+    progress = SeedProgress(seeds, on_progress)
 
-    def follow(index: int, outcome: Any) -> None:
-        nonlocal done
-        done += 1
-        left = "packing, placement and routing, " if done <= seeds else ""
-        on_progress(f"{left}seed {index + 1} done", done, seeds + 1)
+    def run_watched(seed: int) -> Outcome:
+        with process.watch_logs(partial(progress.read_log, seed)):
+            return run_seed(job, seed, use_cache=use_cache)
 
-    work = [partial(run_seed, job, seed, use_cache=use_cache) for seed in range(1, seeds + 1)]
-    outcomes = run_all(work, jobs, follow)
+    work = [partial(run_watched, seed) for seed in range(1, seeds + 1)]
+    outcomes = run_all(work, jobs, lambda index, _: progress.finish(index + 1))
     if all(outcome.result.failure is not None for outcome in outcomes):
         text = outcomes[0].result.failure or "no seed succeeded"
         if _FULL.search(text):

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from flows.tools import wasm
@@ -15,6 +18,21 @@ from hwgen.errors import CheckFailed
 
 LAST_LINES = 10
 """Lines of a tool's output that an error message repeats."""
+
+POLL_SECONDS = 1.0
+"""Time between looks at the log of a tool that is watched."""
+
+_on_log: ContextVar[Callable[[Path], None] | None] = ContextVar("on_log", default=None)
+
+
+@contextmanager
+def watch_logs(on_log: Callable[[Path], None]) -> Iterator[None]:
+    """Call a function with the log of each tool that this thread runs inside, every second."""
+    token = _on_log.set(on_log)
+    try:
+        yield
+    finally:
+        _on_log.reset(token)
 
 
 def run(
@@ -64,7 +82,7 @@ def run(
             stderr=subprocess.STDOUT,
         )
         try:
-            process.wait(timeout)
+            _wait(process, path, timeout)
         except subprocess.TimeoutExpired:
             raise _failure_of(f"{tool.name} took more than {timeout:g} s", path) from None
         finally:
@@ -72,6 +90,19 @@ def run(
     if process.returncode:
         raise _failure_of(f"{tool.name} failed ({tool.where})", path)
     return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _wait(process: subprocess.Popen[bytes], log: Path, timeout: float) -> None:
+    """Wait for a tool and show its log meanwhile; raise `TimeoutExpired` when time is over."""
+    on_log, deadline = _on_log.get(), time.monotonic() + timeout
+    while on_log is not None and (left := deadline - time.monotonic()) > POLL_SECONDS:
+        try:
+            process.wait(min(POLL_SECONDS, left))
+        except subprocess.TimeoutExpired:
+            on_log(log)
+        else:
+            return
+    process.wait(max(0.0, deadline - time.monotonic()))
 
 
 def failure(action: str, said: str) -> CheckFailed:
