@@ -20,6 +20,7 @@ from flows.simulation.vectors.result_beats import pack_results
 from flows.simulation.vectors.testbench import PortVectors, testbench
 from hwgen import __version__
 from hwgen.core.core import Core
+from hwgen.core.cycles.basis import Cycles
 from hwgen.core.operation import RECORDS, Job, lengths_of
 from hwgen.core.port import StreamPort
 from hwgen.core.post import Columns
@@ -112,7 +113,7 @@ def export_vectors(design: Design, jobs: Sequence[JobVectors], seed: int) -> dic
     }
     for port in ports:
         texts |= port.files
-    return {**texts, "vectors.json": _manifest(core, ports, drawn, seed, cycles.number)}
+    return {**texts, "vectors.json": _manifest(core, ports, drawn, seed, cycles)}
 
 
 def _check_size(core: Core[Any], job: Job) -> None:
@@ -195,7 +196,7 @@ def _manifest(
     ports: Sequence[PortVectors],
     jobs: Sequence[BenchJob],
     seed: int,
-    cycles: int,
+    cycles: Cycles,
 ) -> str:
     """Return the manifest as JSON."""
     streams = {each["prefix"]: each for each in files.description(core)["streams"]}
@@ -216,7 +217,8 @@ def _manifest(
             }
             for job in jobs
         ],
-        "cycles": cycles,
+        "cycles": cycles.number,
+        "cycles_basis": cycles.basis,
         "format": "one beat a line, hexadecimal, element 0 in the least significant bits; of a port"
         " with tlast, the first digit of a line is tlast; of a mask, bits that are 0 are not"
         " compared",

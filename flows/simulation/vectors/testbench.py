@@ -96,6 +96,8 @@ def testbench(name: str, ports: Sequence[PortVectors], limit: int) -> str:
         f"  {name} dut (\n    " + ",\n    ".join(connections) + "\n  );\n\n",
         _END.format(
             output=output.port.name,
+            entering=" || ".join(_moves(each) for each in inputs),
+            leaving=_moves(output),
             idle=" && ".join(f"!({_moves(each)})" for each in ports),
             done=" && ".join(
                 f"{each.port.name}_next == {len(each.words)} && !{each.port.name}_valid"
@@ -171,6 +173,8 @@ module {name}_tb;
   reg aclk = 1'b0;
   reg aresetn = 1'b0;
   integer cycle = 0;
+  integer first = -1;
+  integer last = -1;
   integer quiet = 0;
   integer surplus = 0;
   integer stall = 0;
@@ -294,10 +298,13 @@ _END = """\
       $finish;
     end else if (aresetn) begin
       quiet <= {idle} ? quiet + 1 : 0;
+      if (first < 0 && ({entering})) first <= cycle;
+      if ({leaving}) last <= cycle;
       if ({output}_next == {count} && {done}) begin
         surplus <= surplus + 1;
         if (surplus == {surplus}) begin
-          $display("{count} beats of results in %0d cycles", cycle - 4);
+          // From the first beat of an input to the last of the results, both included.
+          $display("{count} beats of results in %0d cycles", last - first + 1);
           $display("PASS");
           $finish;
         end
