@@ -17,6 +17,11 @@ def load(path: str | Path) -> Build:
     path : str or Path
         A configuration file.
 
+    Returns
+    -------
+    Build
+        For the target of the file; nothing is computed before it is read.
+
     Raises
     ------
     ConfigError
@@ -35,10 +40,17 @@ def build(source: str | Path | Build, directory: str | Path) -> Build:
     directory : str or Path
         Is created; files of the same names are overwritten.
 
+    Returns
+    -------
+    Build
+        What was written.
+
     Raises
     ------
     ConfigError
         With every problem of the file.
+    OSError
+        If the directory cannot be written.
     """
     result = source if isinstance(source, Build) else load(source)
     folder = Path(directory)

@@ -14,6 +14,7 @@ import yaml
 
 import hwgen
 from cost_model.estimate.technology import technology
+from flows.build.build import Build
 from flows.build.load import parse_config
 from flows.demonstration import accuracy
 from flows.demonstration.overview import pictures
@@ -61,6 +62,15 @@ def test_every_family_is_on_its_page_and_on_that_of_features() -> None:
     for page in ("families.md", "features.md"):
         text = (DOCS / page).read_text(encoding="utf-8")
         assert not [name for name in families() if name not in text], page
+
+
+def test_every_public_name_is_on_the_page_of_the_interface() -> None:
+    text = (DOCS / "api" / "load-and-build.md").read_text(encoding="utf-8")
+    assert all(f"`{name}`" in text for name in hwgen.__all__)
+    members = [name for name in vars(Build) if not name.startswith("_")]
+    assert not [name for name in members if f"`b.{name}" not in text]
+    types = (ROOT / "hwgen" / "__init__.pyi").read_text(encoding="utf-8")
+    assert all(re.search(rf"\b{name}\b", types) for name in hwgen.__all__)
 
 
 def test_pages_have_no_more_words_than_they_may(capsys: pytest.CaptureFixture[str]) -> None:
