@@ -342,17 +342,24 @@ class _Sweep:
                     tops.append(Top(Objective(expression, key == "maximize"), count))
         return tops
 
-    def group_by(self, subspaces: Sequence[Subspace]) -> str | None:
+    def group_by(self, subspaces: Sequence[Subspace]) -> tuple[str, ...]:
         entry = self.data.get("group_by")
         if entry is None or not subspaces:
-            return None
+            return ()
         names = list(dict.fromkeys(name for each in subspaces for name in each.stated))
-        if not isinstance(entry, str) or entry not in ("family", *names):
-            known = did_you_mean(entry, names) if isinstance(entry, str) else ""
-            expected = f"family or a parameter of the sweep: {', '.join(names)}"
-            self.reader.refuse(("group_by",), entry, expected, known)
-            return None
-        return entry
+        expected = f"family or a parameter of the sweep: {', '.join(names)}"
+        several = isinstance(entry, list) and bool(entry)
+        result: list[str] = []
+        for number, name in enumerate(entry if several else [entry]):
+            path = ("group_by", number) if several else ("group_by",)
+            if not isinstance(name, str) or name not in ("family", *names):
+                known = did_you_mean(name, names) if isinstance(name, str) else ""
+                self.reader.refuse(path, name, expected, known)
+            elif name in result:
+                self.reader.refuse(path, name, "named once")
+            else:
+                result.append(name)
+        return tuple(result)
 
     def sample(self) -> Sample | None:
         entry = self.data.get("sample")

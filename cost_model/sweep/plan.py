@@ -126,8 +126,8 @@ class Plan:
         Of the tool, for what is written.
     refine : int
         Most candidates to evaluate by netlist.
-    group_by : str, optional
-        Parameter, or ``family``: each of its values has a Pareto set of its own.
+    group_by : tuple of str
+        Parameters, or ``family``: each combination of their values has a Pareto set.
     """
 
     name: str
@@ -141,41 +141,46 @@ class Plan:
     sample: Sample | None
     version: str
     refine: int = REFINE
-    group_by: str | None = None
+    group_by: tuple[str, ...] = ()
 
     @property
     def dimensions(self) -> int:
-        """Number of figures by which points are compared: `group_by` adds two."""
-        return len(self.objectives) + (0 if self.group_by is None else 2)
+        """Number of figures by which points are compared: two for each name of `group_by`."""
+        return len(self.objectives) + 2 * len(self.group_by)
 
-    def group_of(self, family: str, values: Values) -> NDArray[np.float64] | float:
-        """Return the numbers of the groups of points, 1 and more, of a plan with `group_by`.
+    def group_of(self, name: str, family: str, values: Values) -> NDArray[np.float64] | float:
+        """Return the numbers, 1 and more, of the groups that points are in by a name.
 
         Parameters
         ----------
+        name : str
+            Of `group_by`.
         family : str
         values : dict
             Parameters of the points.
         """
-        value = family if self.group_by == "family" else values.get(str(self.group_by))
+        value = family if name == "family" else values.get(name)
         if isinstance(value, np.ndarray) and value.dtype.kind in "iuf":
             return value + 2.0  # 1 is of points without the parameter
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return float(value) + 2.0
-        return float(self._groups.index(str(value)) + 1)
+        return float(self._groups[name].index(str(value)) + 1)
 
     @cached_property
-    def _groups(self) -> list[str]:
-        """The values of `group_by` that are no numbers, in order."""
-        if self.group_by == "family":
+    def _groups(self) -> dict[str, list[str]]:
+        """By name of `group_by`, its values that are no numbers, in order."""
+        return {name: self._texts_of(name) for name in self.group_by}
+
+    def _texts_of(self, name: str) -> list[str]:
+        if name == "family":
             return [subspace.family for subspace in self.space.subspaces]
-        names = {"None", *(technologies_of(self) if self.group_by == TECHNOLOGY else ())}
+        texts = {"None", *(technologies_of(self) if name == TECHNOLOGY else ())}
         for subspace in self.space.subspaces:
-            names.add(str(subspace.fixed.get(str(self.group_by))))
+            texts.add(str(subspace.fixed.get(name)))
             for axis in subspace.axes[: subspace.categories]:
-                if axis.name == self.group_by:
-                    names |= {str(axis.value(digit)) for digit in range(axis.count)}
-        return sorted(names, key=lambda name: (name != "None", name))
+                if axis.name == name:
+                    texts |= {str(axis.value(digit)) for digit in range(axis.count)}
+        return sorted(texts, key=lambda text: (text != "None", text))
 
     @property
     def expressions(self) -> tuple[Expression, ...]:

@@ -135,7 +135,7 @@ class Reducer:
             return None
         values, inside = _within(values, legal, len(present))
         shape = inside.shape
-        group = 0.0 if plan.group_by is None else plan.group_of(subspace.family, values)
+        groups = [plan.group_of(name, subspace.family, values) for name in plan.group_by]
         valid, metrics = metrics_of(self.evaluate, subspace.family, values, plan, shape)
         values.update(metrics)
         valid = _listed(valid, inside)
@@ -152,11 +152,10 @@ class Reducer:
             )
             for objective in plan.objectives
         ]
-        if plan.group_by is not None:
+        for group in groups:
             # A point beats another one only where both are equal: in the same group.
-            if isinstance(group, np.ndarray):
-                group = _listed(group, inside)
-            column = np.broadcast_to(np.asarray(group, np.float64), (len(present),))
+            listed = _listed(group, inside) if isinstance(group, np.ndarray) else group
+            column = np.broadcast_to(np.asarray(listed, np.float64), (len(present),))
             objectives += [column, -column]
         complete = good.copy()
         for column in objectives:

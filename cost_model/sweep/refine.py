@@ -40,10 +40,10 @@ _FRONT = 256
 class _Near:
     """Takes points in the place of a `cost_model.sweep.pareto.Front`, and keeps the nearest."""
 
-    def __init__(self, front: Floats, count: int, *, grouped: bool = False) -> None:
-        self.grouped = grouped
+    def __init__(self, front: Floats, count: int, objectives: int) -> None:
+        self.number = objectives
         self.comparable = [_sign(column) for column in self.objectives(front).T]
-        self.front, self.groups = self.worse(front), front[:, -1]
+        self.front, self.groups = self.worse(front), front[:, objectives::2]
         self.best = Best(count)
 
     def screen(self, columns: Sequence[Floats]) -> NDArray[np.intp]:
@@ -62,7 +62,7 @@ class _Near:
 
     def objectives(self, values: Floats) -> Floats:
         """Return the figures without those of the group, which `Plan.group_by` adds."""
-        return values[:, :-2] if self.grouped else values
+        return values[:, : self.number]
 
     def worse(self, values: Floats) -> Floats:
         """Return figures whose differences are relative ones of the objectives."""
@@ -83,11 +83,19 @@ class _Near:
             by = np.full((len(worse), len(some)), np.inf)
             for axis in range(worse.shape[1]):
                 np.minimum(by, worse[:, axis, None] - some[None, :, axis], out=by)
-            if self.grouped:
-                other = values[:, -1, None] != self.groups[None, start : start + _FRONT]
-                by[other] = -np.inf
+            of_values, of_front = values[:, self.number :: 2], self.groups[start : start + _FRONT]
+            for own, other in zip(of_values.T, of_front.T, strict=True):
+                by[own[:, None] != other[None, :]] = -np.inf
             need = np.maximum(need, by.max(axis=1))
         return need
+
+
+def _group_numbers(columns: Floats) -> Indices:
+    """Return a number for each point, equal where all columns are."""
+    if not columns.shape[1]:
+        return np.zeros(len(columns), np.int64)
+    numbers: Indices = np.unique(columns, axis=0, return_inverse=True)[1].reshape(-1)
+    return numbers
 
 
 def _sign(column: Floats) -> int:
@@ -97,7 +105,7 @@ def _sign(column: Floats) -> int:
 def _near_chunk(
     plan: Plan, evaluate: Evaluate, front: Floats, count: int, chunk: int
 ) -> tuple[Floats, Indices]:
-    size, near = chunk_size(plan), _Near(front, count, grouped=plan.group_by is not None)
+    size, near = chunk_size(plan), _Near(front, count, len(plan.objectives))
     reducer = Reducer(replace(plan, tops=(), keep="pareto"), evaluate, near)
     start = chunk * size
     reduce_range(plan, evaluate, start, min(plan.space.size, start + size), reducer)
@@ -123,16 +131,17 @@ def candidates(outcome: Outcome, evaluate: Fitted, executor: Executor, count: in
     most = max(1, count // 2)
     if len(front) > most:
         front = front[np.unique(np.linspace(0, len(front) - 1, most).round().astype(int))]
-    groups = outcome.front_values[:, -1] if plan.group_by else np.zeros(len(outcome.front))
+    count_of = len(plan.objectives)
+    groups = _group_numbers(outcome.front_values[:, count_of::2])
     ends = [
         outcome.front[groups == group][int(np.argmin(column[groups == group]))]
-        for column in outcome.front_values.T[: len(plan.objectives)]
+        for column in outcome.front_values.T[:count_of]
         for group in np.unique(groups)
     ]
     ranked: list[int] = [*map(int, ends), *tops[: count // 4], *front.tolist()]
     hopeful, best = replace(evaluate, optimism=1.0), Best(count)
     if plan.sample is not None:
-        near = _Near(outcome.front_values, count, grouped=plan.group_by is not None)
+        near = _Near(outcome.front_values, count, len(plan.objectives))
         reducer = Reducer(replace(plan, tops=(), keep="pareto", sample=None), hopeful, near)
         add_points(reducer, outcome.points_of(np.arange(outcome.evaluated)))
         need, numbers = near.result()

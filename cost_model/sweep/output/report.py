@@ -39,7 +39,7 @@ def report_html(outcome: Outcome, chosen: Chosen) -> str:
     data = json.dumps(document, separators=(",", ":"), allow_nan=False)
     shown = len(document["rows"])
     cut = f"; this page shows {shown:,} of them, evenly chosen" if shown < chosen.count else ""
-    by = outcome.plan.group_by
+    by = " and ".join(outcome.plan.group_by)
     groups = f"s, one for each {by}" if by else ""
     summary = (
         f"{outcome.evaluated:,} configurations tried, {outcome.feasible:,} feasible,"
@@ -109,7 +109,7 @@ def report_data(outcome: Outcome, chosen: Chosen) -> dict[str, Any]:
         "rows": rows,
         "objectives": [{"name": str(o), "maximise": o.maximise} for o in plan.objectives],
         "breakdowns": breakdowns,
-        "group_by": plan.group_by,
+        "group_by": list(plan.group_by),
     }
 
 

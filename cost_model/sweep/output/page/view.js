@@ -47,11 +47,11 @@
   const goals = data.objectives.map((o) => ({ column: named[o.name], sign: o.maximise ? -1 : 1 }));
   const signs = Object.fromEntries(goals.map(({ column, sign }) => [column, sign]));
   const parameters = varied.filter((i) => columns[i].parameter);
-  const group = data.group_by === null ? undefined : named[data.group_by];
+  const grouping = data.group_by.map((name) => named[name]);
   const axes = [...new Set([...goals.map(({ column }) => column), ...numeric])];
   const across = goals[0].column;
   const up = goals[1]?.column ?? numeric.find((i) => i !== across && columns[i].lane) ?? across;
-  const first = group ?? (parameters.length ? Logic.mostVaried(rows, parameters) : named.family);
+  const first = grouping[0] ?? (parameters.length ? Logic.mostVaried(rows, parameters) : named.family);
   const xList = select("x", axes, across, () => setLog("xlog", xList));
   const yList = select("y", axes, up, () => setLog("ylog", yList));
   const colours = [...new Set([first, ...varied.filter((i) => !HIDDEN.includes(columns[i].name))])];
@@ -289,7 +289,7 @@
     const groups = new Map();
     for (const index of state.kept) {
       if (!circles.has(index)) continue;
-      const value = group === undefined ? null : rows[index][group];
+      const value = grouping.map((i) => Logic.text(rows[index][i])).join(", ");
       if (!groups.has(value)) groups.set(value, []);
       groups.get(value).push(index);
     }
@@ -299,9 +299,9 @@
         const [a, b] = [px(rows[index][x]), py(rows[index][y])];
         return place ? [`${a},${py(rows[best[place - 1]][y])}`, `${a},${b}`] : [`${a},${b}`];
       });
-      const byGroup = group !== undefined && Number(colourList.value) === group;
+      const byGroup = grouping.includes(Number(colourList.value));
       const line = make("polyline", {
-        class: "front", points: points.join(" "), "data-group": value ?? "", "data-points": best.length,
+        class: "front", points: points.join(" "), "data-group": value, "data-points": best.length,
       });
       if (byGroup && best.length) line.style.stroke = colour(rows[best[0]]);
       lines.append(line);
