@@ -167,6 +167,7 @@ docs: env written ## write the generated documentation again
 	$(RUN) -m flows.demonstration.coefficients > docs/cost-coefficients.md.new
 	mv docs/cost-coefficients.md.new docs/cost-coefficients.md
 	$(RUN) -m flows.demonstration.summaries
+	$(RUN) -m flows.bench.low_bit --write docs/results-low-bit.md
 
 .PHONY: site
 site: env ## write the documentation as a site to build/site
@@ -214,6 +215,10 @@ docs-check: env written ## check that the generated documentation is current
 	$(RUN) -m flows.demonstration.words
 	$(RUN) -m flows.demonstration.coefficients | diff -u docs/cost-coefficients.md - \
 	  || { echo 'docs/cost-coefficients.md is not current: run make docs' >&2; exit 1; }
+	cp docs/results-low-bit.md build/results-low-bit.md
+	$(RUN) -m flows.bench.low_bit --write build/results-low-bit.md
+	cmp build/results-low-bit.md docs/results-low-bit.md \
+	  || { echo 'docs/results-low-bit.md is not current: run make docs' >&2; exit 1; }
 	$(MAKE) --no-print-directory site
 
 .PHONY: bench-low-bit bench-whole-engines bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external bench-cycles bench-auto bench-wires bench-random-checkpoint
@@ -263,10 +268,6 @@ bench-engine: env ## measure utilisation and traffic of a memory engine in simul
 	$(RUN) -m flows.bench.engine $(ARGS)
 bench-build bench-sim bench-area bench-elements bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-external bench-auto bench-wires:
 	$(RUN) -m flows.bench.$(subst -,_,$(@:bench-%=%)) $(ARGS)
-
-.PHONY: mutate
-mutate: env ## count which changes of designs the regression notices, and write their page (hours)
-	$(RUN) -m flows.bench.mutation --write docs/mutation-score.md $(ARGS)
 
 CALIBRATED = $$($(RUN) -c 'from cost_model.estimate.technology import calibrated; print(*calibrated())')
 .PHONY: calibrate
