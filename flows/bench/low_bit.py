@@ -115,13 +115,13 @@ def measured(
             str(Path(path).name): {key: each[key] for key in ("positions", "top1", "kl")}
             for path, each in evaluations.items()
         },
-        "targets": {entry["estimate"]["technology"]: _figures(entry)
+        "targets": {entry["estimate"]["technology"]: _costs(entry)
                     for entry in estimate["targets"]},
         "simulated": simulated(model, ROOT / form.engine),
     }  # fmt: skip
 
 
-def _figures(document: Document) -> Document:
+def _costs(document: Document) -> Document:
     """Return clock, area, speed and energy of an estimate."""
     entry, decode = document["estimate"], document["passes"]["decode"]
     return {
@@ -165,8 +165,8 @@ def table(results: Mapping[str, Document]) -> str:
             for each in result["evaluations"].values()
         ]
         for target in TARGETS:
-            figures = result["targets"][target]
-            cells += [number(figures[key]) for key in ("area_mm2", "tokens_per_s", "mj_per_token")]
+            costs = result["targets"][target]
+            cells += [number(costs[key]) for key in ("area_mm2", "tokens_per_s", "mj_per_token")]
         layer = result["simulated"]
         cells.append(f"{layer['operations']} operations equal, {layer['cycles']:,} cycles")
         rows.append(cells)
