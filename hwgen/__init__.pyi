@@ -5,3 +5,4 @@ from flows.build.api import build as build
 from flows.build.api import load as load
 
 __version__: str
+__all__ = ["__version__", "build", "load"]

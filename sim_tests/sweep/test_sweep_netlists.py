@@ -241,7 +241,7 @@ def test_a_fit_finds_the_formula_that_made_the_samples() -> None:
 
 
 def test_how_much_better_a_point_must_be() -> None:
-    near = refining._Near(np.array([[1.0, -4.0], [2.0, -8.0]]), 9)
+    near = refining._Near(np.array([[1.0, -4.0], [2.0, -8.0]]), 9, 2)
     values = np.array([[1.0, -4.0], [1.05, -4.0], [1.5, -4.0], [1.05, -3.9], [0.9, -1.0]])
     need = np.expm1(near.need(values))
     assert need == pytest.approx([0.0, 0.0, 0.0, 4 / 3.9 - 1, -0.1], abs=1e-9)
