@@ -215,6 +215,10 @@ docs-check: env written ## check that the generated documentation is current
 	$(RUN) -m flows.demonstration.words
 	$(RUN) -m flows.demonstration.coefficients | diff -u docs/cost-coefficients.md - \
 	  || { echo 'docs/cost-coefficients.md is not current: run make docs' >&2; exit 1; }
+	cp docs/mutation-score.md build/mutation-score.md
+	$(RUN) -m flows.bench.mutation --stored --write build/mutation-score.md
+	cmp build/mutation-score.md docs/mutation-score.md \
+	  || { echo 'docs/mutation-score.md is not current: run make docs' >&2; exit 1; }
 	cp docs/results-low-bit.md build/results-low-bit.md
 	$(RUN) -m flows.bench.low_bit --write build/results-low-bit.md
 	cmp build/results-low-bit.md docs/results-low-bit.md \

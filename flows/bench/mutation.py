@@ -30,6 +30,12 @@ GOAL = 0.99
 
 MUTANTS = 200
 
+PROOF_S = 60
+"""Seconds for the search of a proof."""
+
+RESULTS = Path(__file__).with_suffix(".json")
+"""Results of the last campaigns."""
+
 _GEMM: Mapping[str, Any] = {
     "family": "gemm_stream",
     "compute": {"family": "systolic", "max_k": 256,
@@ -144,20 +150,25 @@ def design_of(name: str) -> Design:
 
 
 def campaign(
-    name: str, work: Path, *, count: int = MUTANTS, seed: int = 0, jobs: int = 1
+    name: str,
+    work: Path,
+    *,
+    count: int = MUTANTS,
+    seed: int = 0,
+    jobs: int = 1,
+    seconds: int = PROOF_S,
 ) -> tuple[Score, list[Survivor]]:
     """Return the score of a family, and every mutant that no case noticed."""
     design = design_of(name)
     mutants = draw_mutants(design, count, work, seed=seed)
     verdicts = run_mutants(mutated(design, mutants, work), mutants, work, jobs=jobs)
-    survivors = [
-        _survivor(name, each, work) for each in mutants if not verdicts[each.number].caught
-    ]
+    left = [each for each in mutants if not verdicts[each.number].caught]
+    survivors = [_survivor(name, each, work, seconds) for each in left]
     return score_of(name, mutants, verdicts, survivors), survivors
 
 
-def _survivor(name: str, mutant: Mutant, work: Path) -> Survivor:
-    proof = prove_equal("dut", mutant, work)
+def _survivor(name: str, mutant: Mutant, work: Path, seconds: int) -> Survivor:
+    proof = prove_equal("dut", mutant, work, seconds=seconds)
     return Survivor(name, mutant.module, mutant.generator, mutant.change, proof)
 
 
@@ -194,11 +205,30 @@ def survivors_table(survivors: Sequence[Survivor]) -> str:
     ]
     if not rows:
         return "None."
-    return markdown(("family", "module", "generator", "change", "proof of a difference"), rows, 5)
+    return markdown(("family", "module", "generator", "change", "proof"), rows, 5)
+
+
+def load_results() -> tuple[list[Score], list[Survivor]]:
+    """Return the scores and survivors of the last campaign of each family."""
+    document = json.loads(RESULTS.read_text(encoding="utf-8"))
+    scores = [Score(**each) for each in document["scores"]]
+    return scores, [Survivor(**each) for each in document["survivors"]]
+
+
+def keep(score: Score, survivors: Sequence[Survivor]) -> None:
+    """Write the result of a campaign in the place of that family's last one."""
+    scores, others = load_results()
+    scores = sorted([each for each in scores if each.family != score.family] + [score])
+    others = sorted([each for each in others if each.family != score.family] + [*survivors])
+    document = {
+        "scores": [each._asdict() for each in scores],
+        "survivors": [each._asdict() for each in others],
+    }
+    RESULTS.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the campaigns; the status is 1 if a score is below `GOAL`."""
+    """Run campaigns and keep their results; the status is 1 if a score is below `GOAL`."""
     options = parser("mutation", __doc__)
     options.add_argument("--family", action="append", choices=list(CONFIGS), help="default all")
     options.add_argument(
@@ -206,32 +236,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--jobs", type=int, default=processors(), help="default: all processors")
+    options.add_argument("--stored", action="store_true", help="run nothing, show what is stored")
     options.add_argument("--write", type=Path, metavar="FILE", help="replace the tables of a page")
     chosen = options.parse_args(arguments)
-    scores: list[Score] = []
-    survivors: list[Survivor] = []
-    for name in chosen.family or CONFIGS:
+    for name in () if chosen.stored else chosen.family or CONFIGS:
         with tempfile.TemporaryDirectory() as directory:
             score, left = campaign(
                 name, Path(directory), count=chosen.mutants, seed=chosen.seed, jobs=chosen.jobs
             )
         click.echo(f"{name}: {100 * score.score:.1f} %", err=True)
-        scores.append(score)
-        survivors += left
+        keep(score, left)
+    scores, survivors = load_results()
     if chosen.json:
-        documents = [{**s._asdict(), "score": s.score} for s in scores]
-        click.echo(
-            json.dumps(
-                {"scores": documents, "survivors": [s._asdict() for s in survivors]}, indent=2
-            )
-        )
+        documents = [{**each._asdict(), "score": each.score} for each in scores]
+        document = {"scores": documents, "survivors": [each._asdict() for each in survivors]}
+        click.echo(json.dumps(document, indent=2))
     elif chosen.write:
-        write_sections(
-            chosen.write, {"scores": table(scores), "survivors": survivors_table(survivors)}
-        )
+        tables = {"scores": table(scores), "survivors": survivors_table(survivors)}
+        write_sections(chosen.write, tables)
     else:
         click.echo(f"{table(scores)}\n{survivors_table(survivors)}")
-    return int(any(score.score < GOAL for score in scores))
+    return int(not chosen.stored and any(score.score < GOAL for score in scores))
 
 
 if __name__ == "__main__":

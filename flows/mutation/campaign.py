@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which mutants of a design its regression notices."""
+"""Mutants that the regression of a design notices."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import bisect
 import random
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -123,7 +123,7 @@ mutate -list {_CANDIDATES * count} -seed {seed + 1} -o candidates.txt
                 chosen.append((module, by_module[module].pop()))
     classes = generators(design)
     return [
-        Mutant(number, module.removeprefix(f"{design.name}_"), classes[module], command)
+        Mutant(number, module.removeprefix(f"{design.name}_"), _class_of(module, classes), command)
         for number, (module, command) in enumerate(chosen, 1)
     ]
 
@@ -133,8 +133,13 @@ def generators(design: Design) -> dict[str, str]:
     core = generate(design.core)
     shell = AxiShell(core)
     classes = block_classes(shell, design.name, shell.ports)
-    classes[f"{design.name}_core"] = type(core)  # a submodule of the shell, which is no block
+    classes[f"{design.name}_core"] = type(core)
     return {name: f"{each.__module__}.{each.__qualname__}" for name, each in classes.items()}
+
+
+def _class_of(module: str, classes: Mapping[str, str]) -> str:
+    """Return the class that generates a module; one that is no block is of the block around it."""
+    return classes[max((name for name in classes if module.startswith(name)), key=len)]
 
 
 def mutated(design: Design, mutants: Sequence[Mutant], work: Path) -> Design:

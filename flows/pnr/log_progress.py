@@ -12,7 +12,7 @@ from typing import NamedTuple
 SYNTHESIS = 5
 """Percent of a whole run that synthesis is taken for."""
 
-_START, _PLACE, _ANNEAL, _ROUTE, _END = 0.01, 0.03, 0.22, 0.52, 0.98
+_START, _PLACING, _ANNEAL, _ROUTE, _END = 0.01, 0.03, 0.22, 0.52, 0.98
 """Shares of the time of a run at which its phases begin, as measured on large devices."""
 
 _USUAL_PLACEMENT, _USUAL_ANNEALING, _USUAL_ROUTING = 25, 10, 8
@@ -21,7 +21,7 @@ _USUAL_PLACEMENT, _USUAL_ANNEALING, _USUAL_ROUTING = 25, 10, 8
 _MARKS = (
     (re.compile(rb"Routing\.\."), "routing", _ROUTE),
     (re.compile(rb"Running simulated annealing placer"), "refining the placement", _ANNEAL),
-    (re.compile(rb"Running main analytical placer"), "placing", _PLACE),
+    (re.compile(rb"Running main analytical placer"), "placing", _PLACING),
 )
 _ITERATION = re.compile(rb"at iteration #(\d+)")
 _ROUTER_ITERATION = re.compile(rb"iter=(\d+)")
@@ -30,7 +30,7 @@ _REMAINING = re.compile(rb"^Info: +\d+ \|[^|]*\|[^|]*\| +(\d+)\|", re.M)
 
 
 class Phase(NamedTuple):
-    """What a run of nextpnr does, and the share of its time that is over, from 0 to 1."""
+    """Step of a run of nextpnr, and the share of its time that is over, from 0 to 1."""
 
     name: str
     share: float
@@ -47,7 +47,7 @@ def phase_of(log: bytes) -> Phase:
 def _part(phase: str, log: bytes, start: int) -> float:
     """Return the share of the whole time that passed since a phase began."""
     if phase == "placing":
-        return (_ANNEAL - _PLACE) * _saturating(_ITERATION, log, start, _USUAL_PLACEMENT)
+        return (_ANNEAL - _PLACING) * _saturating(_ITERATION, log, start, _USUAL_PLACEMENT)
     if phase != "routing":
         return (_ROUTE - _ANNEAL) * _saturating(_ITERATION, log, start, _USUAL_ANNEALING)
     arcs, remaining = _ARCS.search(log, start), _last(_REMAINING, log, start)

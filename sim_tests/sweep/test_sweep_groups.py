@@ -172,18 +172,18 @@ def test_groups_survive_a_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("value", "place"),
+    ("value", "field"),
     [("weigth", "1: group_by"), ("7", "1: group_by"), ("[]", "1: group_by"),
      ("[activation, weigth]", "24: group_by.1"), ("[[family]]", "12: group_by.0")],
 )  # fmt: skip
-def test_a_group_that_is_no_parameter(value: str, place: str, tmp_path: Path) -> None:
+def test_a_group_that_is_no_parameter(value: str, field: str, tmp_path: Path) -> None:
     file = tmp_path / "sweep.yaml"
     text = TEXT.replace("families: [ternary_lut, systolic]\n", FAMILIES)
     file.write_text(f"{text}group_by: {value}\n")
     with pytest.raises(ConfigError) as caught:
         read_sweep(file, "0")
     message = str(caught.value)
-    assert f"sweep.yaml:10:{place}: must be family or a parameter of the sweep:" in message
+    assert f"sweep.yaml:10:{field}: must be family or a parameter of the sweep:" in message
     assert "activation" in message
 
 
