@@ -225,7 +225,7 @@ docs-check: env written ## check that the generated documentation is current
 	  || { echo 'docs/results-low-bit.md is not current: run make docs' >&2; exit 1; }
 	$(MAKE) --no-print-directory site
 
-.PHONY: bench-low-bit bench-whole-engines bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external bench-cycles bench-auto bench-wires bench-random-checkpoint
+.PHONY: bench-mutation bench-low-bit bench-whole-engines bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external bench-cycles bench-auto bench-wires bench-random-checkpoint
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-area: env ## measure area and delay by synthesis
@@ -262,6 +262,8 @@ bench-models: env ## what a token of the models of demo-llm and demo-ternary tak
 bench-low-bit: env $(LLM) ## measure low-bit formats of demo-llm's model on engines, and write the table of their page (an hour)
 	$(RUN) -m flows.bench.low_bit $(LLM) --calibration configs/models/emma.txt --evaluate configs/models/persuasion.txt \
 	  --evaluate $(TEXTS)/attention.txt --write docs/results-low-bit.md $(ARGS)
+bench-mutation: env ## count changes of designs that the regression notices: ARGS="--family systolic --seed 7" (an hour)
+	$(RUN) -m flows.bench.mutation --write docs/mutation-score.md $(ARGS)
 bench-whole-engines: env ## compare estimates of whole passes with simulations, and write the table of their page (minutes)
 	$(RUN) -m flows.bench.whole_engines --write docs/results-whole-engines.md $(ARGS)
 bench-random-checkpoint: env ## write a decoder of 1.1 billion random weights (2.2 GB), for measurements of time and memory

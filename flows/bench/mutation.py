@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutation score of the regression, family by family: ``make mutate``.
+"""Mutation score of the regression, family by family: ``make bench-mutation``.
 
 A small design of each family gets 200 changes of single bits, spread evenly over its modules; its
 regression runs on each.  Those that pass are compared with the design by proof: the score is

@@ -20,6 +20,7 @@ from flows.simulation.operands import PATTERNS
 from flows.simulation.post_cases import settings_of
 from hwgen.core.core import Core
 from hwgen.core.operation import GEMM, Operation
+from hwgen.core.port import POST
 from hwgen.core.protocols import ListCore
 from hwgen.families.gemm_stream.core import GemmStreamCore
 
@@ -44,6 +45,9 @@ _LONGEST = 256
 
 _MANY = 130
 """Rows and columns of the longest products: more than small memories of rows have."""
+
+_RARE = 0.97
+"""Probability of a cycle without settings, where results are to wait for them."""
 
 _LARGEST_IN_MEMORY = 6000
 """Arithmetic operations of a job of an engine whose core has a regression of larger ones."""
@@ -265,7 +269,7 @@ def _with_posts(core: Core[Any], planned: list[Case]) -> list[Case]:
     """Give the jobs of all cases settings, in turn, and add a case for each of the settings."""
     count = len(settings_of(core.params))
     (operation,) = core.operations
-    sizes = (_largest(operation), shapes(operation)[0])
+    largest, smallest = _largest(operation), shapes(operation)[0]
     turns = [
         replace(
             case,
@@ -273,9 +277,21 @@ def _with_posts(core: Core[Any], planned: list[Case]) -> list[Case]:
         )
         for i, case in enumerate(planned)
     ]
-    return turns + [
-        Case(f"post_{i}", tuple(JobSpec(operation.name, each, post=i) for each in sizes))
-        for i in range(count)
+    rarely = tuple((port.name, _RARE) for port in core.ports if port.name == POST)
+    return [
+        *turns,
+        *(
+            Case(
+                f"post_{i}",
+                tuple(JobSpec(operation.name, each, post=i) for each in (largest, smallest)),
+            )
+            for i in range(count)
+        ),
+        Case(
+            "late_settings",
+            tuple(JobSpec(operation.name, smallest, post=i % count) for i in range(8)),
+            rarely,
+        ),
     ]
 
 

@@ -240,7 +240,7 @@ MUTATIONS = [
     Mutation("counts what nobody takes", "core", r"if \(post_fire\) post_served",
              "if (out__valid & post_valid) post_served", MUTANT, ("stalls_2", "stalls_6")),
     Mutation("results without settings", "core", r"assign post_fire = .*?;",
-             "assign post_fire = out__valid & post_run;", MUTANT, ("stalls_4", "stalls_6")),
+             "assign post_fire = out__valid & post_run;", MUTANT, ("late_settings",)),
     Mutation("a count that outlives a reset", "core",
              r"\{ (post_\w+), rst \}", r"{ \1, 1'b0 }", MUTANT, ("reset_1", "reset_3")),
 ]  # fmt: skip
