@@ -40,6 +40,11 @@ class GateSimulator:
         Of it.
     work : Path
         Directory for the table and what is compiled.
+
+    Attributes
+    ----------
+    fault_file, trace_file : Path
+        What the simulations that are compiled look for when they start: see ``cpp/gates.h``.
     """
 
     def __init__(self, gates: Gates, table: GateTable, work: Path) -> None:
@@ -47,6 +52,8 @@ class GateSimulator:
         self._compiled: dict[str, str] = {}
         self._table = work / "gates.bin"
         self._table.write_bytes(table.words)
+        self.fault_file = work / "gates.bin.fault"
+        self.trace_file = work / "gates.bin.trace"
 
     def compile_program(
         self,

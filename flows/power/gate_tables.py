@@ -31,7 +31,7 @@ Delays = Callable[[Gate, str, str, bool], int]
 
 
 @dataclass
-class _Cell:
+class Cell:
     """A truth table: nets of the inputs, net of the output; ps of rises and falls by input."""
 
     inputs: tuple[int, ...]
@@ -39,6 +39,69 @@ class _Cell:
     table: int
     rises: tuple[int, ...] = ()
     falls: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class StoredBit:
+    """A flip-flop.
+
+    Parameters
+    ----------
+    gate : Gate
+        The cell.
+    following, state : int
+        Nets of what it will hold and of what it holds.
+    """
+
+    gate: Gate
+    following: int
+    state: int
+
+
+@dataclass(frozen=True)
+class NumberedMacro:
+    """An SRAM macro.
+
+    Parameters
+    ----------
+    name : str
+        Of the instance.
+    words, bits : int
+    numbers : list of int
+        What ``cpp/gates.cpp`` reads of it.
+    """
+
+    name: str
+    words: int
+    bits: int
+    numbers: list[int]
+
+
+@dataclass(frozen=True)
+class NumberedNetlist:
+    """A netlist whose nets are numbers.
+
+    Parameters
+    ----------
+    nets : tuple of str
+        Nets of the netlist; the first has number 2.
+    count : int
+        Numbers in all, those of constants and of nets within cells included.
+    runs : list of list of Cell
+        Cells of one level with as many inputs, level by level.
+    registers : list of StoredBit
+    macros : list of NumberedMacro
+    inputs, outputs : list of tuple
+        Ports without the clock: index of the port in `Gates.ports`, and its nets.
+    """
+
+    nets: tuple[str, ...]
+    count: int
+    runs: list[Sequence[Cell]]
+    registers: list[StoredBit]
+    macros: list[NumberedMacro]
+    inputs: list[tuple[int, tuple[int, ...]]]
+    outputs: list[tuple[int, tuple[int, ...]]]
 
 
 @dataclass(frozen=True)
@@ -89,10 +152,51 @@ def gate_table(
     CheckFailed
         If it has cells that cannot be simulated, or a loop of gates.
     """
-    return _Writer(gates, library, clock, memories, delays).table(input_delay_ps)
+    netlist = _Numbering(gates, library, clock, memories, delays).netlist()
+    timed = delays is not None
+    words: list[int] = [netlist.count, int(timed), input_delay_ps, len(netlist.runs)]
+    for run in netlist.runs:
+        words += [len(run[0].inputs), len(run)]
+        for cell in run:
+            table = cell.table
+            words += [*cell.inputs, cell.output, table & 0xFFFFFFFF, table >> 32]
+            if timed:
+                words += [*cell.rises, *cell.falls]
+    words.append(len(netlist.registers))
+    words += [number for one in netlist.registers for number in (one.following, one.state)]
+    words.append(len(netlist.macros))
+    words += [number for macro in netlist.macros for number in macro.numbers]
+    for ports in (netlist.inputs, netlist.outputs):
+        words.append(len(ports))
+        for member, nets in ports:
+            words += [member, len(nets), *nets]
+    names = tuple(macro.name for macro in netlist.macros)
+    return GateTable(netlist.nets, names, np.array(words, "<u4").tobytes())
 
 
-class _Writer:
+def numbered_netlist(
+    gates: Gates, library: Library, clock: str, memories: Memories | None = None
+) -> NumberedNetlist:
+    """Return a netlist whose nets are numbers, those that `gate_table` gives them.
+
+    Parameters
+    ----------
+    gates : Gates
+    library : Library
+    clock : str
+        The clock port.
+    memories : Memories, optional
+        The SRAM macros that the netlist may have.
+
+    Raises
+    ------
+    CheckFailed
+        If it has cells that cannot be simulated, or a loop of gates.
+    """
+    return _Numbering(gates, library, clock, memories, None).netlist()
+
+
+class _Numbering:
     """Collects cells, registers and macros."""
 
     def __init__(
@@ -116,9 +220,9 @@ class _Writer:
         self._nets = [net for net in nets if net not in CONSTANTS]
         self._numbers = {net: 2 + index for index, net in enumerate(self._nets)} | CONSTANTS
         self._count = 2 + len(self._nets)
-        self._cells: list[_Cell] = []
-        self._registers: list[tuple[int, int]] = []
-        self._macros: list[tuple[str, list[int]]] = []
+        self._cells: list[Cell] = []
+        self._registers: list[StoredBit] = []
+        self._macros: list[NumberedMacro] = []
         self._constants = self._constant_nets()
 
     def _constant_nets(self) -> dict[str, int]:
@@ -136,35 +240,22 @@ class _Writer:
         self._count += 1
         return self._count - 1
 
-    def table(self, input_delay_ps: int) -> GateTable:
+    def netlist(self) -> NumberedNetlist:
         for gate in self._gates.gates:
             if gate.cell in self._boxes:
                 self._add_macro(gate, self._boxes[gate.cell])
             else:
                 self._add_gate(gate, self._models[gate.cell])
         runs = list(self._runs())
-        timed = self._delays is not None
-        words: list[int] = [self._count, int(timed), input_delay_ps, len(runs)]
-        for run in runs:
-            words += [len(run[0].inputs), len(run)]
-            for cell in run:
-                table = cell.table
-                words += [*cell.inputs, cell.output, table & 0xFFFFFFFF, table >> 32]
-                if timed:
-                    words += [*cell.rises, *cell.falls]
-        words.append(len(self._registers))
-        words += [number for pair in self._registers for number in pair]
-        words.append(len(self._macros))
-        words += [number for _, macro in self._macros for number in macro]
-        for ports in (self._inputs(), self._gates.outputs):
-            words.append(len(ports))
-            for name, bits in ports.items():
-                member = self._gates.ports.index(name)
-                words += [member, len(bits), *(self._numbers[net] for net in bits)]
-        return GateTable(
-            tuple(self._nets),
-            tuple(name for name, _ in self._macros),
-            np.array(words, "<u4").tobytes(),
+        inputs, outputs = (
+            [
+                (self._gates.ports.index(name), tuple(self._numbers[net] for net in bits))
+                for name, bits in ports.items()
+            ]
+            for ports in (self._inputs(), self._gates.outputs)
+        )
+        return NumberedNetlist(
+            tuple(self._nets), self._count, runs, self._registers, self._macros, inputs, outputs
         )
 
     def _inputs(self) -> Mapping[str, tuple[str, ...]]:
@@ -185,7 +276,7 @@ class _Writer:
                     )
             state, following = self._temporary(), self._temporary()
             self._add(register.next_state, nets, following, None)
-            self._registers.append((following, state))
+            self._registers.append(StoredBit(gate, following, state))
             inverse = self._temporary()
             if any(register.inverse in model.outputs[out].inputs for out in gate.outputs):
                 self._add(Function(("s",), 1), {"s": state}, inverse, None)
@@ -233,7 +324,7 @@ class _Writer:
             return
         inputs = tuple(nets[name] for name in function.inputs)
         rises, falls = timed or [[0] * len(inputs)] * 2
-        self._cells.append(_Cell(inputs, output, function.table, tuple(rises), tuple(falls)))
+        self._cells.append(Cell(inputs, output, function.table, tuple(rises), tuple(falls)))
 
     # -- macros --------------------------------------------------------------------------------
 
@@ -263,13 +354,13 @@ class _Writer:
             read = self._temporary()
             enable = single("enable")
             assert enable is not None
-            self._cells.append(_Cell((enable, write), read, 0b0010, (0, 0), (0, 0)))
+            self._cells.append(Cell((enable, write), read, 0b0010, (0, 0), (0, 0)))
         data, result = bus("data"), bus("result")
         addresses = [bus("read_address", "address"), bus("write_address", "address")]
         numbers = [macro.words, round(1000 * macro.clk_to_q_ns), read, write]
         for nets in (*addresses, data, result):
             numbers += [len(nets), *nets]
-        self._macros.append((gate.name, numbers))
+        self._macros.append(NumberedMacro(gate.name, macro.words, len(data), numbers))
 
     def _net(self, gate: Gate, pin: str, index: int) -> int:
         pins = {**gate.inputs, **gate.outputs}
@@ -279,12 +370,12 @@ class _Writer:
     def _inverse(self, net: int | None) -> int:
         assert net is not None
         output = self._temporary()
-        self._cells.append(_Cell((net,), output, 1, (0,), (0,)))
+        self._cells.append(Cell((net,), output, 1, (0,), (0,)))
         return output
 
     # -- levels --------------------------------------------------------------------------------
 
-    def _runs(self) -> Iterator[Sequence[_Cell]]:
+    def _runs(self) -> Iterator[Sequence[Cell]]:
         """Yield the cells of each level that have as many inputs, level by level."""
         readers: dict[int, list[int]] = defaultdict(list)
         driver = {cell.output: index for index, cell in enumerate(self._cells)}
@@ -297,7 +388,7 @@ class _Writer:
         level = [index for index, count in enumerate(waiting) if not count]
         done = 0
         while level:
-            by_arity: dict[int, list[_Cell]] = defaultdict(list)
+            by_arity: dict[int, list[Cell]] = defaultdict(list)
             following = []
             for index in level:
                 by_arity[len(self._cells[index].inputs)].append(self._cells[index])

@@ -68,14 +68,18 @@ class Workload:
         return int(self.a.shape[0] * self.a.shape[1] * self.w.shape[1])
 
 
-def workload(config: FamilyConfig, text: str) -> Workload:
-    """Return the workload that ``--activity`` names.
+def workload(
+    config: FamilyConfig, text: str, option: str = "--activity", more: str = ""
+) -> Workload:
+    """Return the workload that an option names.
 
     Parameters
     ----------
     config : FamilyConfig
     text : str
         ``random``, ``random:M,K,N``, or an ``.npz`` file with ``activations`` and ``weights``.
+    option, more : str
+        For the message: the option, and what else it may be.
 
     Raises
     ------
@@ -100,8 +104,8 @@ def workload(config: FamilyConfig, text: str) -> Workload:
         a, w = read_npz(Path(text), ("activations", "weights"))
     except (OSError, InputError) as error:
         raise InputError(
-            f"--activity: must be random, random:M,K,N, or an .npz file with the arrays activations"
-            f" (M, K) and weights (K, N), not {text!r} ({error})"
+            f"{option}: must be {more}random, random:M,K,N, or an .npz file with the arrays"
+            f" activations (M, K) and weights (K, N), not {text!r} ({error})"
         ) from None
     if a.ndim != 2 or w.ndim != 2 or a.shape[1] != w.shape[0]:
         raise InputError(
@@ -196,6 +200,17 @@ class GateLevel:
         If the target is of another kind.
     CheckFailed
         If the netlist cannot be simulated.
+
+    Attributes
+    ----------
+    design : Design
+    library : Library
+    tech : StandardCells
+    gates : Gates
+    table : GateTable
+    simulator : GateSimulator
+    clock_mhz : float
+        The clock that was asked for, or the fastest that the core reaches.
     """
 
     def __init__(
@@ -216,15 +231,15 @@ class GateLevel:
             netlist, result.name, self.library, directory, TIMEOUT, boxes if result.macros else ""
         )
         self._energies = CellEnergies(self.library)
-        self._design, self._directory, self._glitches = Design.of(config), directory, glitches
+        self.design, self._directory, self._glitches = Design.of(config), directory, glitches
         delays = cell_delays(self.gates, self.library, self.tech) if glitches else None
-        self._table = gate_table(
+        self.table = gate_table(
             self.gates, self.library, CLOCK,
             memories=self.tech.memories if result.macros else None,
             delays=delays,
             input_delay_ps=input_delay_ps(self.gates, self.library, delays) if delays else 0,
         )  # fmt: skip
-        self._simulator = GateSimulator(self.gates, self._table, directory)
+        self.simulator = GateSimulator(self.gates, self.table, directory)
 
     def simulate(
         self,
@@ -242,21 +257,21 @@ class GateLevel:
             If the simulation fails or gives wrong results.
         """
         result = run_job(
-            self._design,
+            self.design,
             job,
             operands,
             activity=self._directory,
-            compiler=self._simulator,
+            compiler=self.simulator,
             on_progress=on_progress,
             timeout=LONGEST_S,
         )
-        expected = self._design.core.golden(job, operands)
+        expected = self.design.core.golden(job, operands)
         check_results("the netlist", result.results, expected)
-        cycles, changes, accesses = read_counts(self._directory / ACTIVITY, self._table)
+        cycles, changes, accesses = read_counts(self._directory / ACTIVITY, self.table)
         return Activity(
             cycles,
-            dict(zip(self._table.nets, changes.tolist(), strict=True)),
-            dict(zip(self._table.macros, map(tuple, accesses.tolist()), strict=True)),
+            dict(zip(self.table.nets, changes.tolist(), strict=True)),
+            dict(zip(self.table.macros, map(tuple, accesses.tolist()), strict=True)),
             self._glitches,
         )
 
@@ -281,8 +296,8 @@ class GateLevel:
 
     def idle(self) -> Activity:
         """Return the activity of a netlist in which only the clock moves."""
-        names = (*self._table.macros,)
-        return Activity(1, dict.fromkeys(self._table.nets, 0), dict.fromkeys(names, (0, 0)))
+        names = (*self.table.macros,)
+        return Activity(1, dict.fromkeys(self.table.nets, 0), dict.fromkeys(names, (0, 0)))
 
 
 def measure_power(

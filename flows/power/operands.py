@@ -104,6 +104,11 @@ def workloads(core: Core[Any], job: Job, seed: int = 1) -> dict[str, Arrays]:
     return result
 
 
+def digits_network(weight: Any) -> tuple[Digits, Network]:
+    """Return the digits and a network that reads them, trained for a format of weights."""
+    return _network(wants_ternary(weight))
+
+
 @cache
 def _network(ternary: bool) -> tuple[Digits, Network]:
     data = load()
@@ -114,7 +119,7 @@ def _of_digits(activation: Any, weight: Any) -> tuple[Any, Any]:
     """Return activations and weights of the first layer of the digits network."""
     if not (activation.is_integer and weight.is_integer):
         raise InputError("the network is of integers")
-    data, network = _network(wants_ternary(weight))
+    data, network = digits_network(weight)
     sums = IntegerFormat(width=SUM_BITS, signed=True)
     quantised = quantise(network, data.train_pixels, activation, weight, sums)
     return quantised.inputs(data.test_pixels), quantised.layers[0].weight

@@ -35,6 +35,9 @@ FILES = ("stream.cpp", "recorder.h")
 PIPE_BYTES = 1 << 20
 """What a pipe should hold, so that simulation and feeding rarely wait for each other."""
 
+LIMIT_CYCLES = 1000
+"""Cycles beyond twice those of the cycle model after which a simulation ends."""
+
 BATCH_BYTES, BATCH_CHUNKS = 1 << 18, 1 << 12
 """Beats are sent when there are this many bytes or chunks of them."""
 
@@ -128,7 +131,7 @@ def run_stream(
     packed : mapping
         Beats of every input port, as the plan packs them.
     expected : int
-        Cycles that the product takes; twice as many and 1000 are the limit.
+        Cycles that the product takes; twice as many and `LIMIT_CYCLES` are the limit.
     work : Path
         Directory for the log and the result beats.
     on_line : callable, optional
@@ -151,7 +154,7 @@ def run_stream(
     """
     beats, log = work / "beats.bin", work / "simulation.log"
     inputs = [port for port in config.ports if port.direction == "in"]
-    limit = 2 * expected + 1000
+    limit = 2 * expected + LIMIT_CYCLES
     said = _Said(on_line)
     senders = [_Sender(packed[port.name]) for port in inputs]
     files = [sender.file for sender in senders]

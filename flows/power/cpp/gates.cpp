@@ -3,6 +3,8 @@
 
 #include <cstdlib>
 
+#include <unistd.h>
+
 TableReader::TableReader(const char* path) {
     FILE* file = fopen(path, "rb");
     if (!file || fseek(file, 0, SEEK_END)) {
@@ -92,6 +94,24 @@ Gates::Gates(VerilatedContext* context, const char* path) : context_(context) {
     before_.assign(nets, 0);
     few_.assign(nets, 0);
     counts_.assign(nets, 0);
+    if (FILE* file = fopen((std::string(path) + ".fault").c_str(), "rb")) {
+        if (fread(&fault_, sizeof fault_, 1, file) != 1) exit(2);
+        fclose(file);
+        for (size_t run = 0; run < runs_.size(); ++run) {
+            for (size_t i = runs_[run].begin; i < runs_[run].end; ++i) {
+                if (cells_[i].output == fault_.net) disturbed_ = run;
+            }
+        }
+    }
+    const std::string file = std::string(path) + ".trace";
+    if (access(file.c_str(), W_OK) == 0) {
+        trace_ = fopen(file.c_str(), "wb");
+        for (const Register& one : registers_) fputc(values_[one.state], trace_);
+    }
+}
+
+Gates::~Gates() {
+    if (trace_ && fclose(trace_)) exit(2);
 }
 
 void Gates::eval() {
@@ -120,6 +140,35 @@ void Gates::load(bool now) {
             }
         }
     }
+    if (fault_.mode && disturbed_ == SIZE_MAX) disturb();
+}
+
+/// Write what the ports have in this cycle, a bit a byte.
+void Gates::trace() {
+    for (const auto* ports : {&inputs_, &outputs_}) {
+        for (const Port& port : *ports) {
+            for (const uint32_t net : port.nets) fputc(values_[net], trace_);
+        }
+    }
+}
+
+/// Change what is stored, after an edge.
+void Gates::inject() {
+    if (edges_ != fault_.cycle) return;
+    if (fault_.mode == Fault::flip) values_[fault_.net] ^= 1;
+    if (fault_.mode == Fault::memory) {
+        Macro& macro = macros_[fault_.net];
+        macro.words[fault_.word * macro.data.size() + fault_.bit] ^= 1;
+    }
+}
+
+/// Change the net of the fault, once it has got its value.
+void Gates::disturb() {
+    uint8_t& value = values_[fault_.net];
+    if (fault_.mode == Fault::pulse) value ^= edges_ == fault_.cycle;
+    if (edges_ < fault_.cycle) return;
+    if (fault_.mode == Fault::stuck_0) value = 0;
+    if (fault_.mode == Fault::stuck_1) value = 1;
 }
 
 void Gates::store() {
@@ -142,6 +191,8 @@ size_t Gates::address(const std::vector<uint32_t>& nets) const {
 }
 
 void Gates::clock() {
+    if (trace_) trace();
+    ++edges_;
     const bool later = timed_ && started_;
     for (size_t i = 0; i < registers_.size(); ++i) states_[i] = values_[registers_[i].next];
     for (Macro& macro : macros_) {
@@ -175,6 +226,7 @@ void Gates::clock() {
             change(net, states_[i], 0);
         }
     }
+    if (fault_.mode) inject();
 }
 
 void Gates::settle() {
@@ -199,7 +251,8 @@ void Gates::evaluate(const Run& run) {
 }
 
 void Gates::settle_without_delays() {
-    for (const Run& run : runs_) {
+    for (size_t index = 0; index < runs_.size(); ++index) {
+        const Run& run = runs_[index];
         switch (run.arity) {
             case 0: evaluate<0>(run); break;
             case 1: evaluate<1>(run); break;
@@ -209,6 +262,7 @@ void Gates::settle_without_delays() {
             case 5: evaluate<5>(run); break;
             default: evaluate<6>(run); break;
         }
+        if (index == disturbed_) disturb();
     }
 }
 

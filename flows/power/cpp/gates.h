@@ -8,6 +8,9 @@
 // Without delays every cell is evaluated once a cycle, in the order of the levels.  With delays a
 // change passes from cell to cell, each after its time; a pulse shorter than the delay of the cell
 // that would make it vanishes.  Between `record` and the next one each net's changes are counted.
+//
+// Without delays a fault may be injected, which the file TABLE.fault describes, and the values of
+// ports be written into TABLE.trace; see `Fault` and `trace`.
 #pragma once
 
 #include <cstddef>
@@ -58,10 +61,19 @@ class TableReader {
     size_t position_ = 0;
 };
 
+/// A fault: five numbers of the file TABLE.fault.  Cycle n follows the nth rising edge.
+struct Fault {
+    enum Mode : uint32_t { none, stuck_0, stuck_1, pulse, flip, memory };
+    uint32_t mode = none;
+    uint32_t net = 0;    // of `flip` that of the register, of `memory` the number of the macro
+    uint32_t cycle = 0;  // of `stuck_0` and `stuck_1` the first one
+    uint32_t word = 0, bit = 0;
+};
+
 class Gates {
   public:
     Gates(VerilatedContext* context, const char* table);
-    virtual ~Gates() = default;
+    virtual ~Gates();
 
     void eval();
 
@@ -118,6 +130,9 @@ class Gates {
     void load(bool now);
     void store();
     void clock();
+    void inject();
+    void disturb();
+    void trace();
     void settle();
     void settle_without_delays();
     void change(uint32_t net, uint8_t value, uint32_t time);
@@ -136,6 +151,11 @@ class Gates {
     std::vector<Macro> macros_;
     std::vector<Port> inputs_, outputs_;
     std::vector<void*> ports_;
+    // Faults and traces
+    Fault fault_;
+    size_t disturbed_ = SIZE_MAX;  // the run whose output has the fault
+    uint32_t edges_ = 0;
+    FILE* trace_ = nullptr;
     // Counting
     uint64_t cycles_ = 0;
     std::vector<uint8_t> before_, few_;

@@ -20,6 +20,10 @@ POLL = 1 << 16
 """Cycles between two looks at a job that has not ended."""
 
 
+class JobFailed(CheckFailed):
+    """An error that an engine reports of a job."""
+
+
 class JobHost:
     """A driver of an engine, on a `Model`.
 
@@ -117,7 +121,7 @@ class JobHost:
         def finish(number: int) -> None:
             wait_moving(self.model, patience, on_progress, lambda: self.has_finished(number))
             if (state := self.state(number)) != "done":
-                raise CheckFailed(f"the job ended with {state}")
+                raise JobFailed(f"the job ended with {state}")
 
         for job in jobs:
             if len(numbers) >= self.config.queue:
