@@ -214,7 +214,7 @@ class Circuit:
     def result_bits(self) -> int:
         """Bits of a result beat, with that of the last beat of a packet if there is one."""
         (port,) = (port for port in self._core.params.ports if port.direction == "out")
-        return 8 * port.beat_bytes + bool(port.last)
+        return int(8 * port.beat_bytes + bool(port.last))
 
     def position(self, port: str, bit: int = 0) -> int:
         """Return where a bit of a port is in a cycle of a trace."""

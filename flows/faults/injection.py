@@ -7,8 +7,6 @@ that change none of its outputs; each of the others is simulated alone, with its
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -282,7 +280,8 @@ def _simulate_part(part: _Part) -> list[End]:
 def _simulate(part: _Part, simulator: GateSimulator, fault: Fault) -> End:
     simulator.fault_file.write_bytes(faults_bytes([fault]))
     design = Design.of(part.config)
-    job = design.core.gemm(*(part.sizes[name] for name in "MKN"), part.post)
+    m, k, n = (part.sizes[name] for name in "MKN")
+    job = design.core.gemm(m, k, n, part.post)
     try:
         run = run_job(
             design, job, part.operands,

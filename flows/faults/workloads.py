@@ -11,7 +11,7 @@ import numpy as np
 
 from flows.demonstration.digits import Integers, quantise
 from flows.power.netlist_power import workload
-from flows.power.operands import HIDDEN, SUM_BITS, digits_network
+from flows.power.operands import SUM_BITS, digits_network
 from hwgen.core.core import Core
 from hwgen.core.operation import Arrays, Job, gemm_operands
 from hwgen.core.post import RAW, PostSettings

@@ -236,7 +236,9 @@ def _run_in_memory(
             cycles = host.counter("BUSY")
         model.record(None)
         results = placed.results(model.load)
-    if expected.basis != "exact" and not any_cycles:  # exact cycles are those of rows that are aligned
+    if (
+        expected.basis != "exact" and not any_cycles
+    ):  # exact cycles are those of rows that are aligned
         check_cycles(job.title, cycles, expected)
     return JobRun(results, cycles, expected)
 

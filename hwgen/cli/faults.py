@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inject faults into the mapped netlist of a configuration at work, and count their effects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hwgen.cli.support.common import (
+    config_option,
+    emit_json,
+    example,
+    force_option,
+    headed,
+    jobs_option,
+    json_option,
+    liberty_origin,
+    new_table,
+    path_option,
+    target_option,
+    task_progress,
+)
+from hwgen.cli.support.outputs import atomic_directory
+from hwgen.reports.terminal import console
+
+if TYPE_CHECKING:
+    from flows.faults.campaign import Campaign
+
+CLASSES = ("flip", "pulse", "stuck", "memory")
+MODULES = 12
+"""Modules that the table shows."""
+
+
+@click.command(epilog=example("hwgen faults -c tour.yaml --workload digits --margin 0.05"))
+@config_option
+@target_option("Technology of standard cells; default that of the configuration.")
+@path_option("--liberty", "FILE", "Liberty file of the technology, instead of those in"
+             " HWGEN_PDK_DIR; may be given several times.", multiple=True)  # fmt: skip
+@click.option(
+    "--workload",
+    metavar="NAME",
+    default="digits",
+    show_default=True,
+    help="What the design does: digits (a layer of a network that reads digits), random,"
+    " random:M,K,N, or an .npz file (activations, weights).",
+)
+@click.option(
+    "--class",
+    "classes",
+    type=click.Choice(CLASSES),
+    multiple=True,
+    help="Faults to inject: flip (a flip-flop changes once), pulse (a net is wrong for a cycle),"
+    " stuck (a net is always 0 or 1), memory (a bit of an SRAM macro changes once); may be given"
+    " several times, default all.",
+)
+@click.option(
+    "--margin",
+    type=click.FloatRange(0.001, 0.5),
+    default=0.01,
+    show_default=True,
+    help="Half of the interval of a share, which decides how many faults are drawn.",
+)
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0.5, 0.9999),
+    default=0.95,
+    show_default=True,
+    help="Probability that an interval holds the share.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@jobs_option("Simulations at once")
+@path_option("--output", "DIR", "Directory for faults.json, faults.csv and faults.svg.")
+@force_option
+@json_option
+def command(
+    config: Path,
+    target: str | None,
+    liberty: tuple[Path, ...],
+    workload: str,
+    classes: tuple[str, ...],
+    margin: float,
+    confidence: float,
+    seed: int,
+    jobs: int | None,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+) -> int:
+    """Inject faults into a configuration at work and count their effects.
+
+    The design is mapped to standard cells.  Faults are drawn at random from all places and cycles
+    of a job; each is simulated, and the results are compared with the golden model.  A fault is
+    masked (all results are right), silent (wrong results, and nothing says so), detected (the
+    design reports an error) or leads to a hang (results are missing, or the bus protocol is
+    violated).
+    """
+    from contextlib import ExitStack
+
+    from flows.build.build import retarget
+    from flows.build.load import load_design
+    from flows.faults.campaign import run_campaign
+    from flows.faults.injection import FaultSimulation
+    from flows.faults.workloads import fault_workload
+    from flows.synthesis.synth import synthesize
+    from flows.tools.guard import scratch
+    from flows.tools.parallel import processors
+    from hwgen.errors import InputError
+    from hwgen.technologies import technology, technology_names
+
+    design = load_design(config)
+    aim = retarget(design.params.target, target)
+    if technology(aim.technology).kind != "standard_cells":
+        names = ", ".join(technology_names("standard_cells"))
+        raise InputError(
+            f"--target: faults are simulated in standard cells ({names}), not in {aim.technology}"
+        )
+    with ExitStack() as stack:
+        staging = stack.enter_context(atomic_directory(output, force=force)) if output else None
+        work = fault_workload(design.core, workload)
+        stack.enter_context(liberty_origin(aim.technology))
+        directory = stack.enter_context(scratch("hwgen-faults-"))
+        update = stack.enter_context(task_progress("injecting faults", quiet=as_json))
+        result = synthesize(
+            design,
+            aim.technology,
+            clock_mhz=aim.clock_mhz,
+            effort="clock",
+            liberty_files=liberty,
+            jobs=jobs or processors(),
+            on_progress=update,
+        )
+        update("the run without faults", 0, 1)
+        simulation = FaultSimulation(design.params, result, work, directory, liberty_files=liberty)
+        campaign = run_campaign(
+            simulation,
+            work,
+            name=design.name,
+            target=aim.technology,
+            classes=classes,
+            margin=margin,
+            confidence=confidence,
+            seed=seed,
+            jobs=jobs or processors(),
+            on_progress=update,
+        )
+        if staging:
+            _write(campaign, staging)
+    if as_json:
+        emit_json(campaign.document())
+    else:
+        _print(campaign, output)
+    return 0
+
+
+def _write(campaign: Campaign, directory: Path) -> None:
+    import json
+
+    from flows.faults.picture import picture
+
+    document = campaign.document()
+    (directory / "faults.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    (directory / "faults.csv").write_text(campaign.table(), encoding="utf-8")
+    if "flip" in campaign.classes:
+        (directory / "faults.svg").write_text(picture(document), encoding="utf-8")
+
+
+def _print(campaign: Campaign, output: Path | None) -> None:
+    out = console()
+    size = f"{campaign.cells:,} cells, {campaign.flip_flops:,} of them flip-flops"
+    if campaign.memory_bits:
+        size += f", and {campaign.memory_bits:,} bits of SRAM"
+    out.print(headed(campaign.name, f" on {campaign.target}: {size}"))
+    out.print(f"  while      {campaign.workload}: {campaign.cycles:,} cycles")
+    if campaign.application:
+        out.print(f"  answer     of an application that {campaign.application}")
+    answers = ["wrong answer"] if campaign.application else []
+    table = new_table("  class", "faults", "of all", "masked", "silent", "detected", "hang",
+                      *answers)  # fmt: skip
+    for name, share in campaign.classes.items():
+        table.add_row(
+            f"  {name}", f"{share.faults:,}", f"{share.population:,}",
+            *(_share(campaign, share, effect) for effect in share.effects),
+            *[_share(campaign, share, "application")] * len(answers),
+        )  # fmt: skip
+    out.print(table)
+    out.print(f"  shares in %, intervals at {100 * campaign.confidence:g} % confidence")
+    for name, shares in campaign.modules.items():
+        _print_modules(name, shares)
+    if output:
+        out.print(f"faults.json, faults.csv and a picture in {output}")
+
+
+def _share(campaign: Campaign, share: Any, effect: str) -> str:
+    low, high = campaign.intervals(share)[effect]
+    count = share.application if effect == "application" else share.effects[effect]
+    return f"{100 * count / share.faults:.1f} ± {50 * (high - low):.1f}"
+
+
+def _print_modules(name: str, shares: dict[str, Any]) -> None:
+    table = new_table(f"  {name} in", "faults", "masked", "silent", "detected", "hang")
+    most = sorted(shares, key=lambda module: -shares[module].effects["silent"])[:MODULES]
+    for module in most:
+        share = shares[module]
+        figures = [f"{100 * share.of_effect(effect):.1f} %" for effect in share.effects]
+        table.add_row(f"  {module}", f"{share.faults:,}", *figures)
+    console().print(table)
