@@ -51,6 +51,24 @@ class Expression:
             return Expression(ast.unparse(body.left))
         return None
 
+    @property
+    def upper_bound(self) -> tuple[str, float] | None:
+        """The name and the number of a condition ``NAME <= NUMBER``, None of others."""
+        body = ast.parse(self.text.strip(), mode="eval").body
+        if not isinstance(body, ast.Compare) or len(body.ops) != 1:
+            return None
+        smaller, larger = body.left, body.comparators[0]
+        if isinstance(body.ops[0], (ast.Gt, ast.GtE)):
+            smaller, larger = larger, smaller
+        elif not isinstance(body.ops[0], (ast.Lt, ast.LtE)):
+            return None
+        name, bound = _name(smaller), Expression(ast.unparse(larger))
+        if name is None or bound.names:
+            return None
+        value = bound({})
+        numeric = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+        return (name, float(value)) if numeric else None
+
     def __call__(self, values: Mapping[str, Value]) -> Value:
         """Evaluate it; undefined results such as 1 / 0 are NaN.
 

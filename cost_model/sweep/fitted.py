@@ -19,6 +19,7 @@ from cost_model.configurations.configurations import Configurations
 from cost_model.configurations.metrics import metrics_of
 from cost_model.estimate import technology as technologies
 from cost_model.memories.many import Shape, amounts
+from cost_model.sweep.exclusion import ask_within
 from cost_model.sweep.fit import Fit, Floats, Points, Variables, fit
 from cost_model.sweep.netlists import Evaluation, Netlists, Part, Question, role_of
 from cost_model.sweep.outcome import Executor, Progress
@@ -33,8 +34,8 @@ from hwgen.workloads import Network
 GOALS: Mapping[str, float] = {"area": 0.03, "fmax": 0.08, "power": 0.05, "luts": 0.05}
 """Relative errors that nine of ten left-out points shall stay within."""
 
-FEW_POINTS = 200
-"""Points up to which all are evaluated by netlist."""
+FEW_NETLISTS = 200
+"""Netlists up to which all points are evaluated by theirs; technologies share them."""
 
 BATCH, MOST_SAMPLES = 24, 120
 _LEAST_MARGIN = 0.005
@@ -218,14 +219,14 @@ def fitted(
     progress : callable, optional
     """
     models = {}
-    most = MOST_SAMPLES * len(drawn)
-    for index, pool in enumerate(drawn):
-        if technologies.is_calibrated(pool.technology) and pool.points:
-            before = index * MOST_SAMPLES
-            models[pool.family, pool.technology] = _fitted(
-                plan, pool, netlists, executor,
-                lambda done, total, before=before: progress(before + done, most),  # type: ignore[misc]
-            )  # fmt: skip
+    calibrated = [
+        pool for pool in drawn if technologies.is_calibrated(pool.technology) and pool.points
+    ]
+    # Small designs of all technologies at once: they share netlists.
+    stars = [pool.question(point) for pool in calibrated for point in pool.stars]
+    ask_within(plan, netlists, stars, executor, progress)
+    for pool in calibrated:
+        models[pool.family, pool.technology] = _fitted(plan, pool, netlists, executor, progress)
     return Fitted(models)
 
 
@@ -243,9 +244,9 @@ def _fitted(
 
     def add_batch(batch: Mapping[Question, Mapping[str, Any]], *, test: bool) -> None:
         nonlocal model
-        netlists.ask(list(batch), plan.workloads, executor)
+        ask_within(plan, netlists, list(batch), executor, progress)
         answers = [(point, netlists.answers[each]) for each, point in batch.items()]
-        new = [(point, answer) for point, answer in answers if not isinstance(answer, str)]
+        new = [(point, answer) for point, answer in answers if isinstance(answer, Evaluation)]
         if not new:
             return
         if test:
@@ -255,7 +256,6 @@ def _fitted(
         model = replace(
             _model(pool, rows, evaluations), samples=len(rows), errors=_errors(misses[-1:])
         )
-        progress(len(rows), MOST_SAMPLES)
 
     add_batch(stars, test=False)
     while queue and (not rows or len(rows) < len(stars) + MOST_SAMPLES):

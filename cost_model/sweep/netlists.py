@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cost_model.configurations.configurations import Configurations
 from cost_model.configurations.metrics import DEVICE, VALID, metric_names
-from cost_model.roofline.roofline import is_limited
+from cost_model.roofline.roofline import PREFIX, is_limited
 from cost_model.sweep.outcome import Executor, Progress
 from cost_model.sweep.plan import Plan
 from cost_model.sweep.space import TECHNOLOGY
@@ -89,6 +89,23 @@ Answer = Evaluation | str
 """Costs of a configuration, or why it has none."""
 
 
+@dataclass(frozen=True)
+class Excluded:
+    """A configuration that is not evaluated: a smaller one misses a spec already.
+
+    Parameters
+    ----------
+    spec : int
+        Index of the spec.
+    """
+
+    spec: int
+
+
+EXCLUDED = "excluded"
+"""Index of the spec that a point without an evaluation misses, -1 of other points."""
+
+
 class Costs(Protocol):
     """Costs of configurations from their hardware, which a higher layer emits.
 
@@ -130,10 +147,27 @@ class Question:
             whole[TECHNOLOGY] = technology
         return cls(family, json.dumps(whole, sort_keys=True))
 
+    @cached_property
+    def hardware(self) -> tuple[str, str]:
+        """Family and parameters without those that no netlist depends on."""
+        values = json.loads(self.values)
+        shaping = {name: value for name, value in values.items() if not _is_outside(name)}
+        return self.family, json.dumps(shaping, sort_keys=True)
 
-def answer_of(asked: Question, costs: Costs, workloads: Mapping[str, Network]) -> Answer:
-    """Return the answer to a question."""
-    return costs.evaluate(asked.family, json.loads(asked.values), workloads)
+
+NOT_IN_NETLISTS = ("target.activation_sigma", "target.device", TECHNOLOGY)
+"""Parameters that no netlist depends on, besides those of `PREFIX`."""
+
+
+def _is_outside(name: str) -> bool:
+    return name in NOT_IN_NETLISTS or name.startswith(PREFIX)
+
+
+def answers_of(
+    asked: Sequence[Question], costs: Costs, workloads: Mapping[str, Network]
+) -> list[Answer]:
+    """Return the answers to questions about one netlist."""
+    return [costs.evaluate(each.family, json.loads(each.values), workloads) for each in asked]
 
 
 @dataclass
@@ -147,7 +181,7 @@ class Netlists:
     """
 
     costs: Costs
-    answers: dict[Question, Answer] = field(default_factory=dict)
+    answers: dict[Question, Answer | Excluded] = field(default_factory=dict)
 
     def __call__(
         self,
@@ -167,21 +201,27 @@ class Netlists:
         if technology:
             fixed = {**fixed, TECHNOLOGY: technology}
         valid = Configurations(family, fixed, varying).legal().ravel()
+        excluded = np.full(count, -1)
         for row in np.flatnonzero(valid).tolist():
             numbers = {name: column[row] for name, column in zip(varying, columns, strict=True)}
             answer = self.answer(Question.of(family, {**fixed, **numbers}, technology), workloads)
+            if isinstance(answer, Excluded):
+                excluded[row] = answer.spec
+                continue
             if isinstance(answer, str):
                 valid[row] = False
                 continue
             for name in names:
                 value = answer.metrics.get(name)
                 result[name][row] = np.nan if value is None else value
+        if (excluded >= 0).any():
+            result[EXCLUDED] = excluded
         return {name: each.reshape(shape) for name, each in {**result, VALID: valid}.items()}
 
-    def answer(self, asked: Question, workloads: Mapping[str, Network]) -> Answer:
+    def answer(self, asked: Question, workloads: Mapping[str, Network]) -> Answer | Excluded:
         """Return the answer to a question."""
         if asked not in self.answers:
-            self.answers[asked] = answer_of(asked, self.costs, workloads)
+            (self.answers[asked],) = answers_of([asked], self.costs, workloads)
         return self.answers[asked]
 
     def ask(
@@ -191,13 +231,35 @@ class Netlists:
         executor: Executor,
         progress: Progress = lambda done, total: None,
     ) -> None:
-        """Have questions answered by other processes, and keep the answers."""
-        missing = [each for each in dict.fromkeys(asked) if each not in self.answers]
-        work = partial(answer_of, costs=self.costs, workloads=workloads)
-        progress(0, len(missing))
-        for done, (each, answer) in enumerate(executor.run(work, missing), 1):
-            self.answers[each] = answer
-            progress(done, len(missing))
+        """Have questions answered by other processes, and keep the answers.
+
+        Questions about one netlist go to one process.  `progress` takes netlists.
+        """
+        missing = (each for each in dict.fromkeys(asked) if each not in self.answers)
+        batches = list(_by_hardware(missing).values())
+        work = partial(answers_of, costs=self.costs, workloads=workloads)
+        progress(0, len(batches))
+        for done, (batch, answers) in enumerate(executor.run(work, batches), 1):
+            self.answers.update(zip(batch, answers, strict=True))
+            progress(done, len(batches))
+
+    @property
+    def excluded(self) -> int:
+        """Configurations that are not evaluated."""
+        return sum(isinstance(answer, Excluded) for answer in self.answers.values())
+
+
+def _by_hardware(asked: Iterable[Question]) -> dict[tuple[str, str], tuple[Question, ...]]:
+    """Return the questions about each netlist, in the order of the first of each."""
+    result: dict[tuple[str, str], tuple[Question, ...]] = {}
+    for each in asked:
+        result[each.hardware] = (*result.get(each.hardware, ()), each)
+    return result
+
+
+def hardware_count(asked: Iterable[Question]) -> int:
+    """Return the number of netlists that questions are about."""
+    return len({each.hardware for each in asked})
 
 
 def questions(plan: Plan, points: Points) -> Iterator[tuple[int, Question]]:

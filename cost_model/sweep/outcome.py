@@ -84,6 +84,8 @@ class Outcome:
         Returns points by their numbers, ascending.
     refined : Refined, optional
         The candidates, where not all points are evaluated by netlist.
+    excluded : int
+        Points without a netlist, because a smaller one misses a spec already.
     """
 
     plan: Plan
@@ -98,6 +100,7 @@ class Outcome:
     rows: Callable[[], Iterator[Points]]
     points_of: Callable[[Indices], Points]
     refined: Refined | None = None
+    excluded: int = 0
 
     @property
     def evaluated(self) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cost_model.sweep.expressions import Expression, ExpressionError
+from cost_model.sweep.netlists import EXCLUDED
 from cost_model.sweep.pareto import Best, Collector, Front, Indices
 from cost_model.sweep.plan import Evaluate, Plan, metrics_of
 from cost_model.sweep.space import Values
@@ -137,6 +138,7 @@ class Reducer:
         shape = inside.shape
         groups = [plan.group_of(name, subspace.family, values) for name in plan.group_by]
         valid, metrics = metrics_of(self.evaluate, subspace.family, values, plan, shape)
+        excluded = _listed(metrics.pop(EXCLUDED, np.full(shape, -1.0)), inside)
         values.update(metrics)
         valid = _listed(valid, inside)
         values = {
@@ -144,7 +146,7 @@ class Reducer:
             for name, value in values.items()
             if name in self._names
         }
-        good = self._meets(values, valid)
+        good = self._meets(values, valid, excluded)
         objectives = [
             np.broadcast_to(
                 np.asarray(objective.sign * objective.expression(values), np.float64),
@@ -181,8 +183,13 @@ class Reducer:
         result[present[rows]] = np.stack(columns, axis=1)
         return result
 
-    def _meets(self, values: Values, valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Mark the points that are legal and meet the specs; count the failures of the others."""
+    def _meets(
+        self, values: Values, valid: NDArray[np.bool_], excluded: NDArray[np.float64]
+    ) -> NDArray[np.bool_]:
+        """Mark the points that are legal and meet the specs; count the failures of the others.
+
+        Of a point that is `excluded` only the failure of that spec is known.
+        """
         good = valid.copy()
         counts = self.counts
         left = legal = int(np.count_nonzero(good))
@@ -193,6 +200,7 @@ class Reducer:
                 value = values[name]
                 if isinstance(value, np.ndarray) and value.dtype.kind == "f":
                     met = met & ~np.isnan(value)  # what is not known does not meet a spec
+            met = np.where(excluded < 0, met, excluded != index)
             self.failed[index] += legal - np.count_nonzero(met & valid)
             self._reach(index, values, valid)
             good &= met

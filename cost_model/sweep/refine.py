@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from cost_model.sweep.document import SweepFile
 from cost_model.sweep.engine import chunk_size, run_sweep
-from cost_model.sweep.fitted import FEW_POINTS, Fitted, fitted
+from cost_model.sweep.exclusion import ask_within
+from cost_model.sweep.fitted import BATCH, FEW_NETLISTS, Fitted, fitted
 from cost_model.sweep.journal import Journal
-from cost_model.sweep.netlists import Netlists, Question, questions
+from cost_model.sweep.netlists import Excluded, Netlists, Question, hardware_count, questions
 from cost_model.sweep.outcome import Executor, Outcome, Progress, R, Refined, T
 from cost_model.sweep.pareto import Best, Floats, Indices
 from cost_model.sweep.plan import Evaluate, Plan
@@ -193,8 +194,9 @@ def sweep(
     if plan.asks_about_hardware:
         drawn = pools(plan)
         if plan.sample is None and (asked := few_questions(drawn)) is not None:
-            netlists.ask(asked, plan.workloads, executor, progress["samples"])
-            return run_sweep(file, probed, netlists, _Here(), journal, progress["points"]), netlists
+            ask_within(plan, netlists, asked, executor, progress["samples"])
+            outcome = run_sweep(file, probed, netlists, _Here(), journal, progress["points"])
+            return replace(outcome, excluded=netlists.excluded), netlists
         evaluate = fitted(plan, drawn, netlists, executor, progress["samples"])
     outcome = run_sweep(file, probed, evaluate, executor, journal, progress["points"])
     count = max(plan.refine, len(plan.objectives) + 1)
@@ -211,11 +213,17 @@ class _Here:
 
 
 def few_questions(drawn: Sequence[Pool]) -> list[Question] | None:
-    """Return the questions about all points of a sweep, None if they are too many."""
+    """Return the questions about all points of a sweep, None if they are too many.
+
+    They are too many if fits need fewer netlists.
+    """
     if not all(pool.whole for pool in drawn):
         return None
     asked = {pool.question(point) for pool in drawn for point in pool.points}
-    return sorted(asked, key=repr) if len(asked) <= FEW_POINTS else None
+    fits = {pool.question(point) for pool in drawn for point in pool.stars}
+    least = hardware_count(fits) + BATCH * len({pool.family for pool in drawn})
+    few = hardware_count(asked) <= max(FEW_NETLISTS, least)
+    return sorted(asked, key=repr) if few else None
 
 
 def refine(
@@ -248,9 +256,12 @@ def refine(
     numbers = candidates(outcome, evaluate, executor, count)
     points = outcome.points_of(numbers)
     asked = dict(questions(plan, points))
-    netlists.ask(list(asked.values()), plan.workloads, executor, progress)
+    ask_within(plan, netlists, list(asked.values()), executor, progress)
     reducer = Reducer(replace(plan, sample=None, keep="pareto"), netlists)
     add_points(reducer, points)
+    evaluated = [n for n in numbers if not isinstance(netlists.answers[asked[int(n)]], Excluded)]
+    numbers = np.array(evaluated, np.int64)
+    points = outcome.points_of(numbers)
     refused = {
         number: answer
         for number, each in sorted(asked.items())

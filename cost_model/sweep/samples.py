@@ -12,7 +12,7 @@ import numpy as np
 from cost_model.configurations.configurations import Configurations, configuration
 from cost_model.roofline.roofline import PREFIX
 from cost_model.sweep.fit import Variables
-from cost_model.sweep.netlists import Question
+from cost_model.sweep.netlists import NOT_IN_NETLISTS, Question
 from cost_model.sweep.plan import Plan
 from cost_model.sweep.space import TECHNOLOGY, Axis, Digits, Subspace, Values
 
@@ -21,7 +21,6 @@ _POOL = 6000
 _MOST_STRUCTURES = 60
 _MOST_STARS = 200
 _STAR_VALUES = 6
-_NOT_IN_NETLISTS = ("target.activation_sigma", "target.device", TECHNOLOGY)
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ def pools(plan: Plan) -> list[Pool]:
             rows = [rows[index] for index in order[:_POOL]]
             names = tuple(
                 name for name in (rows[0] if rows else ())
-                if not name.startswith(PREFIX) and name not in _NOT_IN_NETLISTS
+                if not name.startswith(PREFIX) and name not in NOT_IN_NETLISTS
                 and any(row[name] != rows[0][name] for row in rows)
             )  # fmt: skip
             stars = list(_stars(subspace, rows, names))

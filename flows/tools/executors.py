@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing import connection
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from hwgen.errors import HwgenError, InputError, ToolMissing
 
@@ -31,9 +31,11 @@ _RETRIES = 3
 _TIMEOUT_S = 20
 
 
-@dataclass(frozen=True)
+@dataclass
 class LocalProcesses:
     """Processes of this machine; a single piece or a single job runs in this process.
+
+    As a context manager it keeps its processes from one run to the next, else each run has its own.
 
     Parameters
     ----------
@@ -42,6 +44,16 @@ class LocalProcesses:
     """
 
     jobs: int
+    _pool: ProcessPoolExecutor | None = field(default=None, repr=False)
+    _reused: bool = field(default=False, repr=False)
+
+    def __enter__(self) -> Self:
+        self._reused = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._reused = False
+        self._end(finished=True)
 
     def run(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[T, R]]:
         """Yield each item with its result."""
@@ -50,16 +62,18 @@ class LocalProcesses:
             for item in items:
                 yield item, function(item)
             return
-        # Not forked: the parent may hold threads and locks.
-        context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(jobs, context, initializer=_live_with_parent)
+        if self._pool is None:
+            # Not forked: the parent may hold threads and locks.
+            context = multiprocessing.get_context("spawn")
+            processes = self.jobs if self._reused else jobs
+            self._pool = ProcessPoolExecutor(processes, context, initializer=_live_with_parent)
         waiting = iter(items)
         running: dict[Future[R], T] = {}
         finished = False
         try:
             while True:
                 for item in _some(waiting, jobs * _AHEAD - len(running)):
-                    running[pool.submit(function, item)] = item
+                    running[self._pool.submit(function, item)] = item
                 if not running:
                     finished = True
                     return
@@ -71,9 +85,17 @@ class LocalProcesses:
                 " with fewer --jobs if it happens again"
             ) from None
         finally:
-            if not finished:  # what they are at is of no use to anybody
-                _terminate(pool)
-            pool.shutdown(wait=True, cancel_futures=True)
+            if not finished or not self._reused:
+                self._end(finished=finished)
+
+    def _end(self, *, finished: bool) -> None:
+        """End the processes, at once if they are still at work."""
+        pool, self._pool = self._pool, None
+        if pool is None:
+            return
+        if not finished:  # what they are at is of no use to anybody
+            _terminate(pool)
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 @dataclass(frozen=True)

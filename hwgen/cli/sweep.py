@@ -7,7 +7,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,10 +101,12 @@ def command(
     announced = summary is None and verify is not None  # printed before anything is measured
     start = time.perf_counter()
     if summary is None:
-        executor = _executor(jobs, scheduler)
         path = _journal(directory, resume, force)
         try:
-            with Journal(path, probed.fingerprint) as journal:
+            with (
+                _executor(jobs, scheduler) as executor,
+                Journal(path, probed.fingerprint) as journal,
+            ):
                 outcome, model = _swept(file, probed, executor, journal, quiet=as_json)
                 with atomic_directory(directory, force=force) as staging:
                     summary = write_output(
@@ -170,7 +172,7 @@ def _discard(directory: Path, journal: Path) -> None:
         shutil.rmtree(directory)
 
 
-def _executor(jobs: int | None, scheduler: str | None) -> Executor:
+def _executor(jobs: int | None, scheduler: str | None) -> AbstractContextManager[Executor]:
     from flows.tools.executors import DaskCluster, LocalProcesses
     from flows.tools.parallel import processors
     from hwgen.errors import InputError
@@ -179,7 +181,7 @@ def _executor(jobs: int | None, scheduler: str | None) -> Executor:
         return LocalProcesses(jobs or processors())
     if jobs is not None:
         raise InputError("--jobs is for this machine; a --scheduler has its own workers")
-    return DaskCluster(scheduler)
+    return nullcontext(DaskCluster(scheduler))
 
 
 def _which(value: str | None) -> str | None:
@@ -235,6 +237,11 @@ def _report(summary: dict[str, Any], directory: Path) -> None:
     for text, points in conditions:
         if points:
             out.print(f"  {points:,} {text}")
+    if summary["excluded"]:
+        out.print(
+            f"  {summary['excluded']:,} of these have no netlist: a smaller design already exceeds"
+            " the limit"
+        )
     out.print(
         f"  {summary['feasible']:,} feasible, {summary['pareto']:,} in the Pareto set,"
         f" {summary['configs']:,} configurations written"

@@ -69,10 +69,13 @@ VARIABLE = "HWGEN_PROGRESS"
 MINUTE = 60.0
 """Seconds between lines of progress where no terminal shows a bar."""
 
+FIRST_LINE = 8.0
+"""Seconds until the first of them."""
+
 
 @contextmanager
 def minute_lines(doing: str) -> Iterator[Callable[[str, int, int], None]]:
-    """Print a line on stderr every minute: what is being done, how far it is, the time left.
+    """Print a line on stderr soon and then every minute: what is done, how far, the time left.
 
     Yields
     ------
@@ -84,7 +87,9 @@ def minute_lines(doing: str) -> Iterator[Callable[[str, int, int], None]]:
         ended.set()
 
     def tell() -> None:
-        while not ended.wait(MINUTE):
+        waiting = FIRST_LINE
+        while not ended.wait(waiting):
+            waiting = MINUTE
             line = state.line(doing, time.monotonic() - start)
             sys.stderr.write(f"{line}\n")
             sys.stderr.flush()
@@ -102,22 +107,28 @@ class _State:
     """Steps of some work: their name, how many are done, and since when."""
 
     def __init__(self) -> None:
-        self._label, self._done, self._total = "", 0, 0
+        self._label, self._done, self._total, self._first = "", 0, 0, 0
         self._start = time.monotonic()
 
     def update(self, label: str, done: int, total: int) -> None:
         if done < self._done or total != self._total:  # another part of the work
-            self._start = time.monotonic()
+            self._start, self._first = time.monotonic(), done
         self._label, self._done, self._total = label, done, total
 
     def line(self, doing: str, elapsed: float) -> str:
         """Return the line after some seconds in all."""
-        parts = [f"{doing}: {elapsed / 60:.0f} min"]
+        parts = [f"{doing}: {_duration(elapsed)}"]
         if self._total:
             parts.append(f"{self._done} of {self._total} {self._label}")
         elif self._label:
             parts.append(self._label)
-        if self._total and 0 < self._done < self._total:
-            left = (time.monotonic() - self._start) / self._done * (self._total - self._done)
-            parts.append(f"about {max(1.0, left / 60):.0f} min left")
+        done = self._done - self._first
+        if done > 0 and self._done < self._total:
+            left = (time.monotonic() - self._start) / done * (self._total - self._done)
+            parts.append(f"about {_duration(left)} left")
         return ", ".join(parts)
+
+
+def _duration(seconds: float) -> str:
+    """Return a time in whole seconds, or in minutes from a minute and a half on."""
+    return f"{max(1.0, seconds):.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

@@ -240,9 +240,10 @@ def test_default_clocks_of_fpgas_are_reached() -> None:
 # -- progress ------------------------------------------------------------------------------------
 
 
-def test_progress_is_a_line_a_minute_without_a_terminal(
+def test_progress_is_lines_without_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
+    monkeypatch.setattr(terminal, "FIRST_LINE", 0.01)
     monkeypatch.setattr(terminal, "MINUTE", 0.05)
     monkeypatch.setattr(sys, "stderr", sys.stderr)
     with task_progress("importing", quiet=False):
@@ -250,8 +251,8 @@ def test_progress_is_a_line_a_minute_without_a_terminal(
             time.sleep(0.06)
     lines = capsys.readouterr().err.splitlines()
     assert 2 <= len(lines) <= 6
-    assert all(line.startswith("importing: 0 min, ") for line in lines)
-    assert any("1 of 4 tensors, about 1 min left" in line for line in lines)
+    assert all(line.startswith("importing: 1 s, ") for line in lines)
+    assert any("1 of 4 tensors, about 1 s left" in line for line in lines)
     with task_progress("importing", quiet=True):
         report("tensors", 1, 2)
         time.sleep(0.1)

@@ -306,7 +306,7 @@ def emit_json(data: Any) -> None:
 
 @contextmanager
 def task_progress(doing: str, *, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """Show the progress of long work on stderr: a bar on a terminal, else a line each minute.
+    """Show the progress of long work on stderr: a bar on a terminal, else lines.
 
     `hwgen.progress.report` inside shows its steps, too.
 
