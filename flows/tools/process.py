@@ -22,6 +22,11 @@ LAST_LINES = 10
 POLL_SECONDS = 1.0
 """Time between looks at the log of a tool that is watched."""
 
+
+class TimedOut(CheckFailed):
+    """A tool that took too long."""
+
+
 _on_log: ContextVar[Callable[[Path], None] | None] = ContextVar("on_log", default=None)
 
 
@@ -64,7 +69,7 @@ def run(
     Raises
     ------
     CheckFailed
-        If it fails or takes too long; the text ends with what the tool said last.
+        If it fails, or (`TimedOut`) takes too long; the text ends with what the tool said last.
     """
     wasm.prepare(tool)
     variables = {**os.environ, **tool.environment} if environment is None else dict(environment)
@@ -84,7 +89,8 @@ def run(
         try:
             _wait(process, path, timeout)
         except subprocess.TimeoutExpired:
-            raise _failure_of(f"{tool.name} took more than {timeout:g} s", path) from None
+            error = _failure_of(f"{tool.name} took more than {timeout:g} s", path)
+            raise TimedOut(str(error)) from None
         finally:
             end(process)
     if process.returncode:

@@ -216,7 +216,7 @@ TOOLS: Mapping[str, Tool] = {
             package="yowasp-nextpnr-himbaechel-gatemate", variable="HWGEN_GMPACK",
         ),
         Tool(
-            "abc", (), "prove designs equal (make bench-mutation)",
+            "abc", (), "prove properties (prove) and equality (make bench-mutation)",
             "pip install 'hwgen[formal]', or your system's yosys-abc program",
             programs=("yosys-abc",), version_arguments=("-h",), package="pyosys",
             variable="HWGEN_ABC",

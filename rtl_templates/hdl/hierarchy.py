@@ -150,13 +150,13 @@ class _Emission:
     def __init__(self, prefix: str) -> None:
         self.prefix, self.scope = prefix, ""
         self.pending: list[tuple[Block, str, str]] = []
-        self.seen: dict[str, type[Block]] = {}
+        self.seen: dict[str, Block] = {}
 
     def name_of(self, block: Block) -> str:
         scope = "" if block.universal else self.scope
         name = f"{scope}{block.module_name}"
         if name not in self.seen:
-            self.seen[name] = type(block)
+            self.seen[name] = block
             self.pending.append((block, name, f"{name}_" if block.opens_scope else scope))
         return f"{self.prefix}_{name}"
 
@@ -317,12 +317,19 @@ def block_classes(
     top: Any, name: str, ports: dict[str, tuple[Any, PortDirection]]
 ) -> dict[str, type]:
     """Return the class that describes each module that `emit` yields, by the module's name."""
+    classes = {module: type(block) for module, block in placed_blocks(top, name, ports).items()}
+    return {name: type(top), **classes}
+
+
+def placed_blocks(
+    top: Any, name: str, ports: dict[str, tuple[Any, PortDirection]]
+) -> dict[str, Block]:
+    """Return the block of each module that `emit` yields below the top, by the module's name."""
     with _emitting(name) as emission:
         _rtlil(top, name, ports)
         for _ in emission.blocks():
             pass
-    blocks = {f"{name}_{module}": block for module, block in emission.seen.items()}
-    return {name: type(top), **blocks}
+    return {f"{name}_{module}": block for module, block in emission.seen.items()}
 
 
 def emit_block(block: Block, prefix: str) -> Iterator[str]:

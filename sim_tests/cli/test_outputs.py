@@ -30,6 +30,7 @@ COMMANDS = {
     "pack": ["--config", "tiny.yaml", "--weights", "w.npy", "--output", "PLACE"],
     "pnr": ["--config", "tiny.yaml", "--target", "ecp5", "--output", "PLACE"],
     "pnr --bitstream": ["--config", "tiny.yaml", "--target", "ecp5", "--bitstream", "PLACE.bit"],
+    "prove": ["--config", "tiny.yaml", "--output", "PLACE"],
     "report": ["--config", "tiny.yaml", "--output", "PLACE.md"],
     "run": ["--config", "tiny.yaml", "--activations", "a.npy", "--weights", "w.npy",
             "--output", "PLACE.npy"],

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proof of the contract of one block."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from flows.formal.aiger import Aiger
+from flows.formal.checker import ANY, BROKEN, REACHED, Checker, Port
+from flows.formal.contract import Contract
+from flows.formal.modules import Part
+from flows.formal.netlists import NotMoved, PathSearch, Pin, one_lane
+from flows.formal.prover import (
+    Answer,
+    Status,
+    compile_checker,
+    reach,
+    solve,
+    write_flat,
+    write_modules,
+)
+
+LEMMA = "lemma"
+"""Begins the names of properties that only help to prove others."""
+
+_COVER_S = 60
+
+
+@dataclass(frozen=True)
+class Result:
+    """Property with its answer.
+
+    Parameters
+    ----------
+    group, name, about : str
+    status : {"proven", "refuted", "unknown"}
+    engine, detail : str
+        As of `flows.formal.prover.Answer`.
+    seconds : float
+        Of the search that answered it; properties that are proven together share one.
+    trace : list of mapping
+        Ports of the block, cycle by cycle, of a violation.
+    """
+
+    group: str
+    name: str
+    about: str
+    status: Status
+    engine: str
+    detail: str
+    seconds: float
+    trace: list[dict[str, int]] = field(default_factory=list, repr=False)
+
+
+@dataclass(frozen=True)
+class BlockProof:
+    """Results of a block.
+
+    Parameters
+    ----------
+    properties, covers : list of Result
+        A cover that was reached is ``proven``.
+    assumptions : list of str
+    """
+
+    properties: list[Result]
+    covers: list[Result]
+    assumptions: list[str]
+
+    @property
+    def status(self) -> Status:
+        """The worst status: a refuted property before an unknown one."""
+        statuses = {result.status for result in (*self.properties, *self.covers)}
+        order: tuple[Status, ...] = ("refuted", "unknown", "proven")
+        return next(each for each in order if each in statuses or each == "proven")
+
+    def document(self) -> dict[str, Any]:
+        """Return it as JSON values, without traces."""
+        document = asdict(self)
+        for result in (*document["properties"], *document["covers"]):
+            del result["trace"]
+        return document
+
+    @classmethod
+    def load(cls, document: Mapping[str, Any]) -> BlockProof:
+        """Return the proof that `document` wrote."""
+        properties, covers = (
+            [Result(**result) for result in document[key]] for key in ("properties", "covers")
+        )
+        return cls(properties, covers, document["assumptions"])
+
+
+def ports_of(netlist: Mapping[str, Any]) -> dict[str, Port]:
+    """Return the ports of a netlist of Yosys."""
+    return {
+        name: Port(len(port["bits"]), port["direction"] == "input")
+        for name, port in netlist["ports"].items()
+    }
+
+
+def prove_contract(part: Part, contract: Contract, work: Path, seconds: int) -> BlockProof:
+    """Prove the contract of a block.
+
+    Parameters
+    ----------
+    part : Part
+    contract : Contract
+    work : Path
+        Directory for the files of Yosys and ABC.
+    seconds : int
+        Limit of each search.
+
+    Raises
+    ------
+    ToolMissing
+        If there is no Yosys or no ABC.
+    CheckFailed
+        If one of them fails.
+    """
+    modules = write_modules(part, work)
+    flat = write_flat(part, work, cut=contract.cut(modules))
+    properties = [_path_result(modules, part.name, contract, path) for path in contract.paths]
+    if contract.payload:
+        start = time.monotonic()
+        about = "the payload is moved bit by bit and decides nothing: one bit stands for all"
+        name = "data independence"
+        status: Status = "proven"
+        detail = "every bit goes through the same cells"
+        try:
+            flat = one_lane(flat, *contract.payload)
+        except NotMoved as problem:
+            status, detail = "unknown", str(problem)
+        taken = round(time.monotonic() - start, 2)
+        properties.append(
+            Result(contract.group, name, about, status, "netlist search", detail, taken)
+        )
+    checker = contract.make(ports_of(flat))
+    circuit = compile_checker(checker, flat, work)
+    properties += _answers(checker, circuit, contract.group, work, seconds)
+    covers = []
+    for index, cover in enumerate(checker.covers):
+        output = _output(circuit, REACHED, index)
+        answer = reach(circuit, output, work, min(seconds, _COVER_S))
+        covers.append(
+            Result(
+                contract.group,
+                cover.name,
+                cover.about,
+                status,
+                answer.engine,
+                answer.detail,
+                answer.seconds,
+            )
+        )
+    return BlockProof(properties, covers, [each.about for each in checker.assumptions])
+
+
+def _output(circuit: Aiger, name: str, index: int) -> str:
+    return f"{name}[{index}]" if f"{name}[{index}]" in circuit.outputs else name
+
+
+def _answers(
+    checker: Checker, circuit: Aiger, group: str, work: Path, seconds: int
+) -> list[Result]:
+    """Return the results of the properties: all at once, or, if that fails, one by one."""
+    lemmas = sum(each.name.startswith(LEMMA) for each in checker.properties)
+    wanted = [
+        (index, each)
+        for index, each in enumerate(checker.properties)
+        if not each.name.startswith(LEMMA)
+    ]
+    together = solve(circuit, ANY, work, seconds)
+    if together.status == "proven":
+        helped = f", with {lemmas} lemmas" if lemmas else ""
+        detail = f"{together.detail}, {len(wanted)} properties together{helped}"
+        answers = {index: replace(together, detail=detail) for index, _ in wanted}
+    else:
+        answers = {
+            index: solve(circuit, _output(circuit, BROKEN, index), work, seconds)
+            for index, _ in wanted
+        }
+    return [
+        Result(
+            group,
+            each.name,
+            each.about,
+            answers[index].status,
+            answers[index].engine,
+            answers[index].detail,
+            answers[index].seconds,
+            _trace(checker, circuit, answers[index]),
+        )
+        for index, each in wanted
+    ]
+
+
+def _trace(checker: Checker, circuit: Aiger, answer: Answer) -> list[dict[str, int]]:
+    """Return the values of the block's ports in each cycle of a violation."""
+    ports = [("reset", 1), *((name, checker.ports[name].width) for name in checker.observed)]
+    trace = []
+    for values in circuit.run(answer.trace):
+        cycle, bit = {}, 0
+        for name, width in ports:
+            bits = [values.get(f"seen[{bit + at}]", 0) for at in range(width)]
+            cycle[name] = sum(value << at for at, value in enumerate(bits))
+            bit += width
+        trace.append(cycle)
+    return trace
+
+
+def _path_result(modules: Mapping[str, Any], name: str, contract: Contract, path: Any) -> Result:
+    """Search a combinational path."""
+    start = time.monotonic()
+    search = PathSearch(modules)
+    width = len(modules[name]["ports"][path.source]["bits"])
+    reached = {
+        pin.port for bit in range(width) for pin in search.reached(name, Pin(path.source, bit))
+    }
+    hit = [sink for sink in path.sinks if sink in reached]
+    detail = f"there is one to {', '.join(hit)}" if hit else "no path in the netlist"
+    return Result(
+        contract.group, path.name, path.about, "refuted" if hit else "proven", "netlist search",
+        detail, round(time.monotonic() - start, 2),
+    )  # fmt: skip

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contracts of blocks: checkers, and combinational paths that they must not have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flows.formal.checker import Checker, Port
+from flows.formal.modules import TOP
+
+
+@dataclass(frozen=True)
+class ForbiddenPath:
+    """A combinational path that a block must not have.
+
+    Parameters
+    ----------
+    source : str
+        An input.
+    sinks : tuple of str
+        Outputs.
+    about : str
+        What its absence means.
+    """
+
+    source: str
+    sinks: tuple[str, ...]
+    about: str
+
+    @property
+    def name(self) -> str:
+        """Name of the property."""
+        return f"no path {self.source} -> {', '.join(self.sinks)}"
+
+
+@dataclass(frozen=True)
+class Contract:
+    """Properties of a block.
+
+    Parameters
+    ----------
+    group : str
+        Group of properties, as certificates list them: a key of `GROUPS`.
+    make : callable
+        Returns the checker for the ports of the block.
+    payload : tuple of str
+        Input and output of a payload that the block only moves; the proof is of one of its bits.
+        Empty if there is none.
+    paths : tuple of ForbiddenPath
+    cut_datapath : bool
+        Whether modules without a reset, which are datapaths, are replaced by free inputs.
+    """
+
+    group: str
+    make: Callable[[Mapping[str, Port]], Checker]
+    payload: tuple[str, ...] = ()
+    paths: tuple[ForbiddenPath, ...] = ()
+    cut_datapath: bool = False
+
+    def cut(self, modules: Mapping[str, Any]) -> list[str]:
+        """Return the modules that are replaced by free inputs."""
+        if not self.cut_datapath:
+            return []
+        return [
+            name
+            for name, module in modules.items()
+            if name != TOP and not {"rst", "aresetn"} & module["ports"].keys()
+        ]
+
+
+GROUPS = {
+    "buffers": "stream FIFOs, register slices and skid buffers",
+    "streams": "AXI4-Stream ports of the design",
+    "registers": "AXI4-Lite registers",
+    "jobs": "job queue",
+    "bursts": "AXI4 memory port",
+    "credits": "credits of buffers",
+}
+"""Groups of properties."""

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proofs of a design, block by block, and their certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from itertools import count
+from pathlib import Path
+
+from flows.build.design import Design
+from flows.formal.block_proof import BlockProof, prove_contract
+from flows.formal.certificate import Certificate, Entry
+from flows.formal.contract import Contract
+from flows.formal.contracts import contracts_of
+from flows.formal.modules import TOP, DesignText, Part
+from flows.formal.prover import solver_versions, write_modules
+from flows.formal.shell import Streams
+from flows.formal.shell_checker import PortChecker
+from flows.tools.cache import Document, digest, text_digest
+from flows.tools.guard import scratch
+from flows.tools.parallel import run_all
+from rtl_templates.hdl.generators import generate
+from rtl_templates.hdl.hierarchy import Block, placed_blocks
+from rtl_templates.hdl.shell import AxiShell
+
+
+@dataclass(frozen=True)
+class Task:
+    """A contract of a module.
+
+    Parameters
+    ----------
+    part : Part
+    contract : Contract
+    number : int
+        Which contract of the block it is.
+    """
+
+    part: Part
+    contract: Contract
+    number: int
+
+
+def blocks_of(design: Design) -> dict[str, Block]:
+    """Return the blocks of a design by the names of their modules, without that of the design."""
+    shell = AxiShell(generate(design.core))
+    blocks = placed_blocks(shell, design.name, shell.ports)
+    return {name.removeprefix(f"{design.name}_"): block for name, block in blocks.items()}
+
+
+def tasks_of(design: Design) -> list[Task]:
+    """Return the contracts of all modules of a design."""
+    text = DesignText(design.name, design.verilog)
+    return [
+        Task(text.part(name), contract, number)
+        for name, block in sorted(blocks_of(design).items())
+        for number, contract in enumerate(contracts_of(block))
+    ]
+
+
+def prove_design(
+    design: Design,
+    *,
+    seconds: int,
+    jobs: int = 1,
+    use_cache: bool = True,
+    on_progress: Callable[[str, int, int], None] = lambda label, done, total: None,
+) -> Certificate:
+    """Prove the properties of a design.
+
+    Parameters
+    ----------
+    design : Design
+    seconds : int
+        Limit of each search.
+    jobs : int
+        Proofs at once.
+    use_cache : bool
+        Whether modules that were proven before are not proven again.
+    on_progress : callable
+        Called with a label, and the number of proofs that are done and there are.
+
+    Raises
+    ------
+    ToolMissing
+        If there is no Yosys or no ABC.
+    CheckFailed
+        If one of them fails.
+    """
+    tasks = tasks_of(design)
+    done = count(1)
+
+    def follow(index: int, proof: BlockProof) -> None:
+        on_progress(tasks[index].part.name, next(done), len(tasks) + 1)
+
+    proofs = prove_tasks(tasks, seconds=seconds, jobs=jobs, use_cache=use_cache, on_done=follow)
+    text = DesignText(design.name, design.verilog)
+    counts = text.counts()
+    entries = [
+        Entry(
+            f"{design.name}_{task.part.name}",
+            counts[f"{design.name}_{task.part.name}"],
+            task.part.digest,
+            proof,
+        )
+        for task, proof in zip(tasks, proofs, strict=True)
+    ]
+    buffers = {
+        task.part.name: proof
+        for task, proof in zip(tasks, proofs, strict=True)
+        if task.contract.group == "buffers"
+    }
+    top = text.part("")
+    entries.append(
+        Entry(design.name, 1, top.digest, _prove_ports(design, top, buffers, seconds, use_cache))
+    )
+    return Certificate(design, entries, seconds)
+
+
+def _prove_ports(
+    design: Design,
+    top: Part,
+    buffers: dict[str, BlockProof],
+    seconds: int,
+    use_cache: bool,
+) -> BlockProof:
+    """Return the proof of the ports of a design; ``buffers`` are those of its buffers."""
+    blocks = blocks_of(design)
+    with scratch() as work:
+        modules = write_modules(top, work)
+    streams = Streams(modules, TOP, {name: blocks[name] for name in buffers}, buffers)
+    results = streams.results()
+    if any(each.status != "proven" for each in results):
+        contract = Contract("streams", PortChecker, cut_datapath=True)
+        proof = _prove(Task(top, contract, 0), seconds, use_cache=use_cache)
+        searched = {result.name: result for result in proof.properties}
+        results = [
+            each if each.status == "proven" else searched.get(each.name, each) for each in results
+        ]
+    return BlockProof(results, [], [])
+
+
+def prove_tasks(
+    tasks: list[Task],
+    *,
+    seconds: int,
+    jobs: int,
+    use_cache: bool = True,
+    on_done: Callable[[int, BlockProof], None] = lambda index, result: None,
+) -> list[BlockProof]:
+    """Return the proofs of tasks; those that another run completed come from the cache.
+
+    Parameters
+    ----------
+    tasks : list of Task
+    seconds : int
+        Limit of each search.
+    jobs : int
+        Tasks at once.
+    use_cache : bool
+    on_done : callable
+        Called with the index and the result of each task.
+
+    Raises
+    ------
+    ToolMissing, CheckFailed
+        As `flows.formal.block_proof.prove_contract`.
+    """
+    solver_versions()
+
+    def job(task: Task) -> Callable[[], BlockProof]:
+        return lambda: _prove(task, seconds, use_cache=use_cache)
+
+    return run_all([job(task) for task in tasks], jobs, on_done)
+
+
+def _prove(task: Task, seconds: int, *, use_cache: bool) -> BlockProof:
+    key = digest([task.part.digest, task.number, solver_versions(), _sources()])
+    record = Document("proofs", key)
+    cached = record.load(BlockProof.load) if use_cache else None
+    if cached is not None:
+        return cached
+    with scratch() as work:
+        proof = prove_contract(task.part, task.contract, work, seconds)
+    if proof.status == "proven":
+        record.write(proof.document())
+    return proof
+
+
+@cache
+def _sources() -> str:
+    """Return a digest of the prover."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return digest([[file.name, text_digest(file.read_text(encoding="utf-8"))] for file in files])
