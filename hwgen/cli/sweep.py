@@ -229,14 +229,19 @@ def _report(summary: dict[str, Any], directory: Path) -> None:
     legal -= sum(item["points"] for item in removed["constraints"])
     out.print(f"  {summary['evaluated']:,}{of} points tried, {legal:,} legal ones evaluated")
     conditions = [
-        *((f"break {item['condition']!r}", item["points"]) for item in removed["constraints"]),
-        ("break a rule of their family", removed["illegal"]),
+        *(
+            (f"break {item['condition']!r} ({item['family']})", item["points"])
+            for item in removed["constraints"]
+        ),
         *((f"miss {item['spec']!r}", item["points"]) for item in removed["specs"]),
         ("have no known figure of an objective", removed["unknown"]),
+        ("break a rule of their family", removed["illegal"]),
     ]
     for text, points in conditions:
         if points:
             out.print(f"  {points:,} {text}")
+    for rule in removed["rules"]:
+        out.print(f"    such as {rule['example']}")
     if summary["excluded"]:
         out.print(
             f"  {summary['excluded']:,} of these have no netlist: a smaller design already exceeds"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from cost_model.estimate.technology import table_of
@@ -10,6 +11,7 @@ from cost_model.sweep.outcome import Outcome
 from cost_model.sweep.output.results import CONFIG, PARETO, Chosen
 from cost_model.sweep.plan import Plan, technologies_of
 from cost_model.sweep.reduce import Tally
+from cost_model.sweep.refusals import refusals
 from cost_model.sweep.table import (
     FAMILY,
     INDEX,
@@ -44,6 +46,7 @@ def summary_of(outcome: Outcome, chosen: Chosen, fingerprint: str) -> dict[str, 
         "removed": {
             "constraints": refused,
             "illegal": int(counts[tally.illegal]),
+            "rules": _rules(plan) if counts[tally.illegal] else [],
             "specs": [
                 {
                     "spec": str(spec),
@@ -66,6 +69,11 @@ def summary_of(outcome: Outcome, chosen: Chosen, fingerprint: str) -> dict[str, 
         "refine": _refined(outcome),
         "best": [_best(outcome, chosen, index) for index in range(len(plan.objectives))],
     }
+
+
+def _rules(plan: Plan) -> list[dict[str, Any]]:
+    """Return examples of points that break a rule of their family."""
+    return [{**asdict(each), "example": str(each)} for each in refusals(plan)]
 
 
 def _cost_tables(plan: Plan) -> dict[str, Any]:

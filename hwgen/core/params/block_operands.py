@@ -290,8 +290,8 @@ def operand_errors(operands: BlockOperands, *, sums: bool = True) -> list[str]:
     if sums and (bits := _sum_bits(a, w, depth)) > LONGEST_SUM:
         text = (
             f"weight: must be shorter than {weight} with activation {activation}: exact sums of"
-            f" their products have {bits} bits, and {LONGEST_SUM} are the most; take integers or a"
-            " block format"
+            f" their products have {bits} bits, and {LONGEST_SUM} are the most; take integers, a"
+            " block format, or accumulator: aligned(24) with array.pe: fused where the family has it"
         )
         return [text]
     if a.minimum and w.minimum:
