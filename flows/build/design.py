@@ -57,9 +57,11 @@ class Design:
         """The modules in RTLIL, every distinct one once."""
         from flows.build.verilog import core_rtlil
         from rtl_templates.hdl.generators import generate
+        from rtl_templates.hdl.protection import protect
 
         _ = self._verilog_record, self._netlist_record  # of the sources as they are before
-        return core_rtlil(generate(self.core), self.name)
+        modules = core_rtlil(generate(self.core), self.name)
+        return protect(modules, self.name, self.params.protect)
 
     @cached_property
     def verilog(self) -> str:

@@ -16,9 +16,9 @@ from typing import Any, Self
 import numpy as np
 
 from flows.faults.circuit import Location
-from flows.faults.injection import EFFECTS, FaultSimulation, Injection
+from flows.faults.injection import FaultSimulation, Injection
 from flows.faults.sampling import CLASSES, STUCK_1, draw_faults, population_of, sample_size
-from flows.faults.workloads import FaultWorkload
+from flows.faults.workloads import EFFECTS, FaultWorkload
 from hwgen.errors import InputError
 
 
@@ -30,7 +30,7 @@ class Share:
     ----------
     faults : int
     effects : dict
-        Number of faults by effect (`flows.faults.injection.EFFECTS`).
+        Number of faults by effect (`flows.faults.workloads.EFFECTS`).
     application : int
         Faults after which the application gives another answer, or none.
     """

@@ -19,6 +19,7 @@ from flows.synthesis.liberty import Library
 from flows.synthesis.synth_cache import CLOCK
 from hwgen.core.core import Core
 from hwgen.technologies.model import Memories
+from rtl_templates.hdl.protection import ERROR
 
 _NOTHING = 0xFFFFFFFF
 _NAMED = re.compile(r"(?:(.*)\.)?([^.\[]+)(?:\[(\d+)\])?")
@@ -28,7 +29,7 @@ _GENERATED = re.compile(r"_\d+_")
 
 @dataclass(frozen=True)
 class Location:
-    """Where in a design something is.
+    """A signal of a design, by its path.
 
     Parameters
     ----------
@@ -138,7 +139,20 @@ class Circuit:
 
     def memory_site(self, macro: int, word: int, bit: int) -> Site:
         """Return a bit of a memory."""
-        return Site(macro, Location(self.netlist.macros[macro].name, "word", bit), word, bit)
+        return Site(macro, Location(self._macro_names[macro], "", bit), word, bit)
+
+    @cached_property
+    def _macro_names(self) -> list[str]:
+        """Path of each macro, by the name of a net that it drives or that drives it."""
+        gates = {gate.name: gate for gate in self._gates.gates}
+        result = []
+        for macro in self.netlist.macros:
+            gate = gates[macro.name]
+            nets = [*gate.outputs.values(), *gate.inputs.values()]
+            names = [self._gates.names[net] for net in nets if net in self._gates.names]
+            paths = [location_of(name).instance for name in names]
+            result.append(max(paths, key=len, default="") or macro.name)
+        return result
 
     @cached_property
     def _locations(self) -> Mapping[int, Location]:
@@ -177,6 +191,7 @@ class Circuit:
         for bits in (self.input_bits, self.output_bits):
             words += _listed(bits)
         words += self._streams() if self.has_streams else [0, 0, *self._groups()]
+        words += self._bits_of_ports.get(ERROR, [_NOTHING])
         return np.array(words, "<u4").tobytes()
 
     @cached_property
@@ -216,13 +231,18 @@ class Circuit:
         (port,) = (port for port in self._core.params.ports if port.direction == "out")
         return int(8 * port.beat_bytes + bool(port.last))
 
+    @property
+    def reports_errors(self) -> bool:
+        """Whether the design has an output that says that a fault was noticed."""
+        return ERROR in self._gates.outputs
+
     def position(self, port: str, bit: int = 0) -> int:
-        """Return where a bit of a port is in a cycle of a trace."""
+        """Return the position of a bit of a port in a cycle of a trace."""
         position = self._bits_of_ports[port][bit]
         return position + len(self.input_bits) * (port in self._gates.outputs)
 
     def handshakes(self) -> list[tuple[int, int]]:
-        """Return where valid and ready of the input streams are in a cycle of a trace."""
+        """Return the positions of valid and ready of each input stream in a cycle of a trace."""
         return [
             (self.position(f"{port.prefix}_tvalid"), self.position(f"{port.prefix}_tready"))
             for port in self._core.params.ports
@@ -230,7 +250,7 @@ class Circuit:
         ]
 
     def sink_positions(self) -> tuple[int, int, list[int]]:
-        """Return where valid, ready and data of the result stream are in a cycle of a trace."""
+        """Return the positions of valid, ready and data of the result stream in a cycle."""
         (port,) = (port for port in self._core.params.ports if port.direction == "out")
         valid, ready = (self.position(f"{port.prefix}_{name}") for name in ("tvalid", "tready"))
         data = f"{port.prefix}_tdata"

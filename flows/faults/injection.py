@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from flows.build.design import Design
 from flows.faults.circuit import Circuit
 from flows.faults.lanes import LaneResult, run_lanes
 from flows.faults.sampling import Fault, faults_bytes
-from flows.faults.workloads import FaultWorkload
+from flows.faults.workloads import Effect, FaultWorkload
 from flows.power.gate_simulator import GateSimulator
 from flows.power.gate_tables import GateTable
 from flows.power.gates import Gates
@@ -27,7 +27,7 @@ from flows.power.netlist_power import GateLevel
 from flows.simulation.bus.job_host import JobFailed
 from flows.simulation.engine_program import BusError
 from flows.simulation.run import run_job
-from flows.simulation.stream_program import LIMIT_CYCLES
+from flows.simulation.stream_program import CYCLES_AFTER, LIMIT_CYCLES
 from flows.synthesis.result import SynthesisResult
 from flows.tools.executors import LocalProcesses
 from flows.tools.guard import scratch
@@ -36,16 +36,7 @@ from hwgen.core.operation import Arrays, StreamPlan
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.post import PostSettings
 from hwgen.errors import CheckFailed
-
-Effect = Literal["masked", "silent", "detected", "hang"]
-
-EFFECTS: Mapping[Effect, str] = {
-    "masked": "all results are right",
-    "silent": "wrong results, and nothing says so",
-    "detected": "the design reports an error",
-    "hang": "results are missing, or the bus protocol is violated",
-}
-"""What becomes of a job, by name."""
+from rtl_templates.hdl.protection import ERROR
 
 TIMEOUT_S = 24 * 3600.0
 _BATCH = 255
@@ -61,9 +52,9 @@ class Injection:
     ----------
     fault : Fault
     effect : str
-        One of `EFFECTS`.
+        One of `flows.faults.workloads.EFFECTS`.
     application : bool
-        Whether what the application makes of the results is wrong, or there are none.
+        Whether the application gives another answer, and does not know, or gives none.
     """
 
     fault: Fault
@@ -113,6 +104,9 @@ class FaultSimulation:
         level.simulate(work.job, work.operands)
         self.trace_file = directory / "trace.bin"
         level.simulator.trace_file.rename(self.trace_file)  # no other simulation writes it
+        error = self._error
+        if error and self._rows[self.cycles[0] :, error[2]].any():
+            raise CheckFailed(f"{result.name} reports an error without a fault")
 
     @property
     def cells(self) -> int:
@@ -127,6 +121,15 @@ class FaultSimulation:
         return data.reshape(-1, width)
 
     @cached_property
+    def _error(self) -> tuple[int, int, int] | None:
+        """Bytes in front of a trace, bits of a cycle, and the position of the error output."""
+        circuit = self.circuit
+        if not circuit.reports_errors:
+            return None
+        width = len(circuit.input_bits) + len(circuit.output_bits)
+        return len(circuit.netlist.registers), width, circuit.position(ERROR)
+
+    @cached_property
     def cycles(self) -> range:
         """Cycles in which faults are injected: from the first input beat, or register access."""
         begun = self._rows[:, self.circuit.position("aresetn")] != 0
@@ -134,7 +137,8 @@ class FaultSimulation:
             begun = np.zeros(len(self._rows), bool)
             for valid, ready in self.circuit.handshakes():
                 begun |= (self._rows[:, valid] & self._rows[:, ready]) != 0
-        return range(int(np.argmax(begun)), len(self._rows))
+        end = len(self._rows) - CYCLES_AFTER * self.circuit.has_streams
+        return range(int(np.argmax(begun)), end)
 
     # -- injection -----------------------------------------------------------------------------
 
@@ -209,9 +213,19 @@ class FaultSimulation:
     def _effect_of(self, lane: LaneResult) -> tuple[Effect, bool]:
         if lane.outcome == "hang":
             return "hang", True
+        if lane.outcome == "detected":
+            return "detected", False
         if not lane.beats:
             return "masked", False
-        return "silent", self._work.is_wrong(self._results(lane.beats))
+        effect, wrong = self._work.judge(self._results(lane.beats), self._expected)
+        if effect == "masked" and self._work.checksums is None:  # another end of a packet
+            return "silent", False
+        return effect, wrong
+
+    @cached_property
+    def _expected(self) -> Arrays:
+        """Results of the golden model."""
+        return self.core.golden(self._work.job, self._work.operands)
 
     def _results(self, wrong: Mapping[int, np.ndarray]) -> Arrays:
         """Return the results of a stream core some of whose beats are wrong."""
@@ -238,7 +252,7 @@ class FaultSimulation:
         parts = [
             _Part(
                 self._config, level.gates, level.table, dict(job.sizes), job.post, job_operands,
-                self.core.golden(job, job_operands),
+                self._expected, self._error,
                 tuple(indices[i : i + _ALONE]),
                 tuple(faults[index] for index in indices[i : i + _ALONE]),
             )
@@ -246,10 +260,10 @@ class FaultSimulation:
         ]  # fmt: skip
         for part, ends in LocalProcesses(jobs).run(_simulate_part, parts):
             for index, (effect, results) in zip(part.indices, ends, strict=True):
-                wrong = effect != "masked"
-                if results is not None:
-                    wrong = self._work.is_wrong(results)
-                yield index, (effect, wrong)
+                if results is None:
+                    yield index, (effect, effect == "hang")
+                else:
+                    yield index, self._work.judge(results, self._expected)
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,6 +277,7 @@ class _Part:
     post: PostSettings | None
     operands: Arrays
     expected: Arrays
+    error: tuple[int, int, int] | None
     indices: tuple[int, ...]
     faults: tuple[Fault, ...]
 
@@ -279,6 +294,9 @@ def _simulate_part(part: _Part) -> list[End]:
 
 def _simulate(part: _Part, simulator: GateSimulator, fault: Fault) -> End:
     simulator.fault_file.write_bytes(faults_bytes([fault]))
+    simulator.trace_file.unlink(missing_ok=True)
+    if part.error:
+        simulator.trace_file.touch()
     design = Design.of(part.config)
     m, k, n = (part.sizes[name] for name in "MKN")
     job = design.core.gemm(m, k, n, part.post)
@@ -290,6 +308,20 @@ def _simulate(part: _Part, simulator: GateSimulator, fault: Fault) -> End:
     except (JobFailed, BusError):
         return "detected", None
     except CheckFailed:
-        return "hang", None
+        return ("detected" if _reports(part, simulator, fault) else "hang"), None
     same = all(np.array_equal(run.results[name], part.expected[name]) for name in part.expected)
-    return ("masked", None) if same else ("silent", run.results)
+    if same:
+        return "masked", None
+    if _reports(part, simulator, fault):
+        return "detected", None
+    return "silent", run.results
+
+
+def _reports(part: _Part, simulator: GateSimulator, fault: Fault) -> bool:
+    """Return whether the error output was 1 in any cycle since the fault of the last run."""
+    if part.error is None:
+        return False
+    skipped, width, position = part.error
+    rows = np.fromfile(simulator.trace_file, np.uint8)[skipped:]
+    rows = rows[: len(rows) // width * width].reshape(-1, width)
+    return bool(rows[fault.cycle :, position].any())

@@ -18,10 +18,11 @@ from flows.tools.process import run
 from flows.tools.toolchain import require, version_text
 from hwgen.errors import CheckFailed
 
-Outcome = Literal["same", "wrong", "hang", "parted"]
-"""Same results, other results, fewer results, or (without streams) other outputs than expected."""
+Outcome = Literal["same", "wrong", "hang", "parted", "detected"]
+"""Same results, other results, fewer results, (without streams) other outputs than expected, or
+other or fewer results and an error that the design reports."""
 
-_OUTCOMES: tuple[Outcome, ...] = ("same", "wrong", "hang", "parted")
+_OUTCOMES: tuple[Outcome, ...] = ("same", "wrong", "hang", "parted", "detected")
 _SOURCE = Path(__file__).parent / "cpp" / "lanes.cpp"
 _COMPILE_S = 600.0
 

@@ -42,7 +42,7 @@ class Fault:
     cycle: int
 
     def numbers(self) -> tuple[int, int, int, int, int]:
-        """Return what the simulations in C++ read."""
+        """Return the fault as the simulations in C++ read it."""
         return self.mode, self.site.number, self.cycle, self.site.word, self.site.bit
 
 
@@ -52,7 +52,7 @@ def faults_bytes(faults: Sequence[Fault]) -> bytes:
 
 
 def sample_size(population: int, margin: float, confidence: float) -> int:
-    """Return how many faults to draw so that a share is known to a margin.
+    """Return the number of faults to draw so that a share is known to a margin.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def sample_size(population: int, margin: float, confidence: float) -> int:
 
 
 def population_of(circuit: Circuit, name: str, cycles: int) -> int:
-    """Return how many faults of a class there are in so many cycles."""
+    """Return the number of faults of a class in so many cycles."""
     if name == "flip":
         return len(circuit.flip_flops) * cycles
     if name == "pulse":

@@ -38,6 +38,9 @@ PIPE_BYTES = 1 << 20
 LIMIT_CYCLES = 1000
 """Cycles beyond twice those of the cycle model after which a simulation ends."""
 
+CYCLES_AFTER = 4
+"""Cycles that a simulation goes on after the last result beat, as in ``cpp/stream.cpp``."""
+
 BATCH_BYTES, BATCH_CHUNKS = 1 << 18, 1 << 12
 """Beats are sent when there are this many bytes or chunks of them."""
 

@@ -69,6 +69,12 @@ MODULES = 12
     show_default=True,
     help="Probability that an interval holds the share.",
 )
+@click.option(
+    "--checksums",
+    is_flag=True,
+    help="Append rows and columns of checksums to the operands: they notice wrong results, and"
+    " correct a single one.",
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @jobs_option("Simulations at once")
 @path_option("--output", "DIR", "Directory for faults.json, faults.csv and faults.svg.")
@@ -82,6 +88,7 @@ def command(
     classes: tuple[str, ...],
     margin: float,
     confidence: float,
+    checksums: bool,
     seed: int,
     jobs: int | None,
     output: Path | None,
@@ -92,9 +99,9 @@ def command(
 
     The design is mapped to standard cells.  Faults are drawn at random from all places and cycles
     of a job; each is simulated, and the results are compared with the golden model.  A fault is
-    masked (all results are right), silent (wrong results, and nothing says so), detected (the
-    design reports an error) or leads to a hang (results are missing, or the bus protocol is
-    violated).
+    masked (all results are right), corrected (by checksums), detected (the design reports an
+    error, or checksums notice one), silent (wrong results, and nothing says so) or leads to a hang
+    (results are missing, or the bus protocol is violated).
     """
     from contextlib import ExitStack
 
@@ -118,7 +125,7 @@ def command(
         )
     with ExitStack() as stack:
         staging = stack.enter_context(atomic_directory(output, force=force)) if output else None
-        work = fault_workload(design.core, workload)
+        work = fault_workload(design.core, workload, checksums=checksums)
         stack.enter_context(liberty_origin(aim.technology))
         directory = stack.enter_context(scratch("hwgen-faults-"))
         update = stack.enter_context(task_progress("injecting faults", quiet=as_json))
@@ -176,8 +183,8 @@ def _print(campaign: Campaign, output: Path | None) -> None:
     if campaign.application:
         out.print(f"  answer     of an application that {campaign.application}")
     answers = ["wrong answer"] if campaign.application else []
-    table = new_table("  class", "faults", "of all", "masked", "silent", "detected", "hang",
-                      *answers)  # fmt: skip
+    (share, *_) = campaign.classes.values()
+    table = new_table("  class", "faults", "of all", *share.effects, *answers)
     for name, share in campaign.classes.items():
         table.add_row(
             f"  {name}", f"{share.faults:,}", f"{share.population:,}",
@@ -199,7 +206,8 @@ def _share(campaign: Campaign, share: Any, effect: str) -> str:
 
 
 def _print_modules(name: str, shares: dict[str, Any]) -> None:
-    table = new_table(f"  {name} in", "faults", "masked", "silent", "detected", "hang")
+    (share, *_) = shares.values()
+    table = new_table(f"  {name} in", "faults", *share.effects)
     most = sorted(shares, key=lambda module: -shares[module].effects["silent"])[:MODULES]
     for module in most:
         share = shares[module]

@@ -12,7 +12,8 @@
 // The last lane has no fault.  A lane ends when its registers and memories equal those of the last
 // lane, when all its results are out, or when nothing moves any more.  With roles of streams each lane
 // has sources and a sink of its own, at full rate; else the ports of a lane are only compared with
-// the trace, and the lane ends as `parted` at the first difference.
+// the trace, and the lane ends as `parted` at the first difference.  A lane whose results are wrong or
+// missing is `detected` if the error output of the design was 1 at any time.
 
 #include <algorithm>
 #include <cstdint>
@@ -34,7 +35,7 @@ constexpr uint32_t LOOK_AT_MEMORY = 64;
 using Word = uint64_t __attribute__((vector_size(32)));
 
 enum Mode : uint32_t { NO_FAULT, STUCK_0, STUCK_1, PULSE, FLIP, MEMORY };
-enum Outcome : uint32_t { SAME, WRONG, HANG, PARTED };
+enum Outcome : uint32_t { SAME, WRONG, HANG, PARTED, DETECTED };
 
 struct Fault {
     uint32_t mode, net, cycle, word, bit;
@@ -217,13 +218,14 @@ class Simulation {
     std::vector<Source> sources_;
     Sink sink_{};
     std::vector<Group> groups_;
+    uint32_t error_ = NONE;  // the output that says that a fault was noticed
     std::vector<uint8_t> trace_;
     std::vector<Snapshot> snapshots_;
     uint32_t spacing_ = SPACING;
     // Of a batch
     std::vector<std::vector<Patch>> patches_;  // by run; the last ones are those of inputs
     std::vector<Result> results_;
-    Word live_, moved_;
+    Word live_, moved_, detected_;
 };
 
 void Simulation::read_netlist(const char* path) {
@@ -276,6 +278,7 @@ void Simulation::read_netlist(const char* path) {
         const uint32_t valid = reader.next();
         groups_.push_back({valid, reader.list()});
     }
+    error_ = reader.next();
 }
 
 void Simulation::read_trace(const char* path) {
@@ -577,6 +580,8 @@ void Simulation::end(Word lanes, Outcome outcome, uint32_t cycle) {
         Result& result = results_[lane];
         result.cycle = cycle;
         result.outcome = outcome == SAME && !result.beats.empty() ? WRONG : outcome;
+        const bool fails = result.outcome == WRONG || result.outcome == HANG;
+        if (fails && get(detected_, lane)) result.outcome = DETECTED;
     });
     live_ &= ~lanes;
 }
@@ -603,6 +608,7 @@ std::vector<Result> Simulation::run(const Fault* faults, uint32_t count) {
     patches_.assign(runs_.size() + 1, {});
     results_.assign(LANES, {});
     live_ = all(false);
+    detected_ = all(false);
     Word transient = all(false);
     uint32_t begin = NONE, latest = 0;
     for (uint32_t lane = 0; lane < count; ++lane) {
@@ -617,6 +623,7 @@ std::vector<Result> Simulation::run(const Fault* faults, uint32_t count) {
         patches.push_back({fault.net, lane, fault.mode, fault.cycle});
     }
     begin = std::min(begin, rows_ - 1);
+    const uint32_t first = begin;
     restore(begin);
     begin -= begin % spacing_;
     for (Source& source : sources_) {
@@ -635,6 +642,7 @@ std::vector<Result> Simulation::run(const Fault* faults, uint32_t count) {
         load(cycle);
         settle(cycle);
         moved_ = all(false);
+        if (error_ != NONE && cycle >= first) detected_ |= values_[outputs_[error_]];
         if (closed_) {
             end(stream(cycle), SAME, cycle);
         } else {

@@ -34,6 +34,7 @@ from hwgen.config.parameters import Configuration, either
 from hwgen.core.bus import BusPort
 from hwgen.core.operation import GEMM, Operation, gemm_operation
 from hwgen.core.params.off_chip import OffChip
+from hwgen.core.params.protection import Protection
 from hwgen.core.params.target import MemoryChoice, Target
 from hwgen.errors import did_you_mean
 from hwgen.formats import BINARY, FLOATS, TERNARY, IntegerFormat, NumberFormat, number_format
@@ -198,7 +199,7 @@ class FamilyConfig(Configuration):
     a literal of its own name.
     """
 
-    shared_fields: ClassVar[frozenset[str]] = frozenset({"target", "memories"})
+    shared_fields: ClassVar[frozenset[str]] = frozenset({"target", "memories", "protect"})
 
     queues_jobs: ClassVar[bool] = False
     """Whether it is an engine whose jobs are described in registers and wait in a queue.
@@ -213,6 +214,9 @@ class FamilyConfig(Configuration):
     )
     memories: MemoryChoice = Field(
         default_factory=MemoryChoice, description="Which memories are SRAM macros."
+    )
+    protect: Protection = Field(
+        default_factory=Protection, description="Protection against faults; see `hwgen faults`."
     )
 
     def too_wide(self) -> list[str]:

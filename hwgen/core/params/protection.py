@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Protection of a core against faults."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from hwgen.config.base import Model
+
+
+class Protection(Model):
+    """Hardware that detects or corrects faults; it adds no cycles."""
+
+    registers: Literal["none", "parity", "tmr"] = Field(
+        "none",
+        description="parity: each 16 bits of a register have a parity bit, a wrong one sets the"
+        " output fault_detected. tmr: each register is three that vote, so that one may be wrong.",
+    )
+    memories: Literal["none", "ecc"] = Field(
+        "none",
+        description="ecc: words of memories have check bits that correct one wrong bit.",
+    )
+    datapath: Literal["none", "dup"] = Field(
+        "none",
+        description="dup: a second core does the same one cycle later; a difference sets the output"
+        " fault_detected.",
+    )
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is protected."""
+        return (self.registers, self.memories, self.datapath) != ("none",) * 3
