@@ -219,13 +219,18 @@ docs-check: env written ## check that the generated documentation is current
 	$(RUN) -m flows.bench.mutation --stored --write build/mutation-score.md
 	cmp build/mutation-score.md docs/mutation-score.md \
 	  || { echo 'docs/mutation-score.md is not current: run make docs' >&2; exit 1; }
+	cp docs/results-faults.md build/results-faults.md
+	mkdir -p build/faults
+	$(RUN) -m flows.bench.faults --stored --write build/results-faults.md --pictures build/faults
+	for f in build/results-faults.md build/faults/*; do case $$f in *.md) page=docs/;; *) page=docs/images/;; esac; \
+	  cmp "$$f" "$$page$${f##*/}" || { echo "$$page$${f##*/} is not current: run make docs" >&2; exit 1; }; done
 	cp docs/results-low-bit.md build/results-low-bit.md
 	$(RUN) -m flows.bench.low_bit --write build/results-low-bit.md
 	cmp build/results-low-bit.md docs/results-low-bit.md \
 	  || { echo 'docs/results-low-bit.md is not current: run make docs' >&2; exit 1; }
 	$(MAKE) --no-print-directory site
 
-.PHONY: bench-mutation bench-low-bit bench-whole-engines bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external bench-cycles bench-auto bench-wires bench-random-checkpoint
+.PHONY: bench-mutation bench-faults bench-low-bit bench-whole-engines bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external bench-cycles bench-auto bench-wires bench-random-checkpoint
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-area: env ## measure area and delay by synthesis
@@ -264,6 +269,8 @@ bench-low-bit: env $(LLM) ## measure low-bit formats of demo-llm's model on engi
 	  --evaluate $(TEXTS)/attention.txt --write docs/results-low-bit.md $(ARGS)
 bench-mutation: env ## count changes of designs that the regression notices: ARGS="--family systolic --seed 7" (an hour)
 	$(RUN) -m flows.bench.mutation --write docs/mutation-score.md $(ARGS)
+bench-faults: env ## inject faults into designs with and without protection, and write the tables of their page (half an hour)
+	$(RUN) -m flows.bench.faults --write docs/results-faults.md --pictures docs/images $(ARGS)
 bench-whole-engines: env ## compare estimates of whole passes with simulations, and write the table of their page (minutes)
 	$(RUN) -m flows.bench.whole_engines --write docs/results-whole-engines.md $(ARGS)
 bench-random-checkpoint: env ## write a decoder of 1.1 billion random weights (2.2 GB), for measurements of time and memory

@@ -9,16 +9,16 @@ pictures of ``docs/results-faults.md`` are made of them.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from flows.bench.common import ROOT, markdown, parser, run, write_sections
+from flows.build.build import Build, retarget
 from flows.build.design import Design
-from flows.build.load import load_config, parse_config
+from flows.build.load import parse_config
 from flows.faults.campaign import run_campaign
 from flows.faults.injection import FaultSimulation
 from flows.faults.picture import picture
@@ -51,35 +51,76 @@ compute:
 buffers: {activation_kib: 1, weight_kib: 1, output_kib: 1, column_kib: 1}
 target: {technology: nangate45, clock_mhz: 500}
 """
-DESIGNS: Mapping[str, tuple[str | Path, float]] = {
-    "systolic_8x8": (SYSTOLIC, 0.01),
-    "lut_core": (ROOT / "configs" / "lut_core.yaml", 0.01),
-    "engine_4x4": (ENGINE, 0.05),
+
+
+class Case(NamedTuple):
+    """A design with a protection, and the margin by which faults are drawn.
+
+    Parameters
+    ----------
+    source : str or Path
+        Its configuration.
+    protection : str
+        Value of ``protect``.
+    checksums : bool
+        Whether checksums are appended to the operands.
+    margin : float
+    """
+
+    source: str | Path
+    protection: str = ""
+    checksums: bool = False
+    margin: float = 0.01
+
+    @property
+    def words(self) -> str:
+        """The protection in words."""
+        parts = [part for part in (self.protection, "checksums" * self.checksums) if part]
+        return ", ".join(parts) or "none"
+
+
+_LUT_CORE = ROOT / "configs" / "lut_core.yaml"
+CASES: Mapping[str, Case] = {
+    "systolic_8x8": Case(SYSTOLIC),
+    "systolic_8x8-parity": Case(SYSTOLIC, "registers: parity"),
+    "systolic_8x8-tmr": Case(SYSTOLIC, "registers: tmr"),
+    "systolic_8x8-dup": Case(SYSTOLIC, "datapath: dup"),
+    "systolic_8x8-checksums": Case(SYSTOLIC, checksums=True),
+    "lut_core": Case(_LUT_CORE),
+    "lut_core-checksums": Case(_LUT_CORE, checksums=True),
+    "engine_4x4": Case(ENGINE, margin=0.05),
+    "engine_4x4-checksums": Case(ENGINE, checksums=True, margin=0.05),
 }
-"""Configuration of each design, and the margin by which faults are drawn."""
 
 
 def campaign(name: str, jobs: int, seed: int) -> dict[str, Any]:
-    """Return the result of a campaign as plain values, with the area and clock of the design."""
-    source, margin = DESIGNS[name]
-    config = load_config(source) if isinstance(source, Path) else parse_config(source)
+    """Return the result of a campaign as plain values, with costs of the design.
+
+    Costs are estimated and synthesized, the cycles are those of the job.
+    """
+    case = CASES[name]
+    source = case.source
+    text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
+    config = parse_config(f"{text}protect: {{{case.protection}}}\n")
     design = Design.of(config)
     result = synthesize(design, TARGET, effort="clock", jobs=jobs)
-    work = fault_workload(design.core, "digits")
+    estimate = Build(design, retarget(config.target, TARGET)).estimate()["metrics"]
+    work = fault_workload(design.core, "digits", checksums=case.checksums)
     with scratch("hwgen-bench-") as directory:
-        start = time.monotonic()
         simulation = FaultSimulation(config, result, work, directory)
-        prepared = time.monotonic() - start
         done = run_campaign(
-            simulation, work, name=name, target=TARGET, margin=margin, seed=seed, jobs=jobs
-        )
-    document = done.document()
+            simulation, work, name=config.name, target=TARGET, margin=case.margin, seed=seed,
+            jobs=jobs,
+        )  # fmt: skip
     faults = sum(share.faults for share in done.classes.values())
     return {
-        **document,
+        **done.document(),
+        "protection": case.words,
         "area_um2": result.area_um2,
         "fmax_mhz": result.fmax_mhz,
-        "prepared_s": round(prepared, 1),
+        "estimated_area_um2": 1e6 * estimate["area_mm2"],
+        "estimated_fmax_mhz": estimate["fmax_mhz"],
+        "job_cycles": design.core.cycles([work.job], [work.operands]).number,
         "faults_per_second": round(faults / done.seconds, 1),
     }
 
@@ -137,43 +178,92 @@ def modules_table(results: Sequence[Mapping[str, Any]]) -> str:
     return markdown(headings, rows, 2)
 
 
+def protection_table(results: Sequence[Mapping[str, Any]]) -> str:
+    """Return costs and silent faults of each design with each protection as a table in Markdown."""
+    rows = []
+    plain: dict[str, Mapping[str, Any]] = {}
+    for result in results:
+        base = plain.setdefault(result["name"], result)
+        rows.append((
+            result["name"],
+            result["protection"],
+            _change(result, base, "area_um2"),
+            _change(result, base, "estimated_area_um2"),
+            f"{result['fmax_mhz']:,.0f}",
+            f"{result['estimated_fmax_mhz']:,.0f}",
+            _change(result, base, "job_cycles"),
+            *(_silent(result, name) for name in ("flip", "pulse", "stuck")),
+            f"{100 * _noticed(result):.2f} %",
+        ))  # fmt: skip
+    headings = ("design", "protection", "area", "estimated", "MHz", "estimated", "cycles",
+                "silent flips %", "pulses %", "stuck %", "noticed")  # fmt: skip
+    return markdown(headings, rows, 2)
+
+
+def _change(result: Mapping[str, Any], base: Mapping[str, Any], field: str) -> str:
+    change = 100 * (result[field] / base[field] - 1)
+    return f"{result[field]:,.0f}" if result is base else f"{change:+.1f} %"
+
+
+def _silent(result: Mapping[str, Any], name: str) -> str:
+    return _share(result["classes"][name], "silent")
+
+
+def _noticed(result: Mapping[str, Any]) -> float:
+    """Return the part of the faults that matter of which somebody hears, all classes alike.
+
+    Hangs are among them: a host waits for results, and a timer ends that.
+    """
+    shares = [result["classes"][name]["effects"] for name in ("flip", "pulse", "stuck")]
+    totals = {effect: sum(share[effect] for share in shares) for effect in EFFECTS}
+    matter = sum(totals.values()) - totals["masked"]
+    return 1 - totals["silent"] / matter if matter else 1.0
+
+
 def load_results() -> list[dict[str, Any]]:
-    """Return the results of the last campaigns, in the order of `DESIGNS`."""
+    """Return the results of the last campaigns, in the order of `CASES`."""
+    stored = _stored()
+    return [stored[name] for name in CASES if name in stored]
+
+
+def _stored() -> dict[str, dict[str, Any]]:
     if not RESULTS.is_file():
-        return []
-    stored = json.loads(RESULTS.read_text(encoding="utf-8"))
-    return [stored[name] for name in DESIGNS if name in stored]
+        return {}
+    documents: dict[str, dict[str, Any]] = json.loads(RESULTS.read_text(encoding="utf-8"))
+    return documents
 
 
-def store(result: Mapping[str, Any]) -> None:
-    """Write the result of a campaign over the last one of that design."""
-    results = {each["name"]: each for each in load_results()} | {result["name"]: result}
-    ordered = {name: results[name] for name in DESIGNS if name in results}
+def store(name: str, result: Mapping[str, Any]) -> None:
+    """Write the result of a campaign over the last one of that case."""
+    results = {**_stored(), name: dict(result)}
+    ordered = {name: results[name] for name in CASES if name in results}
     RESULTS.write_text(json.dumps(ordered) + "\n", encoding="utf-8")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run campaigns, store their results, and show them."""
     options = parser("faults", __doc__)
-    options.add_argument("--design", action="append", choices=list(DESIGNS), help="default all")
+    options.add_argument("--case", action="append", choices=list(CASES), help="default all")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--jobs", type=int, default=processors(), help="default: all processors")
     options.add_argument("--stored", action="store_true", help="run nothing, show what is stored")
     options.add_argument("--write", type=Path, metavar="FILE", help="replace the tables of a page")
     options.add_argument("--pictures", type=Path, metavar="DIR", help="write the pictures there")
     chosen = options.parse_args(arguments)
-    for name in () if chosen.stored else chosen.design or DESIGNS:
+    for name in () if chosen.stored else chosen.case or CASES:
         result = campaign(name, chosen.jobs, chosen.seed)
         click.echo(f"{name}: {result['faults_per_second']:,.0f} faults a second", err=True)
-        store(result)
+        store(name, result)
     results = load_results()
+    plain = [result for result in results if result["protection"] == "none"]
     tables = {
-        "designs": designs_table(results),
-        "classes": classes_table(results),
-        "modules": modules_table(results),
+        "designs": designs_table(plain),
+        "classes": classes_table(plain),
+        "modules": modules_table(plain),
+        "protection": protection_table(results),
     }
     if chosen.pictures:
-        for result in results:
+        for result in plain:
             file = chosen.pictures / f"faults-{result['name']}.svg"
             file.write_text(picture(result), encoding="utf-8")
     if chosen.json:

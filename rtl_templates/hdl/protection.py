@@ -216,10 +216,11 @@ class _Editor:
             for low in range(0, width, PARITY_BITS):
                 size = min(PARITY_BITS, width - low)
                 part = f"[{low + size - 1}:{low}]"
-                parity = added.unary("$reduce_xor", f"{following} {part}", size, 1)
+                # Odd parity: that of one bit is not the bit itself, which a mapper would share.
+                parity = added.unary("$reduce_xnor", f"{following} {part}", size, 1)
                 bit = added.register(parity, clock, 1)
                 word = concatenated([f"{stored} {part}", bit])
-                added.errors.append(added.unary("$reduce_xor", word, size + 1, 1))
+                added.errors.append(added.unary("$reduce_xnor", word, size + 1, 1))
         return match[0]
 
     def _replica(self, width: int) -> str:
