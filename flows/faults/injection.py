@@ -217,7 +217,7 @@ class FaultSimulation:
             return "detected", False
         if not lane.beats:
             return "masked", False
-        effect, wrong = self._work.judge(self._results(lane.beats), self._expected)
+        effect, wrong = self._work.assess(self._results(lane.beats), self._expected)
         if effect == "masked" and self._work.checksums is None:  # another end of a packet
             return "silent", False
         return effect, wrong
@@ -263,7 +263,7 @@ class FaultSimulation:
                 if results is None:
                     yield index, (effect, effect == "hang")
                 else:
-                    yield index, self._work.judge(results, self._expected)
+                    yield index, self._work.assess(results, self._expected)
 
 
 @dataclass(frozen=True, eq=False)

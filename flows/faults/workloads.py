@@ -60,7 +60,7 @@ class FaultWorkload:
     is_wrong: Callable[[Arrays], bool]
     checksums: Checksums | None = None
 
-    def judge(self, results: Arrays, expected: Arrays) -> tuple[Effect, bool]:
+    def assess(self, results: Arrays, expected: Arrays) -> tuple[Effect, bool]:
         """Return the effect of results, and whether the application gives another answer.
 
         Parameters

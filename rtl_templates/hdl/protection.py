@@ -92,20 +92,20 @@ class _Added:
         self.wires.append(f"  wire width {width} {name}\n")
         return name
 
-    def cell(self, kind: str, **connections: str) -> None:
+    def cell(self, module: str, **connections: str) -> None:
         """Add an instance of a module."""
-        self.lines.append(f"  cell {kind} \\protect_{self.count}_cell\n")
+        self.lines.append(f"  cell {module} \\protect_{self.count}_cell\n")
         self.lines += [f"    connect \\{port} {net}\n" for port, net in connections.items()]
         self.lines.append("  end\n")
         self.count += 1
 
-    def unary(self, kind: str, a: str, width: int, result: int) -> str:
+    def unary(self, operator: str, a: str, width: int, result: int) -> str:
         """Add an operator of one operand and return the wire of its result."""
-        return self._operator(kind, result, A=(a, width))
+        return self._operator(operator, result, A=(a, width))
 
-    def binary(self, kind: str, a: str, b: str, width: int) -> str:
+    def binary(self, operator: str, a: str, b: str, width: int) -> str:
         """Add a bitwise operator of two operands and return the wire of its result."""
-        return self._operator(kind, width, A=(a, width), B=(b, width))
+        return self._operator(operator, width, A=(a, width), B=(b, width))
 
     def select(self, a: str, b: str, choose: str, width: int) -> str:
         """Add a multiplexer, ``choose ? b : a``, and return the wire of its result."""
@@ -135,9 +135,9 @@ class _Added:
             return nets[0]
         return self.unary("$reduce_or", concatenated(nets), len(nets), 1)
 
-    def _operator(self, kind: str, result: int, **operands: tuple[str, int]) -> str:
+    def _operator(self, operator: str, result: int, **operands: tuple[str, int]) -> str:
         name = self.wire(result)
-        self.lines.append(f"  cell {kind} \\protect_{self.count}_cell\n")
+        self.lines.append(f"  cell {operator} \\protect_{self.count}_cell\n")
         for port, (_, width) in operands.items():
             self.lines.append(f"    parameter \\{port}_SIGNED 0\n")
             self.lines.append(f"    parameter \\{port}_WIDTH {width}\n")
@@ -165,10 +165,10 @@ class _Editor:
         added = _Added()
 
         def change(match: re.Match[str]) -> str:
-            kind = match["type"]
-            if kind == "$dff":
+            operator = match["type"]
+            if operator == "$dff":
                 return self._register(match, added)
-            if kind.lstrip("\\") in raises:
+            if operator.lstrip("\\") in raises:
                 error = added.wire(1)
                 added.errors.append(error)
                 line = f"    connect \\{ERROR} {error}\n"
@@ -328,15 +328,15 @@ def _check_memory(text: str, added: _Added) -> str:
     wide = sum(len(group) + _checks(len(group)) for group in groups)
 
     def change(match: re.Match[str]) -> str:
-        kind, body = match["type"], match["body"]
-        if not kind.startswith(("$memwr", "$memrd", "$meminit")):
+        operator, body = match["type"], match["body"]
+        if not operator.startswith(("$memwr", "$memrd", "$meminit")):
             return match[0]
-        if kind.startswith("$meminit"):
+        if operator.startswith("$meminit"):
             return ""  # a memory is written before it is read
         connections = dict(_CONNECTION.findall(body))
         body = re.sub(r"\\WIDTH \d+\n", f"\\\\WIDTH {wide}\n", body)
         body = re.sub(r"_VALUE \d+'x+\n", f"_VALUE {wide}'{'x' * wide}\n", body)
-        if kind.startswith("$memwr"):
+        if operator.startswith("$memwr"):
             data = added.wire(int(memory[1]))
             added.lines.append(f"connect {data} {connections['DATA']}\n")
             enables = connections["EN"].strip("{} ")
@@ -358,7 +358,7 @@ def _check_memory(text: str, added: _Added) -> str:
                 low += size + _checks(size)
             added.lines.append(f"connect {connections['DATA']} {concatenated(results)}\n")
             body = _connected(body, "DATA", stored)
-        return f"{match['attributes']}  cell {kind} {match['name']}\n{body}  end\n"
+        return f"{match['attributes']}  cell {operator} {match['name']}\n{body}  end\n"
 
     text = _CELL.sub(change, text)
     return text.replace(memory[0], f"  memory width {wide} size {memory[2]} {memory[3]}\n")
