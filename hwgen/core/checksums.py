@@ -4,6 +4,8 @@
 The sums of the columns of an operand are appended as further columns, as digits in its number
 format, and the sums of its rows as further rows.  Sums of results must then agree with the results
 of those rows and columns.  No hardware is added; a product becomes a few rows and columns larger.
+The sum of all results must be what the host computes with K multiplications: hardware that gives
+nothing but zeros, or all results with another sign, would pass the other checks.
 
 Notes
 -----
@@ -37,6 +39,8 @@ class Checksums:
         Weight of the second digit of a sum of rows and of a sum of columns.
     row_digits, column_digits : int
         Rows and columns that are appended.
+    total : int
+        Sum of all results of the product.
     """
 
     rows: int
@@ -45,6 +49,7 @@ class Checksums:
     column_base: int
     row_digits: int
     column_digits: int
+    total: int
 
     @property
     def overhead(self) -> float:
@@ -73,7 +78,10 @@ class Checksums:
                 if down[column] == error * weights[0] and across[row] == error * weights[1]:
                     exact[row, column] -= error
                     verdict = "corrected"
-        return exact[: self.rows, : self.columns].astype(results.dtype), verdict
+        product = exact[: self.rows, : self.columns]
+        if product.sum() != self.total:
+            verdict = "wrong"
+        return product.astype(results.dtype), verdict
 
     @staticmethod
     def _differences(exact: np.ndarray, count: int, base: int) -> np.ndarray:
@@ -108,8 +116,9 @@ def with_checksums(
     for name, fmt in (("activation", activation), ("weight", weight)):
         if not isinstance(fmt, IntegerFormat):
             raise InputError(f"{name}: checksums are of integers, whose sums are exact, not {fmt}")
-    more_rows = _digits(a.astype(np.int64).sum(axis=0), len(a), activation)
-    more_columns = _digits(w.astype(np.int64).sum(axis=1), w.shape[1], weight)
+    sums = a.astype(np.int64).sum(axis=0), w.astype(np.int64).sum(axis=1)
+    more_rows = _digits(sums[0], len(a), activation)
+    more_columns = _digits(sums[1], w.shape[1], weight)
     checksums = Checksums(
         rows=len(a),
         columns=w.shape[1],
@@ -117,6 +126,7 @@ def with_checksums(
         column_base=_base(weight),
         row_digits=len(more_rows),
         column_digits=len(more_columns),
+        total=int(sums[0].astype(object) @ sums[1].astype(object)),
     )
     return np.vstack([a, more_rows]), np.hstack([w, more_columns.T]), checksums
 

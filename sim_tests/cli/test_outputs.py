@@ -26,6 +26,7 @@ COMMANDS = {
     "build": ["--config", "tiny.yaml", "--output", "PLACE"],
     "calibrate": ["--target", "nangate45", "--output", "PLACE.json"],
     "faults": ["--config", "tiny.yaml", "--output", "PLACE"],
+    "harden": ["--config", "tiny.yaml", "--silent", "0.01", "--output", "PLACE"],
     "init": ["systolic", "--output", "PLACE.yaml"],
     "pack": ["--config", "tiny.yaml", "--weights", "w.npy", "--output", "PLACE"],
     "pnr": ["--config", "tiny.yaml", "--target", "ecp5", "--output", "PLACE"],

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from flows.faults.workloads import fault_workload
 from flows.power.operands import job_of_size, workloads
 from flows.simulation.run import check_results, run_job
 from flows.synthesis.synth import synthesize
+from hwgen.cli import main
 from hwgen.core.checksums import with_checksums
 from hwgen.errors import InputError
 from hwgen.formats import number_format
@@ -137,6 +139,26 @@ def test_effects_with_checksums(tmp_path: Path) -> None:
         assert effects.count("detected") + effects.count("corrected") > 30
 
 
+@pytest.mark.slow
+@pytest.mark.rotate(3)
+def test_harden(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The cheapest protection that is good enough is written; without one the best is named."""
+    require_tools("yosys", "g++", technology="nangate45")
+    config, output = tmp_path / "little.yaml", tmp_path / "hard.yaml"
+    config.write_text(WITHOUT_MEMORY)
+    arguments = ["harden", "-c", str(config), "--workload", "random:4,32,2", "--margin", "0.05"]
+    assert main([*arguments, "--silent", "0.03", "--json", "-o", str(output)]) == 0
+    document = json.loads(capsys.readouterr().out)
+    *cheaper, last = document["trials"]
+    assert cheaper
+    assert last["silent"] <= 0.03 < min(trial["silent"] for trial in cheaper)
+    costs = [trial["estimated_area_um2"] * trial["cycles"] for trial in document["trials"]]
+    assert costs == sorted(costs)
+    assert parse_config(output.read_text()).name == "little"
+    assert main([*arguments, "--silent", "0.0001"]) == 2
+    assert "say a smaller --margin" in " ".join(capsys.readouterr().err.split())
+
+
 def test_columns_of_a_hamming_code() -> None:
     """Syndromes of single errors differ, for words of any width."""
     for bits in (1, 2, 7, 32, 128):
@@ -180,6 +202,9 @@ def test_checksums_of_products(left: str, right: str) -> None:
         found, verdict = checksums.check(results)
         assert verdict == "corrected"
         assert np.array_equal(found, right_results)
+        assert checksums.check(np.zeros_like(results))[1] == (
+            "wrong" if checksums.total else "right"
+        )
         results[(row + 1) % len(results), column] ^= 4
         assert checksums.check(results)[1] != "right"
     assert checksums.overhead > 0
