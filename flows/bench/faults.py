@@ -65,12 +65,14 @@ class Case(NamedTuple):
     checksums : bool
         Whether checksums are appended to the operands.
     margin : float
+    workload : str
     """
 
     source: str | Path
     protection: str = ""
     checksums: bool = False
     margin: float = 0.01
+    workload: str = "digits"
 
     @property
     def words(self) -> str:
@@ -79,6 +81,7 @@ class Case(NamedTuple):
         return ", ".join(parts) or "none"
 
 
+_LARGE = "random:62,64,62"
 _LUT_CORE = ROOT / "configs" / "lut_core.yaml"
 CASES: Mapping[str, Case] = {
     "systolic_8x8": Case(SYSTOLIC),
@@ -86,6 +89,8 @@ CASES: Mapping[str, Case] = {
     "systolic_8x8-tmr": Case(SYSTOLIC, "registers: tmr"),
     "systolic_8x8-dup": Case(SYSTOLIC, "datapath: dup"),
     "systolic_8x8-checksums": Case(SYSTOLIC, checksums=True),
+    "systolic_8x8-large": Case(SYSTOLIC, margin=0.02, workload=_LARGE),
+    "systolic_8x8-large-checksums": Case(SYSTOLIC, checksums=True, margin=0.02, workload=_LARGE),
     "lut_core": Case(_LUT_CORE),
     "lut_core-checksums": Case(_LUT_CORE, checksums=True),
     "engine_4x4": Case(ENGINE, margin=0.05),
@@ -105,7 +110,7 @@ def campaign(name: str, jobs: int, seed: int) -> dict[str, Any]:
     design = Design.of(config)
     result = synthesize(design, TARGET, effort="clock", jobs=jobs)
     estimate = Build(design, retarget(config.target, TARGET)).estimate()["metrics"]
-    work = fault_workload(design.core, "digits", checksums=case.checksums)
+    work = fault_workload(design.core, case.workload, checksums=case.checksums)
     with scratch("hwgen-bench-") as directory:
         simulation = FaultSimulation(config, result, work, directory)
         done = run_campaign(
@@ -116,6 +121,7 @@ def campaign(name: str, jobs: int, seed: int) -> dict[str, Any]:
     return {
         **done.document(),
         "protection": case.words,
+        "job": case.workload,
         "area_um2": result.area_um2,
         "fmax_mhz": result.fmax_mhz,
         "estimated_area_um2": 1e6 * estimate["area_mm2"],
@@ -181,11 +187,12 @@ def modules_table(results: Sequence[Mapping[str, Any]]) -> str:
 def protection_table(results: Sequence[Mapping[str, Any]]) -> str:
     """Return costs and silent faults of each design with each protection as a table in Markdown."""
     rows = []
-    plain: dict[str, Mapping[str, Any]] = {}
+    plain: dict[tuple[str, str], Mapping[str, Any]] = {}
     for result in results:
-        base = plain.setdefault(result["name"], result)
+        base = plain.setdefault((result["name"], result["job"]), result)
         rows.append((
             result["name"],
+            result["job"],
             result["protection"],
             _change(result, base, "area_um2"),
             _change(result, base, "estimated_area_um2"),
@@ -195,9 +202,9 @@ def protection_table(results: Sequence[Mapping[str, Any]]) -> str:
             *(_silent(result, name) for name in ("flip", "pulse", "stuck")),
             f"{100 * _noticed(result):.2f} %",
         ))  # fmt: skip
-    headings = ("design", "protection", "area", "estimated", "MHz", "estimated", "cycles",
+    headings = ("design", "job", "protection", "area", "estimated", "MHz", "estimated", "cycles",
                 "silent flips %", "pulses %", "stuck %", "noticed")  # fmt: skip
-    return markdown(headings, rows, 2)
+    return markdown(headings, rows, 3)
 
 
 def _change(result: Mapping[str, Any], base: Mapping[str, Any], field: str) -> str:
@@ -255,7 +262,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         click.echo(f"{name}: {result['faults_per_second']:,.0f} faults a second", err=True)
         store(name, result)
     results = load_results()
-    plain = [result for result in results if result["protection"] == "none"]
+    plain = [each for each in results if (each["protection"], each["job"]) == ("none", "digits")]
     tables = {
         "designs": designs_table(plain),
         "classes": classes_table(plain),

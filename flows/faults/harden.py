@@ -109,7 +109,7 @@ def candidates(config: FamilyConfig, target: str, workload: str) -> list[Candida
     InputError
         If the core cannot do the workload.
     """
-    result = []
+    result: list[Candidate] = []
     checks = [False]
     try:
         fault_workload(core_of(config), workload, checksums=True)
