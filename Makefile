@@ -124,6 +124,12 @@ long: env ## run the tests that take minutes
 COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null || echo none)
 NUMBER  ?= $(shell git rev-list --count HEAD 2>/dev/null || echo 0)
 MINUTES ?= 25
+.PHONY: fuzz
+FILES ?= 20000
+fuzz: env ## fuzz all readers of files, guided by coverage (FILES=20000 each, an hour)
+	for reader in npy yaml gguf safetensors onnx tflite; do \
+	  $(RUN) -m sim_tests.fuzz $$reader --files $(FILES) || exit 1; done
+
 .PHONY: slice
 slice: env ## run a slice of the long tests, another one for each commit
 	mkdir -p build

@@ -14,6 +14,7 @@ from flows.build.load import parse_config
 from flows.simulation.bus.job_host import JobHost, open_engine
 from flows.simulation.operands import draw_matrices
 from flows.simulation.placed_products import Placed, place
+from hwgen.families.gemm_stream.params import GemmStreamConfig
 
 ENGINE = """\
 name: dut
@@ -37,6 +38,7 @@ Ready = tuple[JobHost, Placed]
 @pytest.fixture(scope="module")
 def ready() -> Iterator[Ready]:
     config = parse_config(ENGINE)
+    assert isinstance(config, GemmStreamConfig)
     host = open_engine(Design.of(config), read_latency=2, write_latency=3)
     rng = np.random.default_rng(1)
     (placed,), _ = place(config, [draw_matrices(config, SIZE, "random", rng)], rng=rng)
