@@ -16,8 +16,8 @@ from cost_model.sweep.pareto import Indices
 from cost_model.sweep.plan import Evaluate, Plan
 from cost_model.sweep.probe import Probe
 from cost_model.sweep.reader import Reader
-from cost_model.sweep.refusals import refusals as refusals_of
 from cost_model.sweep.reduce import BLOCK, Arrays, Reducer, reduce_range
+from cost_model.sweep.refusals import refusals as refusals_of
 from cost_model.sweep.sampling import search
 from cost_model.sweep.table import Points, enumerated_points, sampled_points
 
@@ -198,7 +198,7 @@ def _nothing_left(file: SweepFile, outcome: Outcome) -> Exception:
         reader.complain(
             ("parameters",) if "parameters" in file.document.data else ("families",),
             f"{int(counts[tally.illegal]):,} of {total:,} points break a rule of their family;"
-            " no point is left" + "".join(f"; {each}" for each in refusals_of(plan)),
+            " no point is left" + "".join(f"; {each}" for each in refusals_of(plan, 1)),
         )
     return reader.error()
 

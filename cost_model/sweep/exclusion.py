@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from cost_model.configurations.configurations import configuration
 from cost_model.configurations.metrics import LUTS_USED, RESOURCES
-from cost_model.sweep.netlists import Evaluation, Excluded, Netlists, Question, hardware_count
+from cost_model.sweep.netlists import Evaluation, Excluded, Netlists, Question, by_hardware
 from cost_model.sweep.outcome import Executor, Progress
 from cost_model.sweep.plan import Plan
 from hwgen.core.registry import core_of
@@ -187,21 +187,25 @@ def ask_within(
         return
     answered = set(asked) & netlists.answers.keys()
     searches = [_Search(each, limits) for each in _structures([*answered, *missing])]
-    left, done = set(missing), 0
+    left, done = dict.fromkeys(missing), 0
     while True:
         for search in searches:
             for each, excluded in search.update(netlists.answers).items():
                 netlists.answers[each] = excluded
-                left.discard(each)
-        batch = [each for search in searches for each in search.next()]
-        if not batch:
+                left.pop(each, None)
+        chosen = {each.hardware: None for search in searches for each in search.next()}
+        if not chosen:
             return
-        total = done + hardware_count(left)
+        # In all technologies at once, which share the netlist.
+        waiting = by_hardware(left)
+        batch = [each for hardware in chosen for each in waiting[hardware]]
+        total = done + len(waiting)
         netlists.ask(
             batch,
             plan.workloads,
             executor,
             lambda count, _, done=done, total=total: progress(done + count, total),  # type: ignore[misc]
         )
-        done += hardware_count(batch)
-        left -= set(batch)
+        done += len(chosen)
+        for each in batch:
+            del left[each]

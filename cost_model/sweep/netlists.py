@@ -236,7 +236,7 @@ class Netlists:
         Questions about one netlist go to one process.  `progress` takes netlists.
         """
         missing = (each for each in dict.fromkeys(asked) if each not in self.answers)
-        batches = list(_by_hardware(missing).values())
+        batches = list(by_hardware(missing).values())
         work = partial(answers_of, costs=self.costs, workloads=workloads)
         progress(0, len(batches))
         for done, (batch, answers) in enumerate(executor.run(work, batches), 1):
@@ -249,7 +249,7 @@ class Netlists:
         return sum(isinstance(answer, Excluded) for answer in self.answers.values())
 
 
-def _by_hardware(asked: Iterable[Question]) -> dict[tuple[str, str], tuple[Question, ...]]:
+def by_hardware(asked: Iterable[Question]) -> dict[tuple[str, str], tuple[Question, ...]]:
     """Return the questions about each netlist, in the order of the first of each."""
     result: dict[tuple[str, str], tuple[Question, ...]] = {}
     for each in asked:

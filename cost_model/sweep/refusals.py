@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice, product
@@ -48,8 +49,8 @@ class Refusal:
         return f"{self.family}{f' with {point}' if point else ''}: {self.problem}"
 
 
-def refusals(plan: Plan, most: int = 3) -> list[Refusal]:
-    """Return examples of refused points, each of another rule, families in turn.
+def refusals(plan: Plan, most: int = 2) -> list[Refusal]:
+    """Return examples of refused points, each by another rule, family after family.
 
     Points at the ends of numeric axes are tried.
 
@@ -59,14 +60,15 @@ def refusals(plan: Plan, most: int = 3) -> list[Refusal]:
     most : int
         Most examples of a family.
     """
-    result = []
+    result: list[Refusal] = []
     for subspace in plan.space.subspaces:
         rules: dict[str, Refusal] = {}
         for values in islice(_corners(subspace), _MOST_TRIED):
             problem = _problem(subspace.family, values)
             if problem:
                 varying = {axis.name: values[axis.name] for axis in subspace.axes}
-                rules.setdefault(problem, Refusal(subspace.family, problem, varying))
+                rule = re.sub(r"\d+", "#", problem)
+                rules.setdefault(rule, Refusal(subspace.family, problem, varying))
             if len(rules) == most:
                 break
         result += rules.values()
@@ -81,7 +83,9 @@ def _corners(subspace: Subspace) -> Iterator[Values]:
     for digits in product(*choices):
         for positions in product(*ends):
             values = subspace.settled(digits)
-            values |= {axis.name: axis.value(at) for axis, at in zip(numeric, positions, strict=True)}
+            values |= {
+                axis.name: axis.value(at) for axis, at in zip(numeric, positions, strict=True)
+            }
             if subspace.check(values, ())[0].all():
                 yield {
                     name: value.item() if isinstance(value, np.generic) else value
@@ -93,7 +97,9 @@ def _problem(family: str, values: Values) -> str:
     """Return the first problem of a configuration, empty if it is legal."""
     if configuration(family, values) is not None:
         return ""
-    text = json.dumps({"name": "core", "family": family, **nested(chosen_values(family, values)[0])})
+    text = json.dumps(
+        {"name": "core", "family": family, **nested(chosen_values(family, values)[0])}
+    )
     try:
         parse_draft(text, "", quickly=True)
     except ConfigError as error:

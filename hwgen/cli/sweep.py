@@ -265,15 +265,21 @@ def _report(summary: dict[str, Any], directory: Path) -> None:
         click.echo(f"no {name}, although its costs are known: {problem}", err=True)
     if summary["refine"]:
         _report_refined(out, summary["refine"])
-    table = new_table("best by", "figure", "point", left=("point",))
+    grouped = any("group" in best for best in summary["best"])
+    columns = (("group",) if grouped else ()) + ("best by", "figure", "point")
+    table = new_table(*columns, left=("group", "best by", "point"))
     for best in summary["best"]:
+        group = best.get("group", {})
         parameters = ", ".join(
-            f"{name.split('.')[-1]} {value}" for name, value in best["parameters"].items()
+            f"{name.split('.')[-1]} {value}"
+            for name, value in best["parameters"].items()
+            if name not in group
         )
         name = f"{'largest' if best['maximise'] else 'smallest'} {best['objective']}"
-        origin = best["config"] or best["family"]
+        origin = f"{best['config']}: {best['family']}" if best["config"] else best["family"]
         figure = best["figures"][best["objective"]]
-        table.add_row(name, f"{figure:.5g}", f"{origin}: {parameters}")
+        row = (name, f"{figure:.5g}", f"{origin}, {parameters}" if parameters else origin)
+        table.add_row(*([", ".join(map(str, group.values()))] if grouped else []), *row)
     out.print(table)
 
 

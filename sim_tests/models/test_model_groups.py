@@ -22,7 +22,7 @@ from hwgen.models.files.store import Model
 from hwgen.models.run.engine import Run
 from hwgen.models.run.float_engine import FloatEngine
 from hwgen.models.run.golden_engine import GoldenEngine
-from hwgen.models.run.group_weights import misfit, records, suggested
+from hwgen.models.run.group_weights import difference, misfit, records, suggested
 from hwgen.models.run.units import Units
 from sim_tests.models.model_files import Ggml, Small
 from sim_tests.models.test_model_golden import TOKENS, UNITS, quantised
@@ -55,6 +55,20 @@ def shipped() -> list[FamilyConfig]:
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     return quantised(tmp_path_factory.mktemp("model"), SMALL, weights="int4", group=32)
+
+
+def test_estimates_say_that_a_core_has_another_format(model: Model, tmp_path: Path) -> None:
+    plain = core("int8", "plain", accumulator="int32")
+    assert difference(model, plain) == (
+        "weights of the model are -7..7 in groups of 32; plain multiplies by int8, and times and"
+        " traffic are those of int8; a core with weight: int4_g32 has them as they are"
+    )
+    assert difference(model, core("int4_g32")) == ""
+    whole = quantised(tmp_path, SMALL, weights="int8")
+    assert difference(whole, plain) == ""
+    assert "-127..127; narrow multiplies by int4" in difference(
+        whole, core("int4", "narrow", accumulator="int32")
+    )
 
 
 @pytest.mark.parametrize(

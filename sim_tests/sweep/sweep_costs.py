@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -44,7 +45,7 @@ def evaluate(
     """Return made-up metrics, like a cost model; see `cost_model.sweep.plan.Evaluate`."""
     p = {**fixed, **varying}
     shape = np.broadcast_shapes(*(np.shape(values) for values in varying.values()))
-    bits = int(p["activation"].strip("uint"))
+    bits = int(re.sub(r"\D", "", p["activation"]))
     scale = AREA.get(technology, np.nan)
     if family == "ternary_lut":
         terms = np.float64(p["array.tables"]) * p["array.group_size"]

@@ -20,6 +20,7 @@ from cost_model.sweep.expressions import Expression
 from cost_model.sweep.netlists import Answer, Evaluation, Excluded, Netlists, hardware_count
 from cost_model.sweep.plan import Plan
 from cost_model.sweep.refine import few_questions
+from cost_model.sweep.refusals import refusals
 from cost_model.sweep.samples import pools
 from flows.build.costs import NetlistCosts
 from flows.tools.executors import LocalProcesses
@@ -199,3 +200,33 @@ def test_processes_stay_for_a_whole_sweep() -> None:
     assert len(first | second) <= 2
     third = {pid for _, pid in LocalProcesses(2).run(process_of, range(6))}
     assert not third & first
+
+
+FORMATS = """\
+name: formats
+families:
+  systolic: {parameters: {array: {rows: [4, 8], cols: [4, 8]}}}
+  cube: {parameters: {array: {rows: [4, 8], cols: [4, 8]}}}
+parameters:
+  activation: [int8, bf16]
+  weight: [int8, bf16]
+constraints: [weight == activation]
+objectives: {minimize: [area_mm2]}
+"""
+
+
+def test_rules_of_families_are_named_by_an_example(tmp_path: Path) -> None:
+    found = refusals(plan_of(tmp_path, FORMATS))
+    assert [each.family for each in found] == ["systolic", "cube"]
+    for each in found:
+        assert each.problem.startswith("weight: must be shorter than bf16 with activation bf16")
+        assert each.parameters["activation"] == each.parameters["weight"] == "bf16"
+        assert str(each).startswith(f"{each.family} with activation bf16, weight bf16, rows 4, ")
+
+
+def test_no_point_left_names_the_rule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "sweep.yaml").write_text(FORMATS.replace("[int8, bf16]", "bf16"))
+    assert main(["sweep", "-c", str(tmp_path / "sweep.yaml"), "-o", str(tmp_path / "out")]) == 2
+    printed = capsys.readouterr().err
+    assert "8 of 8 points break a rule of their family; no point is left; systolic with" in printed
+    assert "array.pe: fused with accumulator: aligned(24)" in printed

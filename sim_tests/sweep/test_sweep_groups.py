@@ -219,3 +219,20 @@ def test_a_spec_of_meets_clock_names_the_condition(
     path.write_text(f"{text}specs: meets_clock\n")
     with pytest.raises(ConfigError, match=r"`fmax_mhz >= target\.clock_mhz`"):
         probe(read_sweep(path, "0"), evaluate)
+
+
+def test_the_summary_has_the_best_of_each_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f"{TEXT}group_by: [family, target.technology]\n"
+    out = swept(tmp_path, monkeypatch, text)
+    rows = pq.read_table(out / "results.parquet").to_pylist()
+    best = json.loads((out / "summary.json").read_text())["best"]
+    assert len(best) == 2 * 2 * 2
+    for entry in best:
+        group = entry["group"]
+        some = [row for row in rows if all(row[name] == group[name] for name in group)]
+        figures = [row[entry["objective"]] for row in some]
+        wanted = max(figures) if entry["maximise"] else min(figures)
+        assert entry["figures"][entry["objective"]] == wanted
+    assert "systolic, asap7" in capsys.readouterr().out

@@ -67,7 +67,11 @@ def summary_of(outcome: Outcome, chosen: Chosen, fingerprint: str) -> dict[str, 
         "clock_within": pareto_points(chosen, WITHIN),
         "clock_missed": pareto_points(chosen, NO),
         "refine": _refined(outcome),
-        "best": [_best(outcome, chosen, index) for index in range(len(plan.objectives))],
+        "best": [
+            _best(outcome, chosen, index, group, rows)
+            for group, rows in _groups(plan, chosen)
+            for index in range(len(plan.objectives))
+        ],
     }
 
 
@@ -112,19 +116,33 @@ def _refined(outcome: Outcome) -> dict[str, Any] | None:
     }
 
 
-def _best(outcome: Outcome, chosen: Chosen, index: int) -> dict[str, Any]:
-    """Return the best point by one objective; of equals the first in the space."""
+def _groups(plan: Plan, chosen: Chosen) -> list[tuple[dict[str, Any], list[int]]]:
+    """Return the groups of `Plan.group_by` with the rows of their points, in order."""
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for row in range(chosen.count):
+        key = tuple(chosen.table[name][row] for name in plan.group_by)
+        groups.setdefault(key, []).append(row)
+    # Sorted by parameter, as numbers where they are numbers.
+    order = sorted(groups, key=lambda key: [(isinstance(v, str), v is None, v or 0) for v in key])
+    return [(dict(zip(plan.group_by, key, strict=True)), groups[key]) for key in order]
+
+
+def _best(
+    outcome: Outcome, chosen: Chosen, index: int, group: dict[str, Any], rows: list[int]
+) -> dict[str, Any]:
+    """Return the best point of a group by one objective; of equals the first in the space."""
     plan, table = outcome.plan, chosen.table
     objective = plan.objectives[index]
     column = table[str(objective)]
     row = min(
-        (r for r in range(chosen.count) if column[r] is not None),
+        (r for r in rows if column[r] is not None),
         key=lambda r: (objective.sign * column[r], table[INDEX][r]),
     )
     parameters = {name: table[name][row] for name in columns_of(plan)}
     return {
         "objective": str(objective),
         "maximise": objective.maximise,
+        **({"group": group} if group else {}),
         "family": table[FAMILY][row],
         "parameters": {name: value for name, value in parameters.items() if value is not None},
         "figures": {name: table[name][row] for name in ranking_metrics(plan)},

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hwgen.cli.model.run import Engines, engine_of, simulated_counts, simulated_line
+from hwgen.cli.model.run import Engines, doing, engine_of, simulated_counts, simulated_line
 from hwgen.cli.support.common import emit_json, task_progress
 from hwgen.cli.support.outputs import write_file
 from hwgen.errors import InputError
@@ -55,7 +55,7 @@ def run_arrays(request: ArrayRequest, *, as_json: bool) -> None:
     frames = frames_of(forms_of(model), inputs_of(model.description.inputs, request.inputs))
     result: list[dict[str, Any]] = []
     start = time.monotonic()
-    with task_progress("simulating", quiet=as_json) as update:
+    with task_progress(doing(request), quiet=as_json) as update:
         engine, record = engine_of(model, request, _engines(model, len(frames)), update)
         result.extend(engine.run(frame) for frame in frames)
     seconds = time.monotonic() - start

@@ -115,6 +115,7 @@ def estimate_command(
     from hwgen.models.compile.engine_passes import engine_passes
     from hwgen.models.files.store import Model
     from hwgen.models.graph.passes import speeds
+    from hwgen.models.run.group_weights import difference
     from hwgen.technologies import target_of
 
     for target in targets:
@@ -143,8 +144,9 @@ def estimate_command(
         ]  # fmt: skip
     missing = next(iter(timings.values())).missing
     note = f"not in these figures: {missing}" if missing else "all operations are in these figures"
+    notes = [note, *filter(None, [difference(model, core)])]
     for entry in entries:
-        entry["notes"] = [note, *entry["notes"]]
+        entry["notes"] = [*notes, *entry["notes"]]
     result = [speeds(entry["metrics"], workloads) for entry in entries]
     if report is not None:
         from hwgen.cli.report import sheet_of

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from hwgen.cli.support.common import emit_json, task_progress
+from hwgen.progress import steps
 from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
@@ -53,13 +54,13 @@ def run(request: Request, *, as_json: bool) -> None:
     )
     result: list[int] = []
     start = time.monotonic()
-    with task_progress("simulating", quiet=as_json) as update:
+    with task_progress(doing(request), quiet=as_json) as update:
         engine, record = engine_of(
             model, request, _engines(model, len(prompt), request.count), update
         )
         end = tokenizer.end if tokenizer else None
         tokens = generate(Run(engine), prompt, request.count, end, request.sampling)
-        result.extend(tokens)
+        result.extend(tokens if record else steps("tokens", tokens, request.count))
     continuation = Continuation(
         request, model.description.name, tokenizer, prompt, result, time.monotonic() - start
     )
@@ -67,6 +68,11 @@ def run(request: Request, *, as_json: bool) -> None:
         continuation.tell(as_json=as_json)
     else:
         continuation.tell(simulated_counts(record), simulated_line(record), as_json=as_json)
+
+
+def doing(request: Any) -> str:
+    """Return the label of a run for lines of progress."""
+    return "simulating" if request.engine == "rtl" else "computing"
 
 
 @dataclass(frozen=True)

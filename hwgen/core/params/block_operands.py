@@ -291,7 +291,7 @@ def operand_errors(operands: BlockOperands, *, sums: bool = True) -> list[str]:
         text = (
             f"weight: must be shorter than {weight} with activation {activation}: exact sums of"
             f" their products have {bits} bits, and {LONGEST_SUM} are the most; take integers, a"
-            " block format, or accumulator: aligned(24) with array.pe: fused where the family has it"
+            " block format, or array.pe: fused with accumulator: aligned(24), if the family has it"
         )
         return [text]
     if a.minimum and w.minimum:

@@ -15,7 +15,9 @@ from hwgen.formats.registry import block_format
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hwgen.core.params.base import FamilyConfig
     from hwgen.models.files.gguf_blocks import Groups
+    from hwgen.models.files.store import Model
 
 _LONGEST = 256  # blocks of integers that there are names of
 
@@ -105,6 +107,43 @@ def suggested(groups: Groups) -> str:
         if not misfit(block_format(name), groups):
             return name
     return ""
+
+
+def difference(model: Model, core: FamilyConfig) -> str:
+    """Compare the weights of a quantised model with those that a core multiplies by.
+
+    Parameters
+    ----------
+    model : Model
+    core : FamilyConfig
+        One that multiplies matrices.
+
+    Returns
+    -------
+    str
+        The difference; empty if the first product's weights are as the core has them, or no
+        integers yet.
+    """
+    node = next((each for each in model.description.nodes if each.operation == "gemm"), None)
+    groups = model.groups(node.inputs["weights"]) if node is not None else None
+    weight: Any = getattr(core, "weight", None)
+    if groups is None or weight is None:
+        return ""
+    low, high = int(groups.values.min()), int(groups.values.max())
+    if groups.scales.shape[1] == 1 or (groups.scales == groups.scales[:, :1]).all():
+        fits = weight.is_integer and weight.min <= low and weight.max >= high
+        shape, name = "", ""
+    else:
+        fits = weight.is_block and not misfit(weight, groups)
+        shape = f" in groups of {groups.values.shape[1] // groups.scales.shape[1]}"
+        name = suggested(groups)
+    if fits:
+        return ""
+    better = f"; a core with weight: {name} has them as they are" if name else ""
+    return (
+        f"weights of the model are {low}..{high}{shape}; {core.name} multiplies by {weight}, and"
+        f" times and traffic are those of {weight}{better}"
+    )
 
 
 def records(fmt: BlockFormat, groups: Groups) -> NDArray[Any]:

@@ -288,5 +288,5 @@ class Units:
             + ("; ".join(reasons) or "no unit multiplies matrices")
             + (f"; name a core with weight: {name} by --unit," if name else ";")
             + " compile the model for an engine that multiplies matrices in memory, or quantise it"
-            " without --group"
+            " with --weights int8 and without --group"
         )
