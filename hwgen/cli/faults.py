@@ -75,7 +75,9 @@ MODULES = 12
     help="Append rows and columns of checksums to the operands: they notice wrong results, and"
     " correct a single one.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the drawn faults."
+)
 @jobs_option("Simulations at once")
 @path_option("--output", "DIR", "Directory for faults.json, faults.csv and faults.svg.")
 @force_option

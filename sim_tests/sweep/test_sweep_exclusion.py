@@ -216,9 +216,9 @@ objectives: {minimize: [area_mm2]}
 
 
 def test_rules_of_families_are_named_by_an_example(tmp_path: Path) -> None:
-    found = refusals(plan_of(tmp_path, FORMATS))
-    assert [each.family for each in found] == ["systolic", "cube"]
-    for each in found:
+    examples = refusals(plan_of(tmp_path, FORMATS))
+    assert [each.family for each in examples] == ["systolic", "cube"]
+    for each in examples:
         assert each.problem.startswith("weight: must be shorter than bf16 with activation bf16")
         assert each.parameters["activation"] == each.parameters["weight"] == "bf16"
         assert str(each).startswith(f"{each.family} with activation bf16, weight bf16, rows 4, ")
