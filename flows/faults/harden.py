@@ -130,7 +130,7 @@ def candidates(config: FamilyConfig, target: str, workload: str) -> list[Candida
 
 
 def harden(
-    found: Sequence[Candidate],
+    tried: Sequence[Candidate],
     target: str,
     workload: str,
     most: float,
@@ -149,7 +149,7 @@ def harden(
 
     Parameters
     ----------
-    found : sequence of Candidate
+    tried : sequence of Candidate
         The cheapest first.
     target : str
         Technology of standard cells.
@@ -169,7 +169,7 @@ def harden(
     CheckFailed
         If a tool fails.
     """
-    for candidate in found:
+    for candidate in tried:
         design = Design.of(candidate.config)
         result = synthesize(
             design, target, clock_mhz=clock_mhz, effort="clock", liberty_files=liberty_files,

@@ -55,7 +55,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="Half of the interval of a share, which decides how many faults are drawn.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the drawn faults."
+)
 @jobs_option("Simulations at once")
 @path_option("--output", "FILE", "File for the configuration with the protection.")
 @force_option
