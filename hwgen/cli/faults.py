@@ -57,6 +57,7 @@ MODULES = 12
 )
 @click.option(
     "--margin",
+    metavar="SHARE",
     type=click.FloatRange(0.001, 0.5),
     default=0.01,
     show_default=True,
@@ -64,6 +65,7 @@ MODULES = 12
 )
 @click.option(
     "--confidence",
+    metavar="SHARE",
     type=click.FloatRange(0.5, 0.9999),
     default=0.95,
     show_default=True,
@@ -76,7 +78,12 @@ MODULES = 12
     " correct a single one.",
 )
 @click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the drawn faults."
+    "--seed",
+    metavar="N",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Of the drawn faults.",
 )
 @jobs_option("Simulations at once")
 @path_option("--output", "DIR", "Directory for faults.json, faults.csv and faults.svg.")

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
              " HWGEN_PDK_DIR; may be given several times.", multiple=True)  # fmt: skip
 @click.option(
     "--silent",
+    metavar="SHARE",
     type=click.FloatRange(0, 1, min_open=True),
     default=0.001,
     show_default=True,
@@ -50,13 +51,19 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--margin",
+    metavar="SHARE",
     type=click.FloatRange(0.001, 0.5),
     default=0.01,
     show_default=True,
     help="Half of the interval of a share, which decides how many faults are drawn.",
 )
 @click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the drawn faults."
+    "--seed",
+    metavar="N",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Of the drawn faults.",
 )
 @jobs_option("Simulations at once")
 @path_option("--output", "FILE", "File for the configuration with the protection.")

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 @click.command(epilog=example("hwgen sim -c tour.yaml"))
 @config_option
-@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True,
-              help="Of shapes, values and stalls.")  # fmt: skip
+@click.option(
+    "--seed", metavar="N", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True,
+    help="Of shapes, values and stalls.",
+)  # fmt: skip
 @click.option("--case", "names", metavar="NAME", multiple=True,
               help="Run this case only; may be given several times.")  # fmt: skip
 @click.option("--waves", type=click.Choice(["fst", "vcd"]), help="Write waveforms.")

@@ -37,7 +37,7 @@ from hwgen.reports.terminal import console
 )  # fmt: skip
 @file_option("--post", "Post-processing (YAML or JSON) of the products; default: raw.")
 @click.option(
-    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True,
+    "--seed", metavar="N", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True,
     help="Of the operands.",
 )  # fmt: skip
 @path_option("--output", "DIR", "Directory to write into; default build/NAME-vectors.")

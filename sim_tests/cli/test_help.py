@@ -77,6 +77,10 @@ def test_help_ends_with_an_example_that_the_command_takes(path: str) -> None:
     assert not rest
 
 
+UNITS = ("N", "BITS", "COLUMNS", "MHZ", "POSITIONS", "SECONDS", "SHARE", "T", "TOKENS")
+"""Metavars of numbers: a unit, what they count, or N and T, which the help explains."""
+
+
 @pytest.mark.parametrize("path", LEAVES)
 def test_options_are_alike_in_all_commands(path: str) -> None:
     command = LEAVES[path]
@@ -88,6 +92,8 @@ def test_options_are_alike_in_all_commands(path: str) -> None:
         assert option.help[0].isupper() or re.match(r"\w+: ", option.help), name
         if isinstance(option.type, click.Path) or name in ("--target", "--gemm", "--jobs"):
             assert option.metavar, name
+        if isinstance(option.type, (click.types.IntParamType, click.types.FloatParamType)):
+            assert option.metavar in UNITS, f"{name}: say what it counts, or its unit"
 
 
 def test_an_option_has_one_meaning() -> None:

@@ -78,6 +78,7 @@ def _check_activation_bits(ctx: Any, param: Any, value: int) -> int:
 )
 @click.option(
     "--activation-bits",
+    metavar="BITS",
     type=click.IntRange(4, 16),
     default=8,
     show_default=True,
@@ -121,6 +122,7 @@ def _check_activation_bits(ctx: Any, param: Any, value: int) -> int:
 @refused_option("--judge", "is called --evaluate")
 @click.option(
     "--positions",
+    metavar="TOKENS",
     type=click.IntRange(2, 1 << 20),
     default=512,
     show_default=True,

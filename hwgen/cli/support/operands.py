@@ -28,7 +28,9 @@ def operand_options(function: F) -> F:
         "--weights", "W.npy",
         "Its weights (K, N), or say --n: no core's time depends on their values.",
     )  # fmt: skip
-    columns = click.option("--n", "n", type=click.IntRange(1), help="Columns of its weights.")
+    columns = click.option(
+        "--n", "n", metavar="COLUMNS", type=click.IntRange(1), help="Columns of its weights."
+    )
     return activations(weights(columns(function)))
 
 
