@@ -11,9 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TypeVar
 
-from hwgen.errors import InputError, did_you_mean
+from hwgen.errors import ConfigError, InputError, Problem, did_you_mean
 
 T = TypeVar("T")
 
@@ -136,3 +138,30 @@ def load_object(noun: str, point: EntryPoint) -> object:
         raise InputError(
             f"{label(noun, point)} cannot be loaded: {reason}; repair or uninstall its package"
         ) from error
+
+
+def data_file(noun: str, point: EntryPoint) -> Path:
+    """Return the data file that an entry point announces; any package may have written it.
+
+    Its value is the path of a ``.yaml`` file, or the package in which ``NAME.yaml`` lies.
+
+    Raises
+    ------
+    InputError
+        If there is no such package or file.
+    """
+    if point.value.endswith(".yaml"):
+        return Path(point.value)
+    named = label(noun, point)
+    try:
+        spec = find_spec(point.value)
+    except (ImportError, ValueError) as error:
+        raise InputError(f"{named} is not there: {error}; repair or uninstall it") from None
+    if spec is None or not spec.submodule_search_locations:
+        raise InputError(f"{named}: there is no such package; repair or uninstall it")
+    paths = [Path(folder) / f"{point.name}.yaml" for folder in spec.submodule_search_locations]
+    for path in paths:
+        if path.is_file():
+            return path
+    problem = Problem("there is no such file", file=str(paths[0]))
+    raise ConfigError([Problem(f"{named} has no data file", file=""), problem])

@@ -16,12 +16,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import EntryPoint
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hwgen.errors import ConfigError, InputError, Problem, did_you_mean
-from hwgen.plugins import Registry, label, match_name
+from hwgen.plugins import Registry, data_file, match_name
 
 if TYPE_CHECKING:
     from hwgen.technologies.fpga_model import Fpga
@@ -242,19 +241,4 @@ def _load(point: EntryPoint) -> Technology:
 
 
 def _file(point: EntryPoint) -> Path:
-    """Return the data file that an entry point announces; any package may have written it."""
-    if point.value.endswith(_SUFFIX):
-        return Path(point.value)
-    named = label("technology", point)
-    try:
-        spec = find_spec(point.value)
-    except (ImportError, ValueError) as error:
-        raise InputError(f"{named} is not there: {error}; repair or uninstall it") from None
-    if spec is None or not spec.submodule_search_locations:
-        raise InputError(f"{named}: there is no such package; repair or uninstall it")
-    paths = [Path(place) / f"{point.name}.yaml" for place in spec.submodule_search_locations]
-    for path in paths:
-        if path.is_file():
-            return path
-    problem = Problem("there is no such file", file=str(paths[0]))
-    raise ConfigError([Problem(f"{named} has no data file", file=""), problem])
+    return data_file("technology", point)

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated board: the complete design in Verilator, reached through its pins bit by bit."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+from typing import Any, Self
+
+from flows.board.design import BoardDesign
+from flows.simulation.registry import simulator
+from flows.simulation.stream_program import HARNESS
+
+CYCLES = 10_000_000
+"""About how many cycles a model is compiled for."""
+
+
+def compile_board(design: BoardDesign, *, verilog: str | None = None) -> Path:
+    """Return the library that simulates a board at its pins.
+
+    Parameters
+    ----------
+    design : BoardDesign
+    verilog : str, optional
+        Another text of the design, for mutations.
+    """
+    sources = {
+        f"{design.name}.v": design.verilog if verilog is None else verilog,
+        "board.cpp": (HARNESS / "board.cpp").read_text(encoding="utf-8"),
+        "board_pins.h": _pins(design),
+    }
+    folder = simulator().compile_library(design.name, sources, ["board.cpp"], cycles=CYCLES)
+    return folder / design.name
+
+
+def _pins(design: BoardDesign) -> str:
+    """Return the C++ functions of the pins that not every board has."""
+    led, button = design.board.led, design.board.button
+    press = "" if button is None else f" top.button = pressed != {int(button.active_low)};"
+    lit = "0" if led is None else f"top.led != {int(led.active_low)}"
+    return (
+        f"inline void press(Vtop& top, bool pressed) {{ (void)top; (void)pressed;{press} }}\n"
+        f"inline int lit(Vtop& top) {{ (void)top; return {lit}; }}\n"
+    )
+
+
+class SimulatedBoard:
+    """A board in simulation, a `hwgen.board.Transport`.
+
+    Time passes only while bytes are waited for.
+
+    Parameters
+    ----------
+    design : BoardDesign
+    library : Path, optional
+        From `compile_board`; default that of `design`.
+    rate : float
+        Rate of the adapter's bits relative to that of the design.
+    seed : int
+        Of registers without a value at power-up.
+    """
+
+    def __init__(
+        self,
+        design: BoardDesign,
+        *,
+        library: Path | None = None,
+        rate: float = 1.0,
+        seed: int = 1,
+    ) -> None:
+        self._library = _load(library or compile_board(design))
+        self._clock_hz = design.board.clock_hz
+        self._board = self._library.hwgen_board_open(self._clock_hz / design.baud / rate, seed)
+
+    def write(self, data: bytes) -> None:
+        """Send bytes."""
+        self._library.hwgen_board_send(self._board, data, len(data))
+
+    def read(self, count: int, timeout: float) -> bytes:
+        """Return up to `count` bytes; fewer after `timeout` simulated seconds without sending."""
+        limit = max(1, round(timeout * self._clock_hz))
+        count = min(count, self._library.hwgen_board_run(self._board, count, limit))
+        data = ctypes.create_string_buffer(count)
+        self._library.hwgen_board_receive(self._board, data, count)
+        return data.raw
+
+    def run(self, seconds: float) -> None:
+        """Let time pass."""
+        self._library.hwgen_board_run(self._board, 1 << 62, round(seconds * self._clock_hz))
+
+    def plug(self, *, connected: bool) -> None:
+        """Plug the serial cable in, or out."""
+        self._library.hwgen_board_plug(self._board, int(connected))
+
+    def press(self, *, pressed: bool) -> None:
+        """Press the button, or release it."""
+        self._library.hwgen_board_press(self._board, int(pressed))
+
+    @property
+    def lit(self) -> bool:
+        """Whether the light is on."""
+        return bool(self._library.hwgen_board_lit(self._board))
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of the oscillator since power-up."""
+        return int(self._library.hwgen_board_cycles(self._board))
+
+    def now(self) -> float:
+        """Return the simulated seconds since power-up."""
+        return self.cycles / self._clock_hz
+
+    @property
+    def broken(self) -> int:
+        """Bytes of the board without a stop bit."""
+        return int(self._library.hwgen_board_broken(self._board))
+
+    def close(self) -> None:
+        """End the simulation."""
+        if self._board:
+            self._library.hwgen_board_close(self._board)
+            self._board = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _load(path: Path) -> Any:
+    library = ctypes.CDLL(str(path))
+    board, size = ctypes.c_void_p, ctypes.c_size_t
+    signatures: dict[str, tuple[Any, tuple[Any, ...]]] = {
+        "open": (board, (ctypes.c_double, ctypes.c_int)),
+        "close": (None, (board,)),
+        "send": (None, (board, ctypes.c_char_p, size)),
+        "run": (size, (board, size, ctypes.c_uint64)),
+        "receive": (None, (board, ctypes.c_char_p, size)),
+        "cycles": (ctypes.c_uint64, (board,)),
+        "broken": (ctypes.c_uint64, (board,)),
+        "plug": (None, (board, ctypes.c_int)),
+        "press": (None, (board, ctypes.c_int)),
+        "lit": (ctypes.c_int, (board,)),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, f"hwgen_board_{name}")
+        function.restype, function.argtypes = result, arguments
+    return library

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data file of a board."""
+
+from __future__ import annotations
+
+from string import Formatter
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from hwgen.config.base import Model, check_rules
+
+Text = Annotated[str, Field(min_length=1)]
+
+
+class ClockPin(Model):
+    """The oscillator that clocks the design."""
+
+    pin: Text = Field(description="Pin of the package.")
+    mhz: Annotated[float, Field(gt=0, le=1000, strict=False)] = Field(
+        description="Frequency in MHz."
+    )
+
+
+class UartPins(Model):
+    """The serial port, seen from the FPGA."""
+
+    rx: Text = Field(description="Pin that receives.")
+    tx: Text = Field(description="Pin that sends.")
+    note: str = Field("", description="Where it leads.")
+
+
+class Pin(Model):
+    """A light or a button."""
+
+    pin: Text = Field(description="Pin of the package.")
+    active_low: bool = Field(False, description="Whether it is lit, or pressed, at 0.")
+
+
+class Constraints(Model):
+    """Lines of the file of pins that place and route takes."""
+
+    pin: Text = Field(description="Line of a pin, of `{port}` and `{pin}`.")
+    clock: str = Field("", description="Line of the clock, of `{port}` and `{mhz}`, if it has one.")
+
+
+_FIELDS = {"pin": ("port", "pin"), "clock": ("port", "mhz")}
+
+
+class BoardData(Model):
+    """A board with an FPGA."""
+
+    name: Text = Field(description="Name, that of the file.")
+    summary: Text = Field(description="Maker and name in words.")
+    device: Text = Field(description="Device, as `hwgen technologies` lists it.")
+    package: Text = Field(description="Package, as nextpnr calls it.")
+    speed: str | None = Field(None, description="Speed grade, where nextpnr asks for one.")
+    clock: ClockPin = Field(description="The oscillator.")
+    uart: UartPins = Field(description="The serial port.")
+    led: Pin | None = Field(None, description="A light, lit once a host has connected.")
+    button: Pin | None = Field(None, description="A button, which resets the design.")
+    constraints: Constraints = Field(description="How pins are assigned.")
+    bitstream: Text = Field(description="Ending of the name of a bitstream.")
+    loader: Text = Field(description="What openFPGALoader calls the board.")
+    source: Text = Field(description="Where the pins are from.")
+
+    @model_validator(mode="after")
+    def _lines(self) -> Self:
+        broken = []
+        for field, allowed in _FIELDS.items():
+            line = getattr(self.constraints, field)
+            try:
+                used = {name for _, name, _, _ in Formatter().parse(line) if name is not None}
+            except ValueError as error:
+                broken.append(f"constraints.{field}: {error}")
+                continue
+            names = ", ".join(f"{{{name}}}" for name in allowed)
+            broken += [
+                f"constraints.{field}: {{{name}}} is none of {names}"
+                for name in sorted(used - set(allowed))
+            ]
+        pins = list(self.pins.values())
+        broken += [
+            f"pins: {pin} is used more than once"
+            for pin in sorted({pin for pin in pins if pins.count(pin) > 1})
+        ]
+        check_rules(broken)
+        return self
+
+    @property
+    def pins(self) -> dict[str, str]:
+        """Pins of the package by port of the top module."""
+        pins = {"clk": self.clock.pin, "rx": self.uart.rx, "tx": self.uart.tx}
+        if self.led:
+            pins["led"] = self.led.pin
+        if self.button:
+            pins["button"] = self.button.pin
+        return pins
+
+    @property
+    def clock_hz(self) -> int:
+        """Frequency of the oscillator in Hz."""
+        return round(1e6 * self.clock.mhz)
+
+    def constraint_file(self) -> str:
+        """Return the text that assigns pins and the clock for place and route."""
+        lines = [self.constraints.pin.format(port=port, pin=pin) for port, pin in self.pins.items()]
+        if self.constraints.clock:
+            lines.append(self.constraints.clock.format(port="clk", mhz=f"{self.clock.mhz:g}"))
+        return "\n".join([*lines, ""])

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The complete design of a board: pins, power-up reset, serial port, bridge, and the core."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth.hdl import ClockDomain, ClockSignal, Instance, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from hwgen.core.port import StreamPort
+from rtl_templates.board.bridge import Bridge, BridgeParams
+from rtl_templates.board.uart import Receiver, Transmitter
+
+POWER_UP_CYCLES = 255
+"""Cycles of the reset after power-up."""
+
+
+@dataclass(frozen=True)
+class TopParams:
+    """Parameters of the design of a board.
+
+    Parameters
+    ----------
+    bridge : BridgeParams
+    clock_hz : int
+        Frequency of the oscillator.
+    divider : int
+        Cycles of the oscillator in a cycle of the design: 1, or an even number.
+    baud : int
+        Bits a second.
+    led_low, button_low : bool or None
+        Whether the light is lit, and the button pressed, at 0; None: there is none.
+    """
+
+    bridge: BridgeParams
+    clock_hz: int
+    divider: int
+    baud: int
+    led_low: bool | None
+    button_low: bool | None
+
+
+class BoardTop(wiring.Component):
+    """The top module.
+
+    Parameters
+    ----------
+    core : str
+        Module of the core, which is instantiated.
+    ports : sequence of StreamPort
+        Its ports.
+    params : TopParams
+
+    Attributes
+    ----------
+    clk, rx, tx, led, button : Signal
+        Pins; `led` and `button` where the board has them.
+    """
+
+    def __init__(self, core: str, ports: Sequence[StreamPort], params: TopParams) -> None:
+        members: dict[str, Any] = {"clk": In(1), "rx": In(1), "tx": Out(1)}
+        if params.led_low is not None:
+            members["led"] = Out(1)
+        if params.button_low is not None:
+            members["button"] = In(1)
+        super().__init__(members)
+        self._core, self._ports, self._params = core, ports, params
+
+    @property
+    def pins(self) -> list[Signal]:
+        """The ports of the top module."""
+        return [getattr(self, name) for name in self.signature.members]
+
+    def elaborate(self, platform: Any) -> Module:
+        m, params = Module(), self._params
+        self._clocks(m)
+        frequency = params.clock_hz // params.divider
+        m.submodules.receiver = receiver = Receiver(frequency, params.baud)
+        m.submodules.transmitter = transmitter = Transmitter(frequency, params.baud)
+        m.submodules.bridge = bridge = Bridge(params.bridge)
+        m.d.comb += [
+            receiver.rx.eq(self.rx),
+            self.tx.eq(transmitter.tx),
+            bridge.rx_data.eq(receiver.data),
+            bridge.rx_valid.eq(receiver.valid),
+            bridge.rx_error.eq(receiver.error),
+            transmitter.data.eq(bridge.tx_data),
+            transmitter.valid.eq(bridge.tx_valid),
+            bridge.tx_ready.eq(transmitter.ready),
+        ]
+        if params.led_low is not None:
+            m.d.comb += self.led.eq(~bridge.connected if params.led_low else bridge.connected)
+        m.submodules.core = self._instance(m, bridge)
+        return m
+
+    def _clocks(self, m: Module) -> None:
+        """Add the clock of the design and its reset."""
+        params = self._params
+        m.domains.sync = sync = ClockDomain()
+        if params.divider == 1:
+            m.d.comb += sync.clk.eq(self.clk)
+        else:
+            m.domains.oscillator = oscillator = ClockDomain(reset_less=True)
+            m.d.comb += oscillator.clk.eq(self.clk)
+            half = params.divider // 2
+            divided, count = Signal(), Signal(range(max(2, half)))
+            with m.If(count == half - 1):
+                m.d.oscillator += [count.eq(0), divided.eq(~divided)]
+            with m.Else():
+                m.d.oscillator += count.eq(count + 1)
+            m.d.comb += sync.clk.eq(divided)
+        # Configuration clears these registers, and nothing else does.
+        m.domains.power_up = power_up = ClockDomain(reset_less=True)
+        m.d.comb += power_up.clk.eq(sync.clk)
+        count, pressed = Signal(range(POWER_UP_CYCLES + 1)), Signal(2)
+        if params.button_low is not None:
+            level = ~self.button if params.button_low else self.button
+            m.d.power_up += pressed.eq((level << 1) | pressed[1])
+        reset = Signal(init=1)
+        with m.If(count != POWER_UP_CYCLES):
+            m.d.power_up += count.eq(count + 1)
+        m.d.power_up += reset.eq((count != POWER_UP_CYCLES) | pressed[0])
+        m.d.comb += sync.rst.eq(reset)
+
+    def _instance(self, m: Module, bridge: Bridge) -> Instance:
+        """Return the core, its streams connected to the bridge."""
+        resetn = Signal(name="core_resetn")
+        m.d.sync += resetn.eq(~bridge.core_reset)
+        wires: dict[str, Any] = {"i_aclk": ClockSignal(), "i_aresetn": resetn}
+        inputs = [port for port in self._ports if port.direction == "in"]
+        for number, port in enumerate(inputs):
+            wires[f"i_{port.prefix}_tdata"] = getattr(bridge, f"in{number}_data")
+            wires[f"i_{port.prefix}_tvalid"] = getattr(bridge, f"in{number}_valid")
+            wires[f"o_{port.prefix}_tready"] = getattr(bridge, f"in{number}_ready")
+            if port.last:
+                wires[f"i_{port.prefix}_tlast"] = getattr(bridge, f"in{number}_last")
+        (output,) = (port for port in self._ports if port.direction == "out")
+        wires[f"i_{output.prefix}_tready"] = bridge.out_ready
+        wires[f"o_{output.prefix}_tdata"] = bridge.out_data
+        wires[f"o_{output.prefix}_tvalid"] = bridge.out_valid
+        return Instance(self._core, **wires)
