@@ -124,20 +124,20 @@ def prove_contract(part: Part, contract: Contract, work: Path, seconds: int) -> 
     modules = write_modules(part, work)
     flat = write_flat(part, work, cut=contract.cut(modules))
     properties = [_path_result(modules, part.name, contract, path) for path in contract.paths]
-    if contract.payload:
+    for source, sink in contract.payloads:
         start = time.monotonic()
-        about = "the payload is moved bit by bit and decides nothing: one bit stands for all"
-        name = "data independence"
         status: Status = "proven"
-        detail = "every bit goes through the same cells"
+        detail = f"every bit of {source} goes through the same cells to {sink}"
         try:
-            flat = one_lane(flat, *contract.payload)
+            flat = one_lane(flat, source, sink)
         except NotMoved as problem:
             status, detail = "unknown", str(problem)
         taken = round(time.monotonic() - start, 2)
         properties.append(
-            Result(contract.group, name, about, status, "netlist search", detail, taken)
-        )
+            Result(contract.group, f"data independence of {source}",
+                   "the payload is moved bit by bit and decides nothing: one bit stands for all",
+                   status, "netlist search", detail, taken)
+        )  # fmt: skip
     checker = contract.make(ports_of(flat))
     circuit = compile_checker(checker, flat, work)
     properties += _answers(checker, circuit, contract.group, work, seconds)
@@ -145,17 +145,11 @@ def prove_contract(part: Part, contract: Contract, work: Path, seconds: int) -> 
     for index, cover in enumerate(checker.covers):
         output = _output(circuit, REACHED, index)
         answer = reach(circuit, output, work, min(seconds, _COVER_S))
+        reached: Status = "proven" if answer.status == "refuted" else "unknown"
         covers.append(
-            Result(
-                contract.group,
-                cover.name,
-                cover.about,
-                status,
-                answer.engine,
-                answer.detail,
-                answer.seconds,
-            )
-        )
+            Result(contract.group, cover.name, cover.about, reached, answer.engine, answer.detail,
+                   answer.seconds)
+        )  # fmt: skip
     return BlockProof(properties, covers, [each.about for each in checker.assumptions])
 
 

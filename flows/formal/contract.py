@@ -45,9 +45,8 @@ class Contract:
         Group of properties, as certificates list them: a key of `GROUPS`.
     make : callable
         Returns the checker for the ports of the block.
-    payload : tuple of str
-        Input and output of a payload that the block only moves; the proof is of one of its bits.
-        Empty if there is none.
+    payloads : tuple of (str, str)
+        Inputs and outputs of payloads that the block only moves; the proof is of one bit of each.
     paths : tuple of ForbiddenPath
     cut_datapath : bool
         Whether modules without a reset, which are datapaths, are replaced by free inputs.
@@ -55,7 +54,7 @@ class Contract:
 
     group: str
     make: Callable[[Mapping[str, Port]], Checker]
-    payload: tuple[str, ...] = ()
+    payloads: tuple[tuple[str, str], ...] = ()
     paths: tuple[ForbiddenPath, ...] = ()
     cut_datapath: bool = False
 

@@ -7,8 +7,15 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from flows.formal.bursts import BurstLimits, ReaderChecker, SplitterChecker, WriterChecker
 from flows.formal.contract import Contract, ForbiddenPath
+from flows.formal.jobs import JobChecker
+from flows.formal.registers import RegisterChecker
 from flows.formal.streams import BufferChecker, BufferContract, Ring
+from rtl_templates.axi.bursts import BurstSplitter
+from rtl_templates.axi.control import Control
+from rtl_templates.axi.reader import BurstReader
+from rtl_templates.axi.writer import BurstWriter
 from rtl_templates.hdl.hierarchy import Block
 from rtl_templates.stream.stream import (
     StreamBuffer,
@@ -40,7 +47,7 @@ def _buffer(contract: BufferContract, ring: Ring | None = None) -> list[Contract
         Contract(
             "buffers",
             partial(BufferChecker, contract=contract, ring=ring),
-            ("i_data", "o_data"),
+            (("i_data", "o_data"),),
             tuple(paths),
         )
     ]
@@ -58,11 +65,70 @@ def _store(block: Any) -> list[Contract]:
     return _buffer(BufferContract(depth + 1, depth, latency=1), ring)
 
 
+def _splitter(block: Any) -> list[Contract]:
+    limits = BurstLimits(8 << block.byte_bits, 1 << block.beat_bits)
+    remaining = max(block.length_width - block.byte_bits, block.beat_bits) + 1
+    return [Contract("bursts", partial(SplitterChecker, limits=limits, remaining=remaining))]
+
+
+def _reader(block: Any) -> list[Contract]:
+    paths = (ForbiddenPath("ar_ready", ("ar_valid",), "valid does not wait for ready"),)
+    checker = partial(ReaderChecker, limits=_limits(block))
+    return [Contract("bursts", checker, (("r_data", "o_data"),), paths)]
+
+
+def _writer(block: Any) -> list[Contract]:
+    paths = (
+        ForbiddenPath("aw_ready", ("aw_valid", "w_valid"), "valid does not wait for ready"),
+        ForbiddenPath("w_ready", ("aw_valid", "w_valid"), "valid does not wait for ready"),
+    )
+    checker = partial(WriterChecker, limits=_limits(block), stored=block.depth)
+    return [Contract("bursts", checker, (("d_data", "w_data"), ("d_strobe", "w_strb")), paths)]
+
+
+def _limits(block: Any) -> BurstLimits:
+    splitter = block.splitter
+    return BurstLimits(8 << splitter.byte_bits, 1 << splitter.beat_bits, block.outstanding)
+
+
+def _control(block: Any) -> list[Contract]:
+    names = {each.name for each in block.interface.window}
+    nets = {"INTERRUPT_ENABLE": "interrupt_enable"}
+    nets |= {name: f"job_{name.lower()}" for name in names}
+    checker = partial(
+        RegisterChecker, registers=block.config.registers, refusable=("SUBMIT",), nets=nets
+    )
+    offsets = {each.name: each.offset for each in block.config.registers}
+    states = block.interface.states
+    jobs = partial(
+        JobChecker,
+        queue=block.config.queue,
+        consumers=block.consumers,
+        faults=block.faults,
+        submit=offsets["SUBMIT"],
+        unfinished=states.index("unfinished"),
+        state_bits=(len(states) - 1).bit_length(),
+    )
+    return [Contract("registers", checker, (), _lite_paths()), Contract("jobs", jobs)]
+
+
+def _lite_paths() -> tuple[ForbiddenPath, ...]:
+    about = "valid does not wait for ready"
+    return (
+        ForbiddenPath("bus_bready", ("bus_bvalid",), about),
+        ForbiddenPath("bus_rready", ("bus_rvalid", "bus_rdata"), about),
+    )
+
+
 CONTRACTS: Mapping[type[Block], Callable[[Any], list[Contract]]] = {
     StreamBuffer: lambda block: _buffer(BufferContract(2, 2)),
     StreamSlice: lambda block: _buffer(BufferContract(1, 1, registered=False)),
     StreamSkid: lambda block: _buffer(BufferContract(1, 1, transparent=True)),
     StreamFifo: _fifo,
     StreamStore: _store,
+    BurstSplitter: _splitter,
+    BurstReader: _reader,
+    BurstWriter: _writer,
+    Control: _control,
 }
 """Blocks of which something is proven."""

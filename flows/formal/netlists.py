@@ -187,19 +187,21 @@ def _narrow(name: str, cell: dict[str, Any], lanes: Mapping[Any, int], count: in
             raise NotMoved(f"{name} mixes the payload with something else")
     width = _width(cell)
     first = [lanes.get(net) for net in wires[outward][:width]]
-    if sorted(first, key=str) != sorted(range(count), key=str):
+    if sorted(lane for lane in first if lane is not None) != list(range(count)):
         raise NotMoved(f"{name} does not move every bit of the payload once")
-    lane = first.index(0)
-    narrowed = [*inward, outward, *(["WR_EN"] if "WR_EN" in wires else [])]
-    for port in narrowed:
+    stays = [bit for bit, lane in enumerate(first) if lane in (None, 0)]
+    for port in [*inward, outward, *(["WR_EN"] if "WR_EN" in wires else [])]:
         words = [wires[port][at : at + width] for at in range(0, len(wires[port]), width)]
-        if port == "WR_EN" and any(len(set(word)) > 1 for word in words):
+        if port == "WR_EN" and any(
+            len({net for net, lane in zip(word, first, strict=True) if lane is not None}) > 1
+            for word in words
+        ):
             raise NotMoved(f"{name} writes some bits of the payload alone")
-        wires[port] = [word[lane] for word in words]
-    cell["parameters"]["WIDTH"] = f"{1:032b}"
+        wires[port] = [word[bit] for word in words for bit in stays]
+    cell["parameters"]["WIDTH"] = f"{len(stays):032b}"
     for initial in ("INIT", "RD_INIT_VALUE", "RD_ARST_VALUE", "RD_SRST_VALUE"):
         value = cell["parameters"].get(initial)
         if value is not None:
             if set(value) - {"x"}:
                 raise NotMoved(f"{name} has a value at first")
-            cell["parameters"][initial] = "x"
+            cell["parameters"][initial] = "x" * max(1, len(value) // width * len(stays))

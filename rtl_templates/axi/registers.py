@@ -37,9 +37,11 @@ def answer_writes(
     actions : mapping
         What is done for the others.
     """
-    address, strobe = Signal(len(bus.awaddr) - 2), Signal(4, name="strobe")
+    address = Signal(len(bus.awaddr) - 2, name="write_address")
+    strobe = Signal(4, name="strobe")
     word = Signal(32, name="word", reset_less=True)
-    has_address, has_data, go = Signal(), Signal(), Signal(name="go")
+    has_address, has_data = Signal(name="has_address"), Signal(name="has_data")
+    go = Signal(name="go")
     m.d.comb += [
         bus.awready.eq(~has_address),
         bus.wready.eq(~has_data),
