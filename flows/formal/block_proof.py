@@ -13,7 +13,7 @@ from flows.formal.aiger import Aiger
 from flows.formal.checker import ANY, BROKEN, REACHED, Checker, Port
 from flows.formal.contract import Contract
 from flows.formal.modules import Part
-from flows.formal.netlists import NotMoved, PathSearch, Pin, one_lane
+from flows.formal.netlists import NotMoved, PathSearch, Pin, one_bit_of_memory, one_lane
 from flows.formal.prover import (
     Answer,
     Status,
@@ -124,12 +124,15 @@ def prove_contract(part: Part, contract: Contract, work: Path, seconds: int) -> 
     modules = write_modules(part, work)
     flat = write_flat(part, work, cut=contract.cut(modules))
     properties = [_path_result(modules, part.name, contract, path) for path in contract.paths]
-    for source, sink in contract.payloads:
+    for source, *sinks in (*contract.payloads, *([contract.memory] if contract.memory else [])):
         start = time.monotonic()
         status: Status = "proven"
-        detail = f"every bit of {source} goes through the same cells to {sink}"
+        detail = f"every bit of {source} goes through the same cells to {', '.join(sinks)}"
         try:
-            flat = one_lane(flat, source, sink)
+            if source in flat["ports"]:
+                flat = one_lane(flat, source, sinks[0])
+            else:
+                flat = one_bit_of_memory(flat, source, sinks)
         except NotMoved as problem:
             status, detail = "unknown", str(problem)
         taken = round(time.monotonic() - start, 2)

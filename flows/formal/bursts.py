@@ -235,7 +235,8 @@ class ReaderChecker(BurstRules):
             m.d.sync += full.eq(0)
         valid = self["o_valid"]
         self.require(
-            "beats passed on", self["stop"] | ((valid == full) & (~full | (self["o_data"] == payload))),
+            "beats passed on",
+            self["stop"] | ((valid == full) & (~full | (self["o_data"] == payload))),
             "every beat that is accepted without stop leaves at the output, once and unchanged",
         )  # fmt: skip
 
@@ -254,9 +255,7 @@ class WriterChecker(BurstRules):
             "stored": ("stored", stored.bit_length()),
             "produce": ("issued.entries.w_addr", address),
             "consume": ("issued.entries.r_addr", address),
-            **{
-                f"word_{i}": (f"issued.entries.words[{i}]", 8) for i in range(limits.outstanding)
-            },
+            **{f"word_{i}": (f"issued.entries.words[{i}]", 8) for i in range(limits.outstanding)},
         }
         super().__init__(ports, limits, probes)
 

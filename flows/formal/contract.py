@@ -47,6 +47,9 @@ class Contract:
         Returns the checker for the ports of the block.
     payloads : tuple of (str, str)
         Inputs and outputs of payloads that the block only moves; the proof is of one bit of each.
+    memory : tuple of str
+        A memory whose words only leave at outputs, and these; the proof is of one bit of them.
+        Empty if there is none.
     paths : tuple of ForbiddenPath
     cut_datapath : bool
         Whether modules without a reset, which are datapaths, are replaced by free inputs.
@@ -57,6 +60,7 @@ class Contract:
     payloads: tuple[tuple[str, str], ...] = ()
     paths: tuple[ForbiddenPath, ...] = ()
     cut_datapath: bool = False
+    memory: tuple[str, ...] = ()
 
     def cut(self, modules: Mapping[str, Any]) -> list[str]:
         """Return the modules that are replaced by free inputs."""

@@ -12,6 +12,7 @@ from flows.formal.contract import Contract, ForbiddenPath
 from flows.formal.jobs import JobChecker
 from flows.formal.registers import RegisterChecker
 from flows.formal.streams import BufferChecker, BufferContract, Ring
+from hwgen.families.transformer.registers import list_registers
 from rtl_templates.axi.bursts import BurstSplitter
 from rtl_templates.axi.control import Control
 from rtl_templates.axi.reader import BurstReader
@@ -24,6 +25,7 @@ from rtl_templates.stream.stream import (
     StreamSlice,
     StreamStore,
 )
+from rtl_templates.transformer.control import ListControl
 
 _SMALLEST_RING = 4
 """Entries from which the proof of a FIFO has lemmas."""
@@ -100,6 +102,7 @@ def _control(block: Any) -> list[Contract]:
     )
     offsets = {each.name: each.offset for each in block.config.registers}
     states = block.interface.states
+    outputs = [f"{name}_job_data" for name in block.consumers]
     jobs = partial(
         JobChecker,
         queue=block.config.queue,
@@ -109,7 +112,17 @@ def _control(block: Any) -> list[Contract]:
         unfinished=states.index("unfinished"),
         state_bits=(len(states) - 1).bit_length(),
     )
-    return [Contract("registers", checker, (), _lite_paths()), Contract("jobs", jobs)]
+    return [
+        Contract("registers", checker, (), _lite_paths()),
+        Contract("jobs", jobs, memory=("jobs", *outputs)),
+    ]
+
+
+def _list_control(block: Any) -> list[Contract]:
+    """Return the contract of the registers of lists, which refuse writes while a list runs."""
+    registers = list_registers(block.config)
+    checker = partial(RegisterChecker, registers=registers, refusable=("*",), nets={})
+    return [Contract("registers", checker, (), _lite_paths())]
 
 
 def _lite_paths() -> tuple[ForbiddenPath, ...]:
@@ -130,5 +143,6 @@ CONTRACTS: Mapping[type[Block], Callable[[Any], list[Contract]]] = {
     BurstReader: _reader,
     BurstWriter: _writer,
     Control: _control,
+    ListControl: _list_control,
 }
 """Blocks of which something is proven."""

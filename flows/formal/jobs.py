@@ -52,6 +52,8 @@ class JobChecker(RegisterRules):
             **{f"job_{slot}": (f"jobs.words[{slot}]", payload) for slot in range(queue)},
             "new_job": ("jobs.w_data", payload),
             "pending": ("pending", 2),
+            "life": ("life_state", 2),
+            "code": ("code", state_bits),
             "submitted": ("submitted", 32),
             "finished": ("finished", 32),
         }
@@ -237,9 +239,13 @@ class JobChecker(RegisterRules):
             ),
             "the chosen job is in its slot",
         )
-        states = Cat(
-            probe[f"state_{slot}"] == self.unfinished for slot in range(queue)
+        life, code = probe["life"], probe["code"]
+        self.require(
+            "lemma life", (life == 0) | ((life < 3) & (code != self.unfinished)),
+            "the engine runs, or stops and ends jobs for a reason",
+        )  # fmt: skip
+        as_jobs = Cat(
+            (probe[f"state_{slot}"] == self.unfinished) == ((slot - last)[: len(submit) - 1] < jobs)
+            for slot in range(queue)
         )
-        index = Signal(range(2 * queue), name="jobs_by_state")
-        m.d.comb += index.eq(sum(states[slot] for slot in range(queue)))
-        self.require("lemma states", index == jobs, "as many slots are unfinished as jobs")
+        self.require("lemma states", as_jobs.all(), "the states are those of the jobs")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -157,6 +157,75 @@ def one_lane(netlist: Netlist, source: str, sink: str) -> dict[str, Any]:
     return result
 
 
+def one_bit_of_memory(netlist: Netlist, memory: str, sinks: Sequence[str]) -> dict[str, Any]:
+    """Return a flat netlist in which one bit of the words of a memory is left.
+
+    Each word leaves at an output for each port that reads, and nowhere else.
+
+    Parameters
+    ----------
+    netlist : mapping
+    memory : str
+        Instance of the memory.
+    sinks : sequence of str
+        Output of each port that reads.
+
+    Raises
+    ------
+    NotMoved
+        If that is not so.
+    """
+    result = deepcopy(dict(netlist))
+    (cell,) = (
+        cell
+        for name, cell in result["cells"].items()
+        if cell["type"] == "$mem_v2" and name.startswith(f"{memory}.")
+    )
+    wires, width = cell["connections"], _width(cell)
+    reads = [wires["RD_DATA"][at : at + width] for at in range(0, len(wires["RD_DATA"]), width)]
+    outputs = {
+        name: port["bits"] for name, port in result["ports"].items()
+        if port["direction"] == "output"
+    }  # fmt: skip
+    if sorted(reads) != sorted(outputs[name] for name in sinks):
+        raise NotMoved(f"the words of {memory} are not those of {', '.join(sinks)}")
+    moved = {net for word in reads for net in word}
+    for name, other in result["cells"].items():
+        used = {
+            net for port, nets in other["connections"].items() for net in nets
+            if other["port_directions"][port] == "input"
+        }  # fmt: skip
+        if used & moved:
+            raise NotMoved(f"{name} looks at words of {memory}")
+    if any(len(set(wires["WR_EN"][at : at + width])) > 1
+           for at in range(0, len(wires["WR_EN"]), width)):  # fmt: skip
+        raise NotMoved(f"bits of {memory} are written alone")
+    for port in ("WR_DATA", "WR_EN", "RD_DATA"):
+        wires[port] = wires[port][::width]
+    _narrow_values(cell, width, 1)
+    cell["parameters"]["WIDTH"] = f"{1:032b}"
+    for name in sinks:
+        result["ports"][name]["bits"] = result["ports"][name]["bits"][:1]
+    first = {word[0] for word in reads}
+    for name, wire in list(result["netnames"].items()):
+        wire["bits"] = [net for net in wire["bits"] if net not in moved or net in first]
+        if name == f"{memory}.w_data":
+            wire["bits"] = wire["bits"][:1]
+        if not wire["bits"]:
+            del result["netnames"][name]
+    return result
+
+
+def _narrow_values(cell: dict[str, Any], width: int, stays: int) -> None:
+    """Adapt the undefined first values of a memory to fewer bits."""
+    for initial in ("INIT", "RD_INIT_VALUE", "RD_ARST_VALUE", "RD_SRST_VALUE"):
+        value = cell["parameters"].get(initial)
+        if value is not None:
+            if set(value) - {"x"}:
+                raise NotMoved("a memory has a value at first")
+            cell["parameters"][initial] = "x" * max(1, len(value) // width * stays)
+
+
 def _width(cell: Mapping[str, Any]) -> int:
     return number(cell["parameters"]["WIDTH"])
 
@@ -199,9 +268,4 @@ def _narrow(name: str, cell: dict[str, Any], lanes: Mapping[Any, int], count: in
             raise NotMoved(f"{name} writes some bits of the payload alone")
         wires[port] = [word[bit] for word in words for bit in stays]
     cell["parameters"]["WIDTH"] = f"{len(stays):032b}"
-    for initial in ("INIT", "RD_INIT_VALUE", "RD_ARST_VALUE", "RD_SRST_VALUE"):
-        value = cell["parameters"].get(initial)
-        if value is not None:
-            if set(value) - {"x"}:
-                raise NotMoved(f"{name} has a value at first")
-            cell["parameters"][initial] = "x" * max(1, len(value) // width * len(stays))
+    _narrow_values(cell, width, len(stays))

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from flows.build.design import Design
 from flows.formal.block_proof import BlockProof, prove_contract
 from flows.formal.certificate import Certificate, Entry
 from flows.formal.contract import Contract
 from flows.formal.contracts import contracts_of
+from flows.formal.credits import CreditChecker, credit_buffers
 from flows.formal.modules import TOP, DesignText, Part
 from flows.formal.prover import solver_versions, write_modules
 from flows.formal.shell import Streams
@@ -52,12 +54,7 @@ def blocks_of(design: Design) -> dict[str, Block]:
 
 def tasks_of(design: Design) -> list[Task]:
     """Return the contracts of all modules of a design."""
-    text = DesignText(design.name, design.verilog)
-    return [
-        Task(text.part(name), contract, number)
-        for name, block in sorted(blocks_of(design).items())
-        for number, contract in enumerate(contracts_of(block))
-    ]
+    return _contracts(DesignText(design.name, design.verilog), blocks_of(design))
 
 
 def prove_design(
@@ -89,57 +86,68 @@ def prove_design(
     CheckFailed
         If one of them fails.
     """
-    tasks = tasks_of(design)
+    text = DesignText(design.name, design.verilog)
+    blocks, top = blocks_of(design), text.part("")
+    with scratch() as work:
+        modules = write_modules(top, work)
+    tasks = [*_contracts(text, blocks), *_credits(text, blocks, modules)]
     done = count(1)
 
     def follow(index: int, proof: BlockProof) -> None:
         on_progress(tasks[index].part.name, next(done), len(tasks) + 1)
 
     proofs = prove_tasks(tasks, seconds=seconds, jobs=jobs, use_cache=use_cache, on_done=follow)
-    text = DesignText(design.name, design.verilog)
     counts = text.counts()
     entries = [
-        Entry(
-            f"{design.name}_{task.part.name}",
-            counts[f"{design.name}_{task.part.name}"],
-            task.part.digest,
-            proof,
-        )
+        Entry(name, counts[name], task.part.digest, proof)
         for task, proof in zip(tasks, proofs, strict=True)
+        for name in [f"{design.name}_{task.part.name}"]
     ]
     buffers = {
         task.part.name: proof
         for task, proof in zip(tasks, proofs, strict=True)
         if task.contract.group == "buffers"
     }
-    top = text.part("")
-    entries.append(
-        Entry(design.name, 1, top.digest, _prove_ports(design, top, buffers, seconds, use_cache))
-    )
-    return Certificate(design, entries, seconds)
-
-
-def _prove_ports(
-    design: Design,
-    top: Part,
-    buffers: dict[str, BlockProof],
-    seconds: int,
-    use_cache: bool,
-) -> BlockProof:
-    """Return the proof of the ports of a design; ``buffers`` are those of its buffers."""
-    blocks = blocks_of(design)
-    with scratch() as work:
-        modules = write_modules(top, work)
     streams = Streams(modules, TOP, {name: blocks[name] for name in buffers}, buffers)
     results = streams.results()
     if any(each.status != "proven" for each in results):
+        # What does not follow from the buffers at the ports is searched in the control logic.
         contract = Contract("streams", PortChecker, cut_datapath=True)
         proof = _prove(Task(top, contract, 0), seconds, use_cache=use_cache)
         searched = {result.name: result for result in proof.properties}
         results = [
             each if each.status == "proven" else searched.get(each.name, each) for each in results
         ]
-    return BlockProof(results, [], [])
+    entries.append(Entry(design.name, 1, top.digest, BlockProof(results, [], [])))
+    return Certificate(design, entries, seconds)
+
+
+def _contracts(text: DesignText, blocks: Mapping[str, Block]) -> list[Task]:
+    return [
+        Task(text.part(name), contract, number)
+        for name, block in sorted(blocks.items())
+        for number, contract in enumerate(contracts_of(block))
+    ]
+
+
+def _credits(
+    text: DesignText, blocks: Mapping[str, Block], modules: Mapping[str, Any]
+) -> list[Task]:
+    """Return the tasks of modules that push into buffers without a look at their ready.
+
+    Modules with a contract limit what they push by that contract.
+    """
+    groups = {name: [each.group for each in contracts_of(block)] for name, block in blocks.items()}
+    buffers = [name for name, group in groups.items() if group == ["buffers"]]
+    return [
+        Task(
+            text.part(name),
+            Contract("credits", partial(CreditChecker, instances=instances), cut_datapath=True),
+            0,
+        )
+        for name, instances in sorted(credit_buffers(modules, buffers).items())
+        if not groups.get(name)
+    ]
 
 
 def prove_tasks(
@@ -177,7 +185,9 @@ def prove_tasks(
 
 
 def _prove(task: Task, seconds: int, *, use_cache: bool) -> BlockProof:
-    key = digest([task.part.digest, task.number, solver_versions(), _sources()])
+    key = digest(
+        [task.part.digest, task.contract.group, task.number, solver_versions(), _sources()]
+    )
     record = Document("proofs", key)
     cached = record.load(BlockProof.load) if use_cache else None
     if cached is not None:

@@ -209,7 +209,11 @@ class RegisterChecker(RegisterRules):
         for byte in range(4):
             part = slice(8 * byte, 8 * byte + 8)
             m.d.comb += now[part].eq(
-                Mux(written & self.strobe[byte] & fixed, self.word[part] & mask[part], contents[part])
+                Mux(
+                    written & self.strobe[byte] & fixed,
+                    self.word[part] & mask[part],
+                    contents[part],
+                )
             )
         m.d.sync += contents.eq(now)
         with m.If(accepted):
