@@ -132,11 +132,23 @@ class _Search:
         self.expected = np.full(len(self.asked), np.inf)
         """Smallest share of a limit that a smaller point lets expect."""
 
-    def next(self) -> list[Question]:
-        """Return the points to evaluate next: the smallest, and those that may meet all limits."""
+    def next(self) -> tuple[list[Question], list[Question]]:
+        """Return the points that may be evaluated: those that may not meet all limits, the others.
+
+        Of the former only the smallest, as they decide on larger ones.
+        """
+        certain = self.open & (self.expected <= 1)
         waits = (self.smaller & self.open[None, :]).any(axis=1)
-        chosen = self.open & (~waits | (self.expected <= 1))
-        order = sorted(np.flatnonzero(chosen).tolist(), key=lambda row: -self.products[row])
+        return self._asked(self.open & ~certain & ~waits), self._asked(certain)
+
+    @property
+    def steps(self) -> int:
+        """Most points that are still to be evaluated one after the other."""
+        uncertain = self.open & (self.expected > 1)
+        return len(np.unique(self.products[uncertain]))
+
+    def _asked(self, rows: NDArray[np.bool_]) -> list[Question]:
+        order = sorted(np.flatnonzero(rows).tolist(), key=lambda row: -self.products[row])
         return [self.asked[row] for row in order]
 
     def update(self, answers: Mapping[Question, Any]) -> dict[Question, Excluded]:
@@ -193,7 +205,13 @@ def ask_within(
             for each, excluded in search.update(netlists.answers).items():
                 netlists.answers[each] = excluded
                 left.pop(each, None)
-        chosen = {each.hardware: None for search in searches for each in search.next()}
+        parts = [search.next() for search in searches]
+        first = [each for part, _ in parts for each in part]
+        certain = [each for _, part in parts for each in part]
+        # Certain points keep processes busy while others decide, step by step.
+        steps = max((search.steps for search in searches), default=0)
+        certain = certain[: -(-len(certain) // max(1, steps))]
+        chosen = {each.hardware: None for each in [*first, *certain]}
         if not chosen:
             return
         # In all technologies at once, which share the netlist.
