@@ -39,6 +39,10 @@ demo: env ## classify handwritten digits with RTL in simulation
 TARGETS = --target nangate45 --target asap7 --target ecp5
 UNITS = $(foreach unit,rows quantise products dequantise attention results,--unit configs/$(1)/$(unit).yaml)
 
+.PHONY: demo-board
+demo-board: env ## make a bitstream for a board, and classify digits with it in simulation at its pins
+	$(RUN) -m flows.demonstration.board
+
 .PHONY: demo-ternary
 demo-ternary: env ## let the shipped ternary language model write, on simulated hardware
 	$(RUN) -m hwgen model import configs/models/austen-16m.gguf --output build/austen --force

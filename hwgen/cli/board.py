@@ -3,16 +3,56 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from hwgen.cli.support.common import emit_json, example, json_option, new_table
+from hwgen.cli.support.common import (
+    config_option,
+    emit_json,
+    example,
+    force_option,
+    headed,
+    json_option,
+    new_table,
+    path_option,
+    task_progress,
+)
 from hwgen.cli.support.groups import AliasedGroup
+from hwgen.cli.support.names import BoardName
+from hwgen.cli.support.outputs import atomic_directory
 from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
+    from flows.board.build import BoardBuild
+    from flows.board.design import BoardDesign
     from hwgen.board.model import BoardData
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _board_option(function: F) -> F:
+    """Add ``--board NAME`` (parameter `name`)."""
+    return click.option(
+        "--board", "name", metavar="NAME", type=BoardName(), required=True,
+        help="A board; `hwgen board list` lists them.",
+    )(function)  # fmt: skip
+
+
+def _link_options(function: F) -> F:
+    """Add options of the serial port and the clock: parameters `baud`, `divide`, `buffer`."""
+    for option in (
+        click.option("--buffer", metavar="BYTES", type=int, default=512, show_default=True,
+                     help="Buffer of each port, a power of two."),
+        click.option("--divide", metavar="N", type=int, default=1, show_default=True,
+                     help="Divide the clock of the board by this: 1, 2, 4, 8 or 16."),
+        click.option("--baud", metavar="RATE", type=int, default=1_000_000, show_default=True,
+                     help="Bits a second of the serial port, at most a quarter of the clock."),
+    ):  # fmt: skip
+        function = option(function)
+    return function
 
 
 @click.group(
@@ -59,3 +99,139 @@ def _entry(name: str) -> dict[str, Any]:
     except InputError as error:  # the file of one package must not hide the others
         return {"name": name, "problem": str(error)}
     return {**data.model_dump(mode="json", exclude_none=True), "pins": data.pins}
+
+
+@command.command(
+    "build", epilog=example("hwgen board build --board icebreaker -c tour.yaml -o build/tour")
+)
+@_board_option
+@config_option
+@_link_options
+@click.option("--recipe", metavar="NAME", help="How to map: dsp or logic; see hwgen synth.")
+@click.option("--seeds", type=click.IntRange(1, 1000), default=8, show_default=True, metavar="N",
+              help="Try seeds 1 to N of place and route until one meets the clock.")  # fmt: skip
+@click.option("--no-cache", is_flag=True, help="Do not use results of earlier runs.")
+@path_option("--output", "DIR", "Directory for design, pins, bitstream and reports.", required=True)
+@force_option
+@json_option
+def build_command(
+    name: str,
+    config: Path,
+    baud: int,
+    divide: int,
+    buffer: int,
+    recipe: str | None,
+    seeds: int,
+    no_cache: bool,
+    output: Path,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Make the bitstream of a core for a board.
+
+    The core gets a serial port, a bridge between it and its streams, pins and reset. A design that
+    does not fit is refused before synthesis; without a seed that meets the clock nothing is
+    written.
+    """
+    from flows.board.build import build_board
+
+    design = _design(name, config, baud, divide, buffer)
+    with atomic_directory(output, force=force) as staging:
+        with task_progress("placing and routing", quiet=as_json) as update:
+            built = build_board(
+                design, seeds=seeds, recipe=recipe, use_cache=not no_cache, on_progress=update
+            )
+        for file, content in built.files.items():
+            (staging / file).write_bytes(content)
+    if as_json:
+        emit_json(built.document)
+    else:
+        _print(built, output)
+
+
+def _design(name: str, config: Path, baud: int, divide: int, buffer: int) -> BoardDesign:
+    from flows.board.design import BoardDesign
+    from flows.build.load import load_design
+    from hwgen.board.registry import board
+
+    return BoardDesign(load_design(config), board(name), baud, divide, buffer)
+
+
+def _print(built: BoardBuild, output: Path) -> None:
+    design, best, out = built.design, built.result.best, console()
+    out.print(headed(design.design.name, f" on {design.board.name} ({design.board.device})"))
+    estimated = built.estimate["metrics"]["fmax_mhz"]
+    beside = "" if estimated is None else f", {estimated:.1f} by estimate"
+    out.print(
+        f"  clock {design.clock_mhz:g} MHz, reached {best.fmax_mhz:.1f} MHz with seed {best.seed}"
+        f"{beside}"
+    )
+    table = new_table("  resource", "used", "there", "share")
+    for resource, row in built.result.utilization.items():
+        share = f"{100 * row['used'] / row['available']:.1f} %"
+        table.add_row(f"  {resource}", f"{row['used']:,}", f"{row['available']:,}", share)
+    out.print(table)
+    table = new_table("  by estimate", "used", "there", "share")
+    for resource, row in built.estimate["device"]["resources"].items():
+        if row["used"] is not None and row["share"] is not None:
+            share = f"{100 * row['share']:.1f} %"
+            table.add_row(f"  {resource}", f"{row['used']:,}", f"{row['available']:,}", share)
+    out.print(table)
+    out.print(
+        f"  serial port: {design.baud} baud, pins rx {design.board.uart.rx}, tx"
+        f" {design.board.uart.tx}: {design.board.uart.note}",
+        soft_wrap=True,
+    )
+    out.print(f"bitstream: {output / built.bitstream_name}", soft_wrap=True)
+
+
+@command.command(
+    "load", epilog=example("hwgen board load --board icebreaker build/tour/tour_board.bin")
+)
+@_board_option
+@click.argument(
+    "bitstream", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
+@click.option("--flash", is_flag=True, help="Write it into the flash memory of the board.")
+def load_command(name: str, bitstream: Path, flash: bool) -> None:
+    """Load the bitstream FILE into a board with openFPGALoader."""
+    from flows.board.load import load_board
+    from hwgen.board.registry import board
+
+    load_board(board(name), bitstream, flash=flash)
+    console().print(f"{bitstream} is loaded into {name}", soft_wrap=True)
+
+
+@command.command(
+    "test", epilog=example("hwgen board test --board icebreaker -c tour.yaml --port simulation")
+)
+@_board_option
+@config_option
+@_link_options
+@click.option("--port", metavar="PORT", default="simulation", show_default=True,
+              help="Serial port, such as /dev/ttyUSB1; or the design in Verilator.")  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the operands.")
+@json_option
+def test_command(
+    name: str,
+    config: Path,
+    baud: int,
+    divide: int,
+    buffer: int,
+    port: str,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Run a random job of a core on a board, or on the simulated one, and compare the results."""
+    from flows.board.jobs import SIMULATION, random_job_on
+
+    design = _design(name, config, baud, divide, buffer)
+    done = random_job_on(design, None if port == SIMULATION else port, seed)
+    if as_json:
+        emit_json(done)
+    else:
+        console().print(
+            f"{done['job']} on {done['where']}: {done['results']} results equal the golden model,"
+            f" {done['seconds']:.3g} s, {done['resent']} requests sent again",
+            soft_wrap=True,
+        )

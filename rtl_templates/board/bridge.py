@@ -51,8 +51,9 @@ class BridgeParams:
     def __post_init__(self) -> None:
         if not 1 <= len(self.inputs) <= MOST_PORTS:
             raise ValueError(f"a bridge has 1..{MOST_PORTS} input ports, not {len(self.inputs)}")
-        if self.buffer_bytes > MOST_BUFFER:
-            raise ValueError(f"a buffer has at most {MOST_BUFFER} bytes")
+        size = self.buffer_bytes
+        if not 2 <= size <= MOST_BUFFER or size & (size - 1):
+            raise ValueError(f"a buffer has a power of two of bytes, at most {MOST_BUFFER}")
 
     @property
     def identity(self) -> Identity:
@@ -130,7 +131,9 @@ class Bridge(wiring.Component):
         params, parser = self._params, self._parser
         resets = ResetInserter(self.core_reset)
         writes = parser.head[4:] == Operation.WRITE
-        self._commit, self._undo, self._full = Signal(), Signal(), Signal()
+        self._commit = Signal(name="commit")
+        self._undo = Signal(name="undo")
+        self._full = Signal(name="full")
         self._inputs = []
         occupied = []
         with m.If(parser.begin):
@@ -178,11 +181,16 @@ class Bridge(wiring.Component):
         """Serve a request when it is complete, unless a response is being sent."""
         parser, sender, results = self._parser, self._sender, self._results
         operation, port = parser.head[4:], parser.head[:3]
-        seen, last_sequence = Signal(), Signal(8)
-        self._operation, self._port = Signal(4), Signal(3)
-        self._overrun, serve, answer = Signal(), Signal(), Signal()
+        seen = Signal()
+        last_sequence = Signal(8)
+        serve = Signal()
+        answer = Signal()
+        self._operation = Signal(4, name="operation")
+        self._port = Signal(3, name="port")
+        self._overrun = Signal(name="overrun")
         again = seen & (parser.sequence == last_sequence)
-        self._count, self._read_count = Signal(8), Signal(8)
+        self._count = Signal(8, name="count")
+        self._read_count = Signal(8, name="read_count")
         # The response begins a cycle later, when buffers show what was done.
         m.d.comb += [
             serve.eq(parser.done & ~sender.busy & ~answer),

@@ -43,8 +43,6 @@ class ReplayBuffer(wiring.Component):
     """
 
     def __init__(self, width: int, depth: int) -> None:
-        if depth < 2 or depth & (depth - 1):
-            raise ValueError(f"the depth must be a power of two, not {depth}")
         count = range(depth + 1)
         super().__init__({
             "write_data": In(width), "write": In(1), "write_commit": In(1), "write_undo": In(1),

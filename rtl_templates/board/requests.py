@@ -78,7 +78,9 @@ class RequestParser(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         m.submodules.checksum = processor = CRC(data_width=8).create()
-        state, left, checked = Signal(_State), Signal(8), Signal()
+        state = Signal(_State)
+        left = Signal(8)
+        checked = Signal()
         silent = Signal(range(self._silence_cycles + 1))
         m.d.comb += [
             processor.data.eq(self.data),

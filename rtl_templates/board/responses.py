@@ -47,7 +47,8 @@ class ResponseSender(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         m.submodules.checksum = processor = CRC(data_width=8).create()
-        left, accepted = Signal(8), Signal()
+        left = Signal(8)
+        accepted = Signal()
         m.d.comb += [accepted.eq(self.valid & self.ready), processor.data.eq(self.data)]
         with m.FSM() as machine:
             m.d.comb += [

@@ -13,7 +13,7 @@ from amaranth.lib.wiring import In, Out
 
 from hwgen.core.port import StreamPort
 from rtl_templates.board.bridge import Bridge, BridgeParams
-from rtl_templates.board.uart import Receiver, Transmitter
+from rtl_templates.board.uart import Rate, Receiver, Transmitter
 
 POWER_UP_CYCLES = 255
 """Cycles of the reset after power-up."""
@@ -78,9 +78,9 @@ class BoardTop(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m, params = Module(), self._params
         self._clocks(m)
-        frequency = params.clock_hz // params.divider
-        m.submodules.receiver = receiver = Receiver(frequency, params.baud)
-        m.submodules.transmitter = transmitter = Transmitter(frequency, params.baud)
+        rate = Rate(params.clock_hz // params.divider, params.baud)
+        m.submodules.receiver = receiver = Receiver(rate)
+        m.submodules.transmitter = transmitter = Transmitter(rate)
         m.submodules.bridge = bridge = Bridge(params.bridge)
         m.d.comb += [
             receiver.rx.eq(self.rx),
@@ -107,7 +107,8 @@ class BoardTop(wiring.Component):
             m.domains.oscillator = oscillator = ClockDomain(reset_less=True)
             m.d.comb += oscillator.clk.eq(self.clk)
             half = params.divider // 2
-            divided, count = Signal(), Signal(range(max(2, half)))
+            divided = Signal()
+            count = Signal(range(max(2, half)))
             with m.If(count == half - 1):
                 m.d.oscillator += [count.eq(0), divided.eq(~divided)]
             with m.Else():
@@ -116,7 +117,8 @@ class BoardTop(wiring.Component):
         # Configuration clears these registers, and nothing else does.
         m.domains.power_up = power_up = ClockDomain(reset_less=True)
         m.d.comb += power_up.clk.eq(sync.clk)
-        count, pressed = Signal(range(POWER_UP_CYCLES + 1)), Signal(2)
+        count = Signal(range(POWER_UP_CYCLES + 1), name="power_up_count")
+        pressed = Signal(2)
         if params.button_low is not None:
             level = ~self.button if params.button_low else self.button
             m.d.power_up += pressed.eq((level << 1) | pressed[1])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
@@ -14,14 +15,31 @@ LEAST_CLOCKS = 4
 """Clock cycles of a bit at least: the middle of a bit is known to one of them."""
 
 
+@dataclass(frozen=True)
+class Rate:
+    """Rate of a serial port.
+
+    Parameters
+    ----------
+    clock_hz, baud : int
+        Frequency of the clock, and bits a second.
+    """
+
+    clock_hz: int
+    baud: int
+
+    def __post_init__(self) -> None:
+        if self.baud * LEAST_CLOCKS > self.clock_hz:
+            needed = LEAST_CLOCKS * self.baud
+            raise ValueError(f"{self.baud} baud need a clock of {needed} Hz or more")
+
+
 class _Ticks:
     """Marks of the bits: fractions of a clock cycle are carried on, so that no error adds up."""
 
-    def __init__(self, clock_hz: int, baud: int) -> None:
-        if baud * LEAST_CLOCKS > clock_hz:
-            raise ValueError(f"{baud} baud need a clock of {LEAST_CLOCKS * baud} Hz or more")
-        common = gcd(clock_hz, baud)
-        self.period, self.step = clock_hz // common, baud // common
+    def __init__(self, rate: Rate) -> None:
+        common = gcd(rate.clock_hz, rate.baud)
+        self.period, self.step = rate.clock_hz // common, rate.baud // common
         self.phase = Signal(range(self.period))
         self.tick = Signal()
         """Whether a bit ends with this cycle."""
@@ -40,8 +58,7 @@ class Receiver(wiring.Component):
 
     Parameters
     ----------
-    clock_hz, baud : int
-        Frequency of the clock, and bits a second.
+    rate : Rate
 
     Attributes
     ----------
@@ -53,7 +70,7 @@ class Receiver(wiring.Component):
         In one cycle: a byte had no stop bit, and was dropped.
     """
 
-    def __init__(self, clock_hz: int, baud: int) -> None:
+    def __init__(self, rate: Rate) -> None:
         super().__init__(
             {
                 "rx": In(1),
@@ -62,7 +79,7 @@ class Receiver(wiring.Component):
                 "error": Out(1),
             }
         )
-        self._ticks = _Ticks(clock_hz, baud)
+        self._ticks = _Ticks(rate)
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -77,8 +94,8 @@ class Receiver(wiring.Component):
         m.d.comb += self.data.eq(shift)
         with m.FSM():
             with m.State("IDLE"):
-                # Half a bit later is the middle of the start bit.
-                m.d.sync += [ticks.phase.eq(ticks.period // 2), count.eq(0)]
+                # Half a bit later is the middle of the start bit, which began up to a cycle ago.
+                m.d.sync += [ticks.phase.eq(ticks.period // 2 + ticks.step), count.eq(0)]
                 with m.If(~line):
                     m.next = "BITS"
             with m.State("BITS"), m.If(ticks.tick):
@@ -87,10 +104,12 @@ class Receiver(wiring.Component):
                     m.next = "IDLE"
                 with m.Elif(count == 9):
                     m.d.comb += [self.valid.eq(line), self.error.eq(~line)]
-                    m.next = "STOP"
+                    m.next = "IDLE"
+                    with m.If(~line):
+                        m.next = "BREAK"
                 with m.Elif(count != 0):
                     m.d.sync += shift.eq((line << 7) | shift[1:])
-            with m.State("STOP"), m.If(line):
+            with m.State("BREAK"), m.If(line):
                 m.next = "IDLE"
         return m
 
@@ -100,8 +119,7 @@ class Transmitter(wiring.Component):
 
     Parameters
     ----------
-    clock_hz, baud : int
-        Frequency of the clock, and bits a second.
+    rate : Rate
 
     Attributes
     ----------
@@ -111,7 +129,7 @@ class Transmitter(wiring.Component):
         A byte is accepted in a cycle in which it is valid and the transmitter ready.
     """
 
-    def __init__(self, clock_hz: int, baud: int) -> None:
+    def __init__(self, rate: Rate) -> None:
         super().__init__(
             {
                 "tx": Out(1, init=1),
@@ -120,7 +138,7 @@ class Transmitter(wiring.Component):
                 "ready": Out(1),
             }
         )
-        self._ticks = _Ticks(clock_hz, baud)
+        self._ticks = _Ticks(rate)
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

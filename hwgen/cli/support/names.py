@@ -47,6 +47,15 @@ class FamilyName(InstalledName):
         return families()
 
 
+class BoardName(InstalledName):
+    """A board."""
+
+    def names(self) -> Iterable[str]:
+        from hwgen.board.registry import boards
+
+        return boards()
+
+
 class TechnologyName(InstalledName):
     """A technology: a standard-cell library or an FPGA family."""
 

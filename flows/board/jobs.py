@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random jobs on a board, compared with the golden model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flows.board.design import BoardDesign
+from flows.board.simulation import SimulatedBoard
+from flows.simulation.operands import draw_operands
+from flows.simulation.run import check_results
+from hwgen.board.link import connect
+
+SIMULATION = "simulation"
+"""Name of the port of a simulated board."""
+
+
+def random_job_on(design: BoardDesign, port: str | None, seed: int = 0) -> dict[str, Any]:
+    """Run a job of random operands that fills the core, and compare its results.
+
+    Parameters
+    ----------
+    design : BoardDesign
+    port : str, optional
+        A serial port; default the simulated board.
+    seed : int
+        Of the operands.
+
+    Raises
+    ------
+    CheckFailed
+        If a result differs from the golden model; `BoardError` if the board does not answer.
+    """
+    core = design.design.core
+    operation = core.select_operation()
+    sizes = {size.name: size.natural for size in operation.sizes}
+    operands = draw_operands(core, operation, sizes, "random", np.random.default_rng(seed))
+    job = core.job(operands)
+    transport: Any = SimulatedBoard(design) if port is None else port
+    with connect(transport, core, baud=design.baud) as board:
+        start = board.now()
+        results = board.run(job, operands)
+        seconds = board.now() - start
+        check_results(job.title, results, core.golden(job, operands))
+        return {
+            "job": job.title,
+            "where": SIMULATION if port is None else port,
+            "results": sum(array.size for array in results.values()),
+            "seconds": seconds,
+            "resent": board.resent,
+            "status": vars(board.status()),
+        }

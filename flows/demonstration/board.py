@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The demonstration on a board: a bitstream, and the same design reading digits at its pins.
+
+``python -m flows.demonstration.board [--board NAME] [--config FILE] [--output DIR]`` makes the
+bitstream as ``hwgen board build`` does, trains and quantises a small network
+(`flows.demonstration.digits`), and classifies every image of the test split on the simulated
+board: the Verilog is the file that the bitstream was made of, and jobs reach it bit by bit through
+its serial port.  Each layer's result must equal the golden model's; else the exit status is 1.
+``--port /dev/ttyUSB1`` takes a board instead of the simulation.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from flows.board.design import BoardDesign
+from flows.board.simulation import SimulatedBoard, compile_board
+from flows.build.load import load_design
+from flows.demonstration import digits
+from flows.demonstration.digits import Integers
+from flows.demonstration.program import run_program
+from flows.simulation.run import check_results
+from hwgen.board import Board, connect
+from hwgen.board.registry import board as board_named
+from hwgen.core.operation import gemm_operands
+from hwgen.reports.terminal import console
+
+DEFAULT_CONFIG = Path("configs") / "boards" / "digits.yaml"
+DEFAULT_OUTPUT = Path("build") / "demo-board"
+BAUD = 3_000_000
+HIDDEN = 32
+"""Width of the hidden layer; twice that of a ternary network."""
+
+
+@click.command()
+@click.option("--board", "name", metavar="NAME", default="icebreaker", show_default=True,
+              help="A board; `hwgen board list` lists them.")  # fmt: skip
+@click.option(
+    "--config", metavar="FILE", default=DEFAULT_CONFIG, show_default=True,
+    type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path),
+    help="Configuration of the core.",
+)  # fmt: skip
+@click.option(
+    "--output", metavar="DIR", default=DEFAULT_OUTPUT, show_default=True,
+    type=click.Path(path_type=Path), help="Directory for the bitstream.",
+)  # fmt: skip
+@click.option("--baud", type=int, default=BAUD, show_default=True, help="Bits a second.")
+@click.option("--port", metavar="PORT", help="Serial port of a board; default a simulated one.")
+def command(name: str, config: Path, output: Path, baud: int, port: str | None) -> None:
+    """Make a bitstream, and classify handwritten digits on a simulated board."""
+    out = console()
+    arguments = [
+        "board", "build", "--board", name, "--config", str(config), "--baud", str(baud),
+        "--output", str(output), "--force",
+    ]  # fmt: skip
+    out.print(f"hwgen {shlex.join(arguments)}", style="dim", soft_wrap=True)
+    status = subprocess.run([sys.executable, "-m", "hwgen", *arguments], check=False).returncode
+    if status:
+        click.get_current_context().exit(status)
+    design = BoardDesign(load_design(config), board_named(name), baud)
+    core: Any = design.design.core
+    params = core.params
+    data = digits.load()
+    ternary = digits.wants_ternary(params.weight)
+    network = digits.train(data, 2 * HIDDEN if ternary else HIDDEN, ternary=ternary)
+    integers = digits.quantise(
+        network, data.train_pixels, params.activation, params.weight, params.result
+    )
+    where = port or _simulated(design, output)
+    started = time.monotonic()
+    with connect(where, core, baud=baud) as board:
+        begun = board.now()
+        predictions = integers.classify(data.test_pixels, lambda a, w: run_layer(board, core, a, w))
+        seconds = board.now() - begun
+        status_of_bridge = board.status()
+    images = len(data.test_labels)
+    right = int(np.sum(predictions == data.test_labels))
+    assert np.array_equal(predictions, integers.classify(data.test_pixels, core.multiply))
+    how = f"on {port}" if port else f"simulated in {time.monotonic() - started:.0f} s"
+    out.print(
+        f"\n{images} handwritten digits in {len(integers.layers)} jobs through the serial port of"
+        f" {name}: {seconds:.2f} s, {images / seconds:.0f} images a second ({how})",
+        soft_wrap=True,
+    )
+    out.print(
+        f"{right} right, {100 * right / images:.2f} %; {status_of_bridge.crc_errors} CRC errors,"
+        f" {status_of_bridge.overruns} overruns, {board.resent} requests sent again",
+        soft_wrap=True,
+    )
+    out.print("Every result of the board equals the golden model, bit for bit.")
+
+
+def run_layer(board: Board, core: Any, a: Integers, w: Integers) -> Integers:
+    """Return ``a . w`` by a board, compared with the golden model.
+
+    Raises
+    ------
+    CheckFailed
+        If a result differs.
+    """
+    (m, k), n = a.shape, w.shape[1]
+    job, operands = core.gemm(m, k, n), gemm_operands(a, w)
+    results = board.run(job, operands)
+    check_results(job.title, results, core.golden(job, operands))
+    (result,) = results.values()
+    return result
+
+
+def _simulated(design: BoardDesign, output: Path) -> SimulatedBoard:
+    """Return a simulation of the file that the bitstream was made of."""
+    verilog = (output / f"{design.name}.v").read_text(encoding="utf-8")
+    return SimulatedBoard(design, library=compile_board(design, verilog=verilog))
+
+
+if __name__ == "__main__":
+    sys.exit(run_program(command))
