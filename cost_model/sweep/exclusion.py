@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -104,8 +105,7 @@ def _structures(asked: Iterable[Question]) -> list[_Structure]:
     for each in asked:
         values = json.loads(each.values)
         sizes = {name: value for name, value in values.items() if _is_size(name, value)}
-        config = configuration(each.family, values)
-        products = 0.0 if config is None else float(core_of(config).macs_per_cycle or 0)
+        products = _products(each)
         rest = {name: value for name, value in values.items() if name not in sizes}
         unrelated = each if products <= 0 else None
         key = (each.family, json.dumps(rest, sort_keys=True), tuple(sizes), unrelated)
@@ -113,6 +113,13 @@ def _structures(asked: Iterable[Question]) -> list[_Structure]:
         structure.asked.append(each)
         structure.sizes.append((*map(float, sizes.values()), products or 1.0))
     return list(structures.values())
+
+
+@lru_cache(maxsize=1 << 14)
+def _products(asked: Question) -> float:
+    """Return the products per cycle of a configuration, 0 if it is not legal."""
+    config = configuration(asked.family, json.loads(asked.values))
+    return 0.0 if config is None else float(core_of(config).macs_per_cycle or 0)
 
 
 def _is_size(name: str, value: Any) -> bool:
@@ -197,8 +204,10 @@ def ask_within(
     if not limits:
         netlists.ask(missing, plan.workloads, executor, progress)
         return
-    answered = set(asked) & netlists.answers.keys()
-    searches = [_Search(each, limits) for each in _structures([*answered, *missing])]
+    evaluated = [
+        each for each, answer in netlists.answers.items() if isinstance(answer, Evaluation)
+    ]
+    searches = [_Search(each, limits) for each in _structures([*evaluated, *missing])]
     left, done = dict.fromkeys(missing), 0
     while True:
         for search in searches:

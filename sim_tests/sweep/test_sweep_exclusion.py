@@ -17,7 +17,14 @@ from cost_model.sweep import exclusion
 from cost_model.sweep.document import read_sweep
 from cost_model.sweep.exclusion import ask_within, limits_of
 from cost_model.sweep.expressions import Expression
-from cost_model.sweep.netlists import Answer, Evaluation, Excluded, Netlists, hardware_count
+from cost_model.sweep.netlists import (
+    Answer,
+    Evaluation,
+    Excluded,
+    Netlists,
+    Question,
+    hardware_count,
+)
 from cost_model.sweep.plan import Plan
 from cost_model.sweep.refine import few_questions
 from cost_model.sweep.refusals import refusals
@@ -159,6 +166,19 @@ def test_a_larger_array_is_excluded_and_nothing_else(tmp_path: Path) -> None:
             and (costs.evaluate("systolic", each, {}).metrics["area_mm2"] or 0) > 1.5 * 0.05  # type: ignore[union-attr]
             for each in costs.evaluated[: len(asked) - len(excluded)]
         )
+
+
+def test_earlier_answers_exclude_as_well(tmp_path: Path) -> None:
+    plan, costs = plan_of(tmp_path), Invented()
+    netlists = Netlists(costs)
+    asked = {
+        rows: Question.of("systolic", {"activation": "bf16", "array.rows": rows, "array.cols": 8},
+                          "nangate45") for rows in (4, 16)
+    }  # fmt: skip
+    ask_within(plan, netlists, [asked[4]], Here())
+    ask_within(plan, netlists, [asked[16]], Here())
+    assert len(costs.evaluated) == 1
+    assert netlists.answers[asked[16]] == Excluded(1)
 
 
 def test_technologies_share_a_piece_of_work(tmp_path: Path) -> None:
