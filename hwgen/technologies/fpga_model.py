@@ -202,7 +202,7 @@ _PLACEHOLDERS: Mapping[str, tuple[str, ...]] = {
     "pin": ("port", "pin"),
     "pins": ("file",),
     "routed": ("file",),
-    "pack": ("routed", "bitstream"),
+    "pack": ("routed", "bitstream", "device"),
 }
 """What stands for something in the options of `PlaceAndRoute`."""
 
@@ -253,7 +253,8 @@ class PlaceAndRoute(Model):
         None, description="The program that makes a bitstream of it; none: no package has one."
     )
     pack: str = Field(
-        "{routed} {bitstream}", description="Arguments of the packer: `{routed}`, `{bitstream}`."
+        "{routed} {bitstream}",
+        description="Arguments of the packer, of `{routed}`, `{bitstream}` and `{device}`.",
     )
     usual_ns: Mapping[str, Annotated[float, Field(gt=0)]] = Field(
         default_factory=dict,

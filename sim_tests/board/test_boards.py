@@ -63,7 +63,7 @@ def test_the_constraints_name_every_pin_once(name: str) -> None:
         ({"name": "other"}, "must be mine, as its entry point or file says"),
         ({"device": "ecp5-99f"}, "no device is called"),
         ({"tx": "2"}, "2 is used more than once"),
-        ({"line": "{port} {site}"}, "{site} is none of {port}, {pin}"),
+        ({"line": "{port} {site}"}, "{site} is none of {port}, {pin}, {standard}"),
         ({"line": "{port"}, "constraints.pin"),
         ({"mhz": "fast"}, "clock.mhz"),
     ],

@@ -14,7 +14,7 @@ from flows.board.build import build_board, check_fit
 from flows.synthesis.result import PnrResult, SeedResult
 from flows.tools import toolchain
 from hwgen.cli import main
-from hwgen.errors import CheckFailed, InputError
+from hwgen.errors import CheckFailed, ToolMissing
 from sim_tests.board.simulated import TINY, tiny
 
 LARGE = "name: eight\nfamily: systolic\narray: {rows: 8, cols: 8}\n"
@@ -109,15 +109,18 @@ def test_an_output_that_cannot_be_is_refused_before_the_work(
     assert "output" in capsys.readouterr().err
 
 
-def test_a_family_without_a_packer_is_refused_before_synthesis(
+def test_a_packer_that_is_missing_is_noticed_before_synthesis(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(*arguments: object, **options: object) -> None:
         raise AssertionError("synthesis began")
 
     monkeypatch.setattr(build, "place_and_route", refuse)
-    with pytest.raises(InputError, match="no program that makes bitstreams for gowin"):
+    monkeypatch.setenv("HWGEN_GOWIN_PACK", "/no/such/program")
+    toolchain.forget()
+    with pytest.raises(ToolMissing, match=r"gowin_pack is needed.*pip install 'hwgen\[gowin\]'"):
         build_board(tiny(name="tang-nano-9k", baud=1_000_000))
+    toolchain.forget()
 
 
 def test_loading_needs_a_program(

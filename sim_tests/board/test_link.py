@@ -18,7 +18,7 @@ from hwgen.errors import InputError
 from sim_tests.board.simulated import TINY, DeafLine, NoisyLine, simulated, tiny
 
 SIZES = ((1, 1, 1), (5, 9, 3), (6, 40, 7))
-QUICK = {"timeout": 0.002, "retries": 20}
+QUICK: dict[str, Any] = {"timeout": 0.002, "retries": 20}
 
 
 @pytest.fixture

@@ -381,7 +381,7 @@ def test_the_command_writes_everything(
         ("pnr --target ice40 --device 25k", "'25k' is not a device of ice40"),
         ("pnr --target ice40 --recipe dsp", "the hx8k has no DSP blocks"),
         ("pnr --target machxo2 --recipe dsp", "has no DSP blocks; no device of the family has"),
-        ("pnr --target gowin --bitstream x", "hwgen knows no program that makes bitstreams for"),
+        ("pnr --target machxo2 --bitstream x", "hwgen knows no program that makes bitstreams for"),
         ("pnr --target ice40 --seeds 0", "the number of seeds must be 1..1000, not 0"),
         ("pnr --target ice40 --clock-mhz 1e9", "the clock target must be 1..5000 MHz"),
         ("pnr --target ecp5 --pins tiny.yaml", "use --io pins"),
