@@ -239,11 +239,19 @@ docs-check: env written ## check that the generated documentation is current
 	$(RUN) -m flows.bench.faults --stored --write build/results-faults.md --pictures build/faults
 	for f in build/results-faults.md build/faults/*; do case $$f in *.md) page=docs/;; *) page=docs/images/;; esac; \
 	  cmp "$$f" "$$page$${f##*/}" || { echo "$$page$${f##*/} is not current: run make docs" >&2; exit 1; }; done
+	cp docs/formal-proofs.md build/formal-proofs.md
+	$(RUN) -m flows.bench.proofs --stored --write build/formal-proofs.md
+	cmp build/formal-proofs.md docs/formal-proofs.md \
+	  || { echo 'docs/formal-proofs.md is not current: run make prove' >&2; exit 1; }
 	cp docs/results-low-bit.md build/results-low-bit.md
 	$(RUN) -m flows.bench.low_bit --write build/results-low-bit.md
 	cmp build/results-low-bit.md docs/results-low-bit.md \
 	  || { echo 'docs/results-low-bit.md is not current: run make docs' >&2; exit 1; }
 	$(MAKE) --no-print-directory site
+
+.PHONY: prove
+prove: env ## prove the shipped configurations and write the tables of their page, or ARGS="--config systolic" only
+	$(RUN) -m flows.bench.proofs $(or $(ARGS),--write docs/formal-proofs.md)
 
 .PHONY: bench-mutation bench-faults bench-low-bit bench-whole-engines bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external bench-cycles bench-auto bench-wires bench-random-checkpoint
 bench-build: env ## measure hwgen build

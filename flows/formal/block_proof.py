@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -102,7 +102,14 @@ def ports_of(netlist: Mapping[str, Any]) -> dict[str, Port]:
     }
 
 
-def prove_contract(part: Part, contract: Contract, work: Path, seconds: int) -> BlockProof:
+def prove_contract(
+    part: Part,
+    contract: Contract,
+    work: Path,
+    seconds: int,
+    *,
+    only: Collection[str] | None = None,
+) -> BlockProof:
     """Prove the contract of a block.
 
     Parameters
@@ -113,6 +120,8 @@ def prove_contract(part: Part, contract: Contract, work: Path, seconds: int) -> 
         Directory for the files of Yosys and ABC.
     seconds : int
         Limit of each search.
+    only : collection of str, optional
+        Names of the properties that are searched, one by one; default all.
 
     Raises
     ------
@@ -143,9 +152,10 @@ def prove_contract(part: Part, contract: Contract, work: Path, seconds: int) -> 
         )  # fmt: skip
     checker = contract.make(ports_of(flat))
     circuit = compile_checker(checker, flat, work)
-    properties += _answers(checker, circuit, contract.group, work, seconds)
+    answers = _answers(checker, circuit, contract.group, work, seconds, only)
+    properties += [_as_unknown(each) if contract.cut_datapath else each for each in answers]
     covers = []
-    for index, cover in enumerate(checker.covers):
+    for index, cover in enumerate(checker.covers if only is None else ()):
         output = _output(circuit, REACHED, index)
         answer = reach(circuit, output, work, min(seconds, _COVER_S))
         reached: Status = "proven" if answer.status == "refuted" else "unknown"
@@ -161,17 +171,22 @@ def _output(circuit: Aiger, name: str, index: int) -> str:
 
 
 def _answers(
-    checker: Checker, circuit: Aiger, group: str, work: Path, seconds: int
+    checker: Checker,
+    circuit: Aiger,
+    group: str,
+    work: Path,
+    seconds: int,
+    only: Collection[str] | None,
 ) -> list[Result]:
     """Return the results of the properties: all at once, or, if that fails, one by one."""
     lemmas = sum(each.name.startswith(LEMMA) for each in checker.properties)
     wanted = [
         (index, each)
         for index, each in enumerate(checker.properties)
-        if not each.name.startswith(LEMMA)
+        if not each.name.startswith(LEMMA) and (only is None or each.name in only)
     ]
-    together = solve(circuit, ANY, work, seconds)
-    if together.status == "proven":
+    together = solve(circuit, ANY, work, seconds) if only is None else None
+    if together and together.status == "proven":
         helped = f", with {lemmas} lemmas" if lemmas else ""
         detail = f"{together.detail}, {len(wanted)} properties together{helped}"
         answers = {index: replace(together, detail=detail) for index, _ in wanted}
@@ -193,6 +208,14 @@ def _answers(
         )
         for index, each in wanted
     ]
+
+
+def _as_unknown(result: Result) -> Result:
+    """Return a violation as unknown, because modules that were left out may prevent it."""
+    if result.status != "refuted":
+        return result
+    detail = f"{result.detail} with free inputs; other modules may prevent it"
+    return replace(result, status="unknown", detail=detail, trace=[])
 
 
 def _trace(checker: Checker, circuit: Aiger, answer: Answer) -> list[dict[str, int]]:

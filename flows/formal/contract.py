@@ -52,7 +52,8 @@ class Contract:
         Empty if there is none.
     paths : tuple of ForbiddenPath
     cut_datapath : bool
-        Whether modules without a reset, which are datapaths, are replaced by free inputs.
+        Whether modules without a reset, which are datapaths, are replaced by free inputs.  What is
+        violated then is unknown, not refuted: modules that are left out may prevent it.
     """
 
     group: str

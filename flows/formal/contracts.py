@@ -94,7 +94,7 @@ def _limits(block: Any) -> BurstLimits:
 
 
 def _control(block: Any) -> list[Contract]:
-    names = {each.name for each in block.interface.window}
+    names = {each.name for each in block.interface.window if each.bits}
     nets = {"INTERRUPT_ENABLE": "interrupt_enable"}
     nets |= {name: f"job_{name.lower()}" for name in names}
     checker = partial(

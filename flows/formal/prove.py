@@ -142,7 +142,11 @@ def _credits(
     return [
         Task(
             text.part(name),
-            Contract("credits", partial(CreditChecker, instances=instances), cut_datapath=True),
+            Contract(
+                "credits",
+                partial(CreditChecker, instances=instances),
+                cut_datapath=True,
+            ),
             0,
         )
         for name, instances in sorted(credit_buffers(modules, buffers).items())

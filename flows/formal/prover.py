@@ -117,6 +117,8 @@ def write_flat(part: Part, work: Path, *, cut: Iterable[str] = ()) -> dict[str, 
     """
     (work / "part.v").write_text(part.text, encoding="utf-8")
     removed = "".join(f"delete */t:{name}\n" for name in cut)
+    if removed:  # what only fed a module that was cut stays, for probes
+        removed += "setattr -set keep 1 */w:i_valid */w:i_ready\n"
     script = f"{_READ.format(part.name)}{removed}flatten\nopt_reduce\nopt_clean\n"
     _yosys(work, f"{script}rename {part.name} {DUT}\nwrite_json flat.json\n", "flat")
     document = json.loads((work / "flat.json").read_text(encoding="utf-8"))
@@ -127,7 +129,8 @@ def write_flat(part: Part, work: Path, *, cut: Iterable[str] = ()) -> dict[str, 
 def compile_checker(checker: Checker, netlist: Mapping[str, Any], work: Path) -> Aiger:
     """Write the circuit of a checker and a flat block to ``circuit.aig`` and return it.
 
-    Registers without a value at reset start at any value.
+    Registers without a value at reset start at any value.  So does a probe of a net that is not in
+    the netlist: lemmas with it fail, properties do not depend on it.
 
     Raises
     ------
@@ -138,7 +141,8 @@ def compile_checker(checker: Checker, netlist: Mapping[str, Any], work: Path) ->
     (work / "checker.il").write_text(checker.rtlil(), encoding="utf-8")
     connect = "\n".join(
         f"connect -nounset -set \\{PROBE}{name} \\{DUT}.{net}"
-        for name, (net, _) in checker.probes.items()
+        for name, (net, bits) in checker.probes.items()
+        if _exists(netlist, net, bits)
     )
     _yosys(
         work,
@@ -172,6 +176,15 @@ write_aiger -zinit -symbols circuit.aig
         "circuit",
     )
     return parse_aiger((work / "circuit.aig").read_bytes())
+
+
+def _exists(netlist: Mapping[str, Any], net: str, bits: int) -> bool:
+    """Return whether a net of a netlist, or the memory of a word, can be probed."""
+    memory, word, _ = net.partition(".words[")
+    names = netlist["netnames"]
+    if word:
+        return f"{memory}.w_addr" in names
+    return len(names.get(net, {"bits": ()})["bits"]) == bits
 
 
 def solve(circuit: Aiger, output: str, work: Path, seconds: int) -> Answer:

@@ -57,7 +57,7 @@ class Streams:
     def results(self) -> list[Result]:
         """Return the properties of all ports; those that do not follow are ``unknown``."""
         ports = self.modules[self.top]["ports"]
-        results = [self._paths(ports)]
+        results = [self._paths(ports), *self._bursts(ports)]
         for name, port in ports.items():
             stem = name.removesuffix("tvalid")
             if stem == name or f"{stem}tready" not in ports:
@@ -81,6 +81,31 @@ class Streams:
             f"there is {', '.join(hits)}" if hits else "no path in the netlist",
             round(time.monotonic() - start, 2),
         )
+
+    def _bursts(self, ports: Mapping[str, Any]) -> list[Result]:
+        """Return whether the bursts of memory ports increment, each beat as wide as the bus."""
+        results = []
+        for name in ports:
+            if not name.endswith(("arburst", "awburst")):
+                continue
+            stem = name.removesuffix("burst")
+            data = f"{stem[:-2]}{'w' if stem.endswith('aw') else 'r'}data"
+            size = (len(ports[data]["bits"]) // 8).bit_length() - 1
+            wanted = {name: 1, f"{stem}size": size}
+            values = {
+                port: [each.port for each in self.hierarchy.origins((), port)] for port in wanted
+            }
+            same = all(
+                bits == [str(wanted[port] >> bit & 1) for bit in range(len(bits))]
+                for port, bits in values.items()
+            )
+            results.append(
+                Result("bursts", f"{stem[-2:].upper()} INCR",
+                       "each beat has the next address and is as wide as the bus",
+                       "proven" if same else "refuted", "netlist search",
+                       "constants" if same else f"{values}", 0.0)
+            )  # fmt: skip
+        return results
 
     def _output(self, stem: str) -> list[Result]:
         ports = self.modules[self.top]["ports"]
