@@ -18,7 +18,7 @@ SIMULATION = "simulation"
 
 
 def random_job_on(design: BoardDesign, port: str | None, seed: int = 0) -> dict[str, Any]:
-    """Run a job of random operands that fills the core, and compare its results.
+    """Run the first operation of a core on random operands, and compare its results.
 
     Parameters
     ----------
@@ -34,10 +34,10 @@ def random_job_on(design: BoardDesign, port: str | None, seed: int = 0) -> dict[
         If a result differs from the golden model; `BoardError` if the board does not answer.
     """
     core = design.design.core
-    operation = core.select_operation()
+    operation = core.operations[0]
     sizes = {size.name: size.natural for size in operation.sizes}
     operands = draw_operands(core, operation, sizes, "random", np.random.default_rng(seed))
-    job = core.job(operands)
+    job = core.job(operands, operation=operation.name)
     transport: Any = SimulatedBoard(design) if port is None else port
     with connect(transport, core, baud=design.baud) as board:
         start = board.now()

@@ -3,16 +3,23 @@
 
 from __future__ import annotations
 
+import os
 import re
+import select
+import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
 
+from flows.board.jobs import random_job_on
 from flows.board.simulation import SimulatedBoard, compile_board
 from hwgen.board import Board, BoardError, connect
 from hwgen.board.protocol import RESPONSE, Code, Frame, Operation, Parser, operation_byte
+from hwgen.board.registry import boards
 from hwgen.core.operation import gemm_operands
 from hwgen.errors import InputError
 from sim_tests.board.simulated import TINY, DeafLine, NoisyLine, simulated, tiny
@@ -27,12 +34,12 @@ def line() -> Iterator[SimulatedBoard]:
         yield board
 
 
-def check(board: Board, core: Any, seed: int = 0, sizes: Any = SIZES) -> None:
+def check(board: Board, core: Any, seed: int = 0, *, patience: float = 0.01) -> None:
     """Run products and compare them with the golden model."""
     rng = np.random.default_rng(seed)
-    for m, k, n in sizes:
+    for m, k, n in SIZES:
         a, w = core.params.activation.random(rng, (m, k)), core.params.weight.random(rng, (k, n))
-        result = board.run(core.gemm(m, k, n), gemm_operands(a, w), patience=0.01)["result"]
+        result = board.run(core.gemm(m, k, n), gemm_operands(a, w), patience=patience)["result"]
         assert np.array_equal(result, core.multiply(a, w))
 
 
@@ -256,3 +263,94 @@ def test_a_core_on_memory_is_refused() -> None:
 def test_settings_that_a_board_has_not_are_refused(options: dict[str, int], message: str) -> None:
     with pytest.raises(InputError, match=message):
         tiny(**options)
+
+
+# -- other boards and cores ----------------------------------------------------------------------
+
+CORES = {
+    "ternary": "family: ternary_lut\nmax_k: 64\n"
+    "array: {method: lut, group_size: 2, tables: 2, fetch_ports: 4, accumulator_depth: 8}\n",
+    "cube": "family: cube\nactivation: int8\nweight: int8\nmax_k: 64\narray: {rows: 2, cols: 2}\n",
+    "post": "family: systolic\nmax_k: 64\narray: {rows: 2, cols: 2}\n"
+    "post: {outputs: [raw, int8], columns: false}\n",
+}
+
+
+OPERATIONS = {
+    "vector": "array: {operations: [add, rms_norm], lanes: 1, longest_row: 16}\n",
+    "attention": "head: 4\nmax_keys: 16\narray: {rows: 2, lanes: 2}\n",
+}
+
+
+@pytest.mark.rotate(3)
+@pytest.mark.parametrize("name", boards())
+def test_every_board_runs_jobs(name: str) -> None:
+    design = tiny(name=name, baud=2_000_000)
+    with simulated(design) as line:
+        board = connect(line, design.design.core, **QUICK)
+        check(board, design.design.core)
+        assert board.resent == 0
+
+
+@pytest.mark.rotate(2)
+@pytest.mark.parametrize("divider", [2, 16])
+def test_a_divided_clock_runs_jobs(divider: int) -> None:
+    design = tiny(name="orangecrab-85f", baud=500_000, divider=divider)
+    with simulated(design) as line:
+        check(connect(line, design.design.core, timeout=0.01), design.design.core)
+
+
+@pytest.mark.rotate(3)
+@pytest.mark.parametrize("name", CORES)
+def test_other_cores_run_jobs(name: str) -> None:
+    design = tiny(f"name: {name}_core\n{CORES[name]}")
+    with simulated(design) as line:
+        check(connect(line, design.design.core, **QUICK), design.design.core)
+
+
+@pytest.mark.rotate(2)
+@pytest.mark.parametrize("family", ["vector", "attention"])
+def test_other_operations_run_jobs(family: str) -> None:
+    text = f"name: {family}_core\nfamily: {family}\n{OPERATIONS[family]}"
+    design = tiny(text, buffer_bytes=256)
+    done = random_job_on(design, None)
+    assert done["results"] > 0
+
+
+# -- a serial port of the system -----------------------------------------------------------------
+
+
+@contextmanager
+def pseudo_terminal(line: SimulatedBoard) -> Iterator[str]:
+    """Carry the bytes of a simulated board to a terminal of the system, and yield its name."""
+    import pty  # not on every system
+
+    outer, inner = pty.openpty()
+    ended = threading.Event()
+
+    def carry() -> None:
+        while not ended.is_set():
+            if select.select([outer], [], [], 0.001)[0]:
+                line.write(os.read(outer, 4096))
+            if data := line.read(4096, 0.0002):
+                os.write(outer, data)
+
+    thread = threading.Thread(target=carry)
+    thread.start()
+    try:
+        yield os.ttyname(inner)
+    finally:
+        ended.set()
+        thread.join()
+        os.close(outer)
+        os.close(inner)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+def test_a_serial_port_of_the_system_runs_jobs(line: SimulatedBoard) -> None:
+    core = tiny().design.core
+    with pseudo_terminal(line) as name:
+        with connect(name, core, baud=115_200, timeout=2) as board:
+            check(board, core, patience=20)
+        with pytest.raises(BoardError, match="cannot be opened"):
+            connect(f"{name}-not-there", core)
