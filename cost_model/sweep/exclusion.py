@@ -37,6 +37,9 @@ LIMITED = frozenset({"area_mm2", LUTS_USED, *RESOURCES, *SHARES})
 
 _SIZES = "array."
 
+_COMPARED = 2000
+"""Most points of a structure that are compared with each other: a matrix of them is made."""
+
 
 @dataclass(frozen=True)
 class Limit:
@@ -112,7 +115,11 @@ def _structures(asked: Iterable[Question]) -> list[_Structure]:
         structure = structures.setdefault(key, _Structure())
         structure.asked.append(each)
         structure.sizes.append((*map(float, sizes.values()), products or 1.0))
-    return list(structures.values())
+    return [
+        _Structure(each.asked[start : start + _COMPARED], each.sizes[start : start + _COMPARED])
+        for each in structures.values()
+        for start in range(0, len(each.asked), _COMPARED)
+    ]
 
 
 @lru_cache(maxsize=1 << 14)

@@ -168,6 +168,19 @@ def test_a_larger_array_is_excluded_and_nothing_else(tmp_path: Path) -> None:
         )
 
 
+def test_many_points_are_compared_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of(tmp_path)
+    asked = [pool.question(point) for pool in pools(plan) for point in pool.points]
+    excluded = []
+    for most in (2000, 7):
+        monkeypatch.setattr(exclusion, "_COMPARED", most)
+        netlists = Netlists(Invented())
+        ask_within(plan, netlists, asked, Here())
+        assert len(netlists.answers) == len(asked)
+        excluded.append(netlists.excluded)
+    assert excluded[0] > excluded[1] > 0
+
+
 def test_earlier_answers_exclude_as_well(tmp_path: Path) -> None:
     plan, costs = plan_of(tmp_path), Invented()
     netlists = Netlists(costs)
