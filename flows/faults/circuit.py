@@ -241,6 +241,13 @@ class Circuit:
         position = self._bits_of_ports[port][bit]
         return position + len(self.input_bits) * (port in self._gates.outputs)
 
+    def net(self, port: str) -> int:
+        """Return the number of the net of a port of one bit."""
+        nets = self._gates.outputs if port in self._gates.outputs else self._gates.inputs
+        bits = self.output_bits if port in self._gates.outputs else self.input_bits
+        assert len(nets[port]) == 1
+        return bits[self._bits_of_ports[port][0]]
+
     def handshakes(self) -> list[tuple[int, int]]:
         """Return the positions of valid and ready of each input stream in a cycle of a trace."""
         return [

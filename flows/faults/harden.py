@@ -145,7 +145,7 @@ def harden(
 ) -> Iterator[Trial]:
     """Yield trials until one has few silent faults, confirmed by a second campaign.
 
-    The last trial is the one that was found, if its `silent` is at most `most`.
+    The last trial is the one that is good enough, if its `silent` is at most `most`.
 
     Parameters
     ----------

@@ -27,6 +27,7 @@ from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
     from flows.faults.campaign import Campaign
+    from flows.faults.injection import FaultSimulation
 
 CLASSES = ("flip", "pulse", "stuck", "memory")
 MODULES = 12
@@ -78,6 +79,12 @@ MODULES = 12
     " correct a single one.",
 )
 @click.option(
+    "--prove",
+    is_flag=True,
+    help="Prove of every flip-flop, instead of injecting faults, that a flip of it is noticed or"
+    " changes nothing, in any state and with any inputs; exit 1 if it is not so.",
+)
+@click.option(
     "--seed",
     metavar="N",
     type=click.IntRange(0),
@@ -98,6 +105,7 @@ def command(
     margin: float,
     confidence: float,
     checksums: bool,
+    prove: bool,
     seed: int,
     jobs: int | None,
     output: Path | None,
@@ -112,6 +120,7 @@ def command(
     error, or checksums notice one), silent (wrong results, and nothing says so) or leads to a hang
     (results are missing, or the bus protocol is violated).
     """
+    import json
     from contextlib import ExitStack
 
     from flows.build.build import retarget
@@ -149,25 +158,74 @@ def command(
         )
         update("the run without faults", 0, 1)
         simulation = FaultSimulation(design.params, result, work, directory, liberty_files=liberty)
-        campaign = run_campaign(
-            simulation,
-            work,
-            name=design.name,
-            target=aim.technology,
-            classes=classes,
-            margin=margin,
-            confidence=confidence,
-            seed=seed,
-            jobs=jobs or processors(),
-            on_progress=update,
-        )
-        if staging:
-            _write(campaign, staging)
-    if as_json:
+        if prove:
+            proof = _prove(design.name, aim.technology, simulation, update)
+            if staging:
+                text = json.dumps(proof, indent=1) + "\n"
+                (staging / "proof.json").write_text(text, encoding="utf-8")
+        else:
+            campaign = run_campaign(
+                simulation,
+                work,
+                name=design.name,
+                target=aim.technology,
+                classes=classes,
+                margin=margin,
+                confidence=confidence,
+                seed=seed,
+                jobs=jobs or processors(),
+                on_progress=update,
+            )
+            if staging:
+                _write(campaign, staging)
+    if prove:
+        if as_json:
+            emit_json(proof)
+        _report_proof(proof, quiet=as_json)
+    elif as_json:
         emit_json(campaign.document())
     else:
         _print(campaign, output)
     return 0
+
+
+def _prove(name: str, target: str, simulation: FaultSimulation, update: Any) -> dict[str, Any]:
+    """Return the number of flip-flops that are proven, and the paths of the others."""
+    from flows.faults.proof import prove_flips
+
+    verdicts = prove_flips(
+        simulation.circuit,
+        on_progress=lambda done, total: update("proving flips harmless or noticed", done, total),
+    )
+    paths = {
+        verdict: [str(each.site.location) for each in verdicts if each.verdict == verdict]
+        for verdict in ("refuted", "unknown")
+    }
+    proven = sum(each.verdict == "proven" for each in verdicts)
+    return {"name": name, "target": target, "flip_flops": len(verdicts), "proven": proven, **paths}
+
+
+def _report_proof(proof: dict[str, Any], *, quiet: bool) -> None:
+    """Print a proof, and raise `CheckFailed` unless all is proven."""
+    from hwgen.errors import CheckFailed
+
+    about = "a flip is noticed at once or changes nothing, in any state, with any inputs"
+    lines = [f"  proven     {proof['proven']:,}: {about}"]
+    for verdict in ("refuted", "unknown"):
+        if paths := proof[verdict]:
+            shown = ", ".join(paths[:MODULES]) + (", ..." if len(paths) > MODULES else "")
+            lines.append(f"  {verdict:<10} {len(paths):,}: {shown}")
+    if not quiet:
+        out = console()
+        size = f"{proof['flip_flops']:,} flip-flops"
+        out.print(headed(proof["name"], f" on {proof['target']}: {size}"))
+        for line in lines:
+            out.print(line, soft_wrap=True)
+    if proof["proven"] < proof["flip_flops"]:
+        raise CheckFailed(
+            f"{proof['flip_flops'] - proof['proven']:,} of {proof['flip_flops']:,} flip-flops are"
+            " not proven; protect: {registers: parity} or tmr is for that"
+        )
 
 
 def _write(campaign: Campaign, directory: Path) -> None:

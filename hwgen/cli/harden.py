@@ -114,9 +114,9 @@ def command(
     trials = []
     with liberty_origin(aim.technology), task_progress("hardening", quiet=as_json) as update:
         update("estimating protections", 0, 1)
-        found = candidates(design.params, aim.technology, workload)
+        choices = candidates(design.params, aim.technology, workload)
         for trial in harden(
-            found, aim.technology, workload, silent, clock_mhz=aim.clock_mhz, margin=margin,
+            choices, aim.technology, workload, silent, clock_mhz=aim.clock_mhz, margin=margin,
             seed=seed, liberty_files=liberty, jobs=jobs or processors(), on_progress=update,
         ):  # fmt: skip
             trials.append(trial)

@@ -140,6 +140,29 @@ def test_effects_with_checksums(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.rotate(2)
+@pytest.mark.parametrize("protection", ["registers: parity", "registers: tmr", ""])
+def test_proofs_of_flips(
+    protection: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All flips are noticed or corrected in any state; without protection some are not."""
+    require_tools("yosys", "g++", technology="nangate45")
+    config = tmp_path / "little.yaml"
+    config.write_text(f"{WITHOUT_MEMORY}protect: {{{protection}}}\n")
+    arguments = ["faults", "-c", str(config), "--workload", "random:2,8,2", "--prove"]
+    status = main([*arguments, "-o", str(tmp_path / "out")])
+    said = " ".join(capsys.readouterr())
+    document = json.loads((tmp_path / "out" / "proof.json").read_text()) if not status else None
+    if protection:
+        assert document
+        assert document["proven"] == document["flip_flops"] > 100
+        assert not document["refuted"] + document["unknown"]
+    else:
+        assert status == 1
+        assert "flip-flops are not proven" in said
+
+
+@pytest.mark.slow
 @pytest.mark.rotate(3)
 def test_harden(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The cheapest protection that is good enough is written; without one the best is named."""
