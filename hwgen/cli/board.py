@@ -48,7 +48,7 @@ def _link_options(function: F) -> F:
                      help="Buffer of each port, a power of two."),
         click.option("--divide", metavar="N", type=int, default=1, show_default=True,
                      help="Divide the clock of the board by this: 1, 2, 4, 8 or 16."),
-        click.option("--baud", metavar="RATE", type=int, default=1_000_000, show_default=True,
+        click.option("--baud", metavar="BAUD", type=int, default=1_000_000, show_default=True,
                      help="Bits a second of the serial port, at most a quarter of the clock."),
     ):  # fmt: skip
         function = option(function)
