@@ -39,7 +39,7 @@ class BurstLimits:
 
 
 class BurstRules(Checker):
-    """What the checkers of splitters, readers and writers share."""
+    """Parts that the checkers of splitters, readers and writers share."""
 
     def __init__(
         self,

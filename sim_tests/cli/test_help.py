@@ -77,7 +77,7 @@ def test_help_ends_with_an_example_that_the_command_takes(path: str) -> None:
     assert not rest
 
 
-UNITS = ("N", "BAUD", "BITS", "COLUMNS", "MHZ", "POSITIONS", "SECONDS", "SHARE", "T", "TOKENS")
+UNITS = ("N", "BAUD", "BITS", "BYTES", "COLUMNS", "MHZ", "POSITIONS", "SECONDS", "SHARE", "T", "TOKENS")
 """Metavars of numbers: a unit, what they count, or N and T, which the help explains."""
 
 
