@@ -160,8 +160,7 @@ def test_a_random_job_on_the_simulated_board(
     assert "cannot be opened" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-@pytest.mark.rotated
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["icebreaker", "ulx3s-85f"])
 def test_a_bitstream_is_made_and_meets_the_clock(name: str, config: str) -> None:
     out = Path("out")
