@@ -103,6 +103,8 @@ def summarise(certificates: Sequence[Certificate]) -> list[Property]:
         for entry in certificate.entries:
             for result in entry.proof.properties:
                 name = _general(result.name) if result.group == "streams" else result.name
+                if result.group == "credits":
+                    name = name.replace("$", " ")
                 if result.group == "jobs":
                     name = _consumer(name)
                 each = results.setdefault((result.group, name), {"about": result.about})
@@ -145,14 +147,24 @@ def configurations_table(proofs: Sequence[Proof]) -> str:
 
 
 def properties_table(properties: Sequence[Property]) -> str:
-    """Return the properties as a table in Markdown."""
-    rows = [
-        (p.group, p.name, p.about, f"{p.modules}", f"{p.unproven}", ", ".join(p.engines),
-         f"{p.seconds:.1f} s")
-        for p in properties
-    ]  # fmt: skip
-    headings = ("group", "property", "says", "proven of", "not of", "engine", "longest")
-    return markdown(headings, rows, 3)
+    """Return the properties of each group as a table in Markdown."""
+    rows = []
+    for group in GROUPS:
+        members = [each for each in properties if each.group == group]
+        engines = sorted({engine for each in members for engine in each.engines})
+        unproven = [each.name for each in members if each.unproven]
+        rows.append(
+            (
+                group,
+                "; ".join(each.name.replace("->", "to") for each in members),
+                f"{max((each.modules for each in members), default=0)}",
+                "; ".join(unproven) or "-",
+                ", ".join(engines),
+                f"{max((each.seconds for each in members), default=0.0):.1f} s",
+            )
+        )
+    headings = ("group", "properties", "distinct modules", "unknown of one", "engines", "longest")
+    return markdown(headings, rows, 2)
 
 
 def load_results() -> tuple[list[Proof], list[Property]]:
@@ -185,15 +197,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.stored:
         proofs, properties = load_results()
     else:
-        proofs, certificates = [], []
+        proofs, properties, certificates = [], [], []
         for name in chosen.config or names:
             proof, certificate = prove_config(name, chosen.jobs)
             proofs.append(proof)
             certificates.append(certificate)
             click.echo(f"{name}: {certificate.status}, {proof.seconds} s", err=True)
-        properties = summarise(certificates)
-        if not chosen.config:
-            store(proofs, properties)
+            properties = summarise(certificates)
+            if not chosen.config:
+                store(proofs, properties)
     if chosen.json:
         document = {"proofs": [each._asdict() for each in proofs],
                     "properties": [each._asdict() for each in properties]}  # fmt: skip

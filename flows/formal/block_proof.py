@@ -28,6 +28,7 @@ LEMMA = "lemma"
 """Begins the names of properties that only help to prove others."""
 
 _COVER_S = 60
+_LEMMA_CYCLES = 150
 
 
 @dataclass(frozen=True)
@@ -150,8 +151,7 @@ def prove_contract(
                    "the payload is moved bit by bit and decides nothing: one bit stands for all",
                    status, "netlist search", detail, taken)
         )  # fmt: skip
-    checker = contract.make(ports_of(flat))
-    circuit = compile_checker(checker, flat, work)
+    checker, circuit = _compile(contract, flat, work)
     answers = _answers(checker, circuit, contract.group, work, seconds, only)
     properties += [_as_unknown(each) if contract.cut_datapath else each for each in answers]
     covers = []
@@ -164,6 +164,26 @@ def prove_contract(
                    answer.seconds)
         )  # fmt: skip
     return BlockProof(properties, covers, [each.about for each in checker.assumptions])
+
+
+def _compile(contract: Contract, flat: Mapping[str, Any], work: Path) -> tuple[Checker, Aiger]:
+    """Return the checker of a contract, without lemmas that a simulation refutes, as a circuit."""
+    if not contract.needs_netlist:
+        checker = contract.make(ports_of(flat))
+        return checker, compile_checker(checker, flat, work)
+    wrong: set[str] = set()
+    while True:
+        checker = contract.make(ports_of(flat), netlist=flat, without=wrong)
+        circuit = compile_checker(checker, flat, work)
+        failed = {
+            each.name
+            for index, each in enumerate(checker.properties)
+            if each.name.startswith(LEMMA)
+            and circuit.explore(_output(circuit, BROKEN, index), _LEMMA_CYCLES)
+        }
+        if not failed:
+            return checker, circuit
+        wrong |= failed
 
 
 def _output(circuit: Aiger, name: str, index: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from flows.formal.checker import Checker, Port
+from flows.formal.checker import Checker
 from flows.formal.modules import TOP
 
 
@@ -44,7 +44,8 @@ class Contract:
     group : str
         Group of properties, as certificates list them: a key of `GROUPS`.
     make : callable
-        Returns the checker for the ports of the block.
+        Returns the checker for the ports of the block, and, with `needs_netlist`, for the flat
+        ``netlist`` and ``without`` lemmas of some names.
     payloads : tuple of (str, str)
         Inputs and outputs of payloads that the block only moves; the proof is of one bit of each.
     memory : tuple of str
@@ -54,13 +55,15 @@ class Contract:
     cut_datapath : bool
         Whether modules without a reset, which are datapaths, are replaced by free inputs.  What is
         violated then is unknown, not refuted: modules that are left out may prevent it.
+    needs_netlist : bool
     """
 
     group: str
-    make: Callable[[Mapping[str, Port]], Checker]
+    make: Callable[..., Checker]
     payloads: tuple[tuple[str, str], ...] = ()
     paths: tuple[ForbiddenPath, ...] = ()
     cut_datapath: bool = False
+    needs_netlist: bool = False
     memory: tuple[str, ...] = ()
 
     def cut(self, modules: Mapping[str, Any]) -> list[str]:

@@ -146,6 +146,7 @@ def _credits(
                 "credits",
                 partial(CreditChecker, instances=instances),
                 cut_datapath=True,
+                needs_netlist=True,
             ),
             0,
         )

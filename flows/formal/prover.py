@@ -45,8 +45,8 @@ _WORK = 6_000_000
 
 _REFUTED = re.compile(r"Output \d+ of miter .* was asserted in frame (\d+)")
 _INVARIANT = re.compile(r"Invariant F\[(\d+)\] : (\d+) clauses")
+_BIT = re.compile(r"(.+)\[(\d+)\]")
 _FRAME = re.compile(r"^\s*(\d+) :", re.MULTILINE)
-_NO_FRAMES = re.compile(r"No output asserted in (\d+) frames")
 
 
 @dataclass(frozen=True)
@@ -182,6 +182,8 @@ def _exists(netlist: Mapping[str, Any], net: str, bits: int) -> bool:
     """Return whether a net of a netlist, or the memory of a word, can be probed."""
     memory, word, _ = net.partition(".words[")
     names = netlist["netnames"]
+    if not word and (match := _BIT.fullmatch(net)):
+        return match[1] in names
     if word:
         return f"{memory}.w_addr" in names
     return len(names.get(net, {"bits": ()})["bits"]) == bits
