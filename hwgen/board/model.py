@@ -17,7 +17,7 @@ class ClockPin(Model):
     """The oscillator that clocks the design."""
 
     pin: Text = Field(description="Pin of the package.")
-    standard: str | None = Field(None, description="IO standard; default that of the board.")
+    standard: str | None = Field(None, description="IO standard, with options such as a pull-up.")
     mhz: Annotated[float, Field(gt=0, le=1000, strict=False)] = Field(
         description="Frequency in MHz."
     )
@@ -28,7 +28,7 @@ class UartPins(Model):
 
     rx: Text = Field(description="Pin that receives.")
     tx: Text = Field(description="Pin that sends.")
-    standard: str | None = Field(None, description="IO standard; default that of the board.")
+    standard: str | None = Field(None, description="IO standard, with options such as a pull-up.")
     note: str = Field("", description="Where it leads.")
 
 
@@ -36,7 +36,7 @@ class Pin(Model):
     """A light or a button."""
 
     pin: Text = Field(description="Pin of the package.")
-    standard: str | None = Field(None, description="IO standard; default that of the board.")
+    standard: str | None = Field(None, description="IO standard, with options such as a pull-up.")
     active_low: bool = Field(False, description="Whether it is lit, or pressed, at 0.")
 
 
