@@ -77,7 +77,9 @@ def test_help_ends_with_an_example_that_the_command_takes(path: str) -> None:
     assert not rest
 
 
-UNITS = ("N", "BAUD", "BITS", "BYTES", "COLUMNS", "MHZ", "POSITIONS", "SECONDS", "SHARE", "T", "TOKENS")
+UNITS = (
+    "N", "BAUD", "BITS", "BYTES", "COLUMNS", "MHZ", "POSITIONS", "SECONDS", "SHARE", "T", "TOKENS",
+)  # fmt: skip
 """Metavars of numbers: a unit, what they count, or N and T, which the help explains."""
 
 
