@@ -319,9 +319,7 @@ def bitstream(result: PnrResult, timeout: float = TIMEOUT) -> bytes:
     with tempfile.TemporaryDirectory(prefix="hwgen-pack-") as name:
         work = Path(name)
         (work / "routed").write_bytes(result.files[f"seed{result.best.seed}.routed"])
-        arguments = filled(
-            chosen.pack, routed="routed", bitstream="core.bit", device=result.device
-        )
+        arguments = filled(chosen.pack, routed="routed", bitstream="core.bit", device=result.device)
         process.run(packer, arguments, work, "pack.log", timeout)
         return (work / "core.bit").read_bytes()
 
