@@ -71,8 +71,17 @@ class JobHost:
         return self.submitted - 1
 
     def state(self, job: int) -> str:
-        """Return the state of one of the last jobs."""
-        return self._states[self.read(f"JOB_STATUS_{job % self.config.queue}")]
+        """Return the state of one of the last jobs.
+
+        Raises
+        ------
+        JobFailed
+            If the register has no state, as that of faulty hardware.
+        """
+        number = self.read(f"JOB_STATUS_{job % self.config.queue}")
+        if number >= len(self._states):
+            raise JobFailed(f"job {job} is in state {number}, which does not exist")
+        return self._states[number]
 
     def has_finished(self, job: int) -> bool:
         """Return whether a job has ended."""
