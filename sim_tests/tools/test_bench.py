@@ -48,5 +48,10 @@ def test_help_of_a_process(tmp_path: Path) -> None:
 
 def test_there_is_a_target_for_each_of_them() -> None:
     targets = (FOLDER.parents[1] / "Makefile").read_text()
-    missing = [name for name in PROGRAMS if f"bench-{name.replace('_', '-')}:" not in targets]
+    missing = [
+        name
+        for name in PROGRAMS
+        if f"bench-{name.replace('_', '-')}:" not in targets
+        and f"-m flows.bench.{name} " not in targets  # under another name, such as `prove`
+    ]
     assert not missing
