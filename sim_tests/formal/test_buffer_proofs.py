@@ -68,23 +68,23 @@ SEARCHED = [
      "no path o_ready -> i_ready", "refuted"),
     ("assign o_valid = | level;", "assign o_valid = | level | i_valid;",
      "no path i_valid -> o_valid, i_ready", "refuted"),
-    (".w_data(i_data)", ".w_data(i_data ^ 8'h01)", "data independence of i_data", "unknown"),
+    (".w_data(i_data)", ".w_data(i_data ^ 8'h01)", "data independence of i_data", None),
     (".w_data(i_data)", ".w_data({ i_data[3:0], i_data[7:4] })",
-     "data independence of i_data", "unknown"),
+     "data independence of i_data", None),
     (".w_en(entries_w_en)", ".w_en(entries_w_en & i_data[0])",
-     "data independence of i_data", "unknown"),
+     "data independence of i_data", None),
 ]  # fmt: skip
 
 
 @pytest.mark.rotate(3)
 @pytest.mark.parametrize(("text", "change", "name", "status"), SEARCHED)
 def test_a_search_in_the_netlist_notices(
-    text: str, change: str, name: str, status: str, tmp_path: Path
+    text: str, change: str, name: str, status: str | None, tmp_path: Path
 ) -> None:
     original = verilog("fifo")
     assert original.count(text) == 1, original
     proof = prove("fifo", original.replace(text, change), tmp_path, 1)
-    assert {each.name: each.status for each in proof.properties}[name] == status
+    assert {each.name: each.status for each in proof.properties}.get(name) == status
 
 
 @pytest.mark.rotate(4)
