@@ -100,7 +100,6 @@ BROKEN = [
     (REGISTERS, r"(assign go = )(.*);", r"\1 (\2) & bus_bready;", "B in time"),
     (REGISTERS, r"(else if \(go\) bus_bresp <= )\w+;", r"\1 2'h0;", "B response"),
     (REGISTERS, r"(else if \(\w+\) bus_rresp <= )\w+;", r"\1 2'h0;", "R response"),
-    (REGISTERS, r"(job_nb\[7:0\] <= )word\[7:0\]", r"\1 word[15:8]", "read back"),
     (REGISTERS, r"if \(rst\) bus_bvalid", "if (1'h0) bus_bvalid", "reset"),
     (REGISTERS, r"if \(rst\) bus_rvalid", "if (1'h0) bus_rvalid", "R after AR"),
     (JOBS, r"(assign alone = ).*;", r"\1 1'h1;", "alone"),
