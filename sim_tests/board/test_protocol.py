@@ -23,7 +23,7 @@ def test_the_crc_is_that_of_the_check_value() -> None:
 
 
 @given(st.lists(FRAMES, max_size=4), st.integers(1, 9))
-def test_frames_are_found_in_pieces(frames: list[Frame], size: int) -> None:
+def test_frames_in_pieces(frames: list[Frame], size: int) -> None:
     data = b"".join(frame.encode(RESPONSE) for frame in frames)
     parser, found = Parser(RESPONSE), []
     for at in range(0, len(data), size):

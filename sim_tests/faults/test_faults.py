@@ -146,7 +146,7 @@ def test_two_simulations_agree(small: FaultSimulation) -> None:
         assert alone == [together[i] for i in chosen]
 
 
-def test_effects_that_are_known(small: FaultSimulation) -> None:
+def test_certain_effects(small: FaultSimulation) -> None:
     """A result bit that is stuck is silent, a handshake that is stuck hangs, an idle net is masked.
 
     The last of a batch of 255 is simulated like the first one.
