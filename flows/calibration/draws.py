@@ -38,7 +38,7 @@ LARGE = 1024
 
 # Of systolic arrays one draw in 1,500 is legal, and a draw takes a third of a millisecond.
 _ATTEMPTS, _REPAIRS = 50_000, 12
-_FIXED = ("name", "family", "target", "memories")
+_FIXED = ("name", "family", "target", "memories", "protect")
 _FORMATS = ("activation", "weight")
 
 

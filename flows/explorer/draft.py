@@ -19,7 +19,7 @@ from hwgen.core.registry import families, family
 from hwgen.core.resolve import Draft
 from hwgen.errors import ConfigError
 
-_OF_ENGINE = {"name", "target", "memories", "post"}
+_OF_ENGINE = {"name", "target", "memories", "protect", "post"}
 """Keys that a core inside an engine has from the engine."""
 
 MOST_CHOICES = 100

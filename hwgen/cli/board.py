@@ -210,7 +210,9 @@ def load_command(name: str, bitstream: Path, flash: bool) -> None:
 @_link_options
 @click.option("--port", metavar="PORT", default="simulation", show_default=True,
               help="Serial port, such as /dev/ttyUSB1; or the design in Verilator.")  # fmt: skip
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the operands.")
+@click.option(
+    "--seed", type=int, default=0, show_default=True, metavar="N", help="Of the operands."
+)
 @json_option
 def test_command(
     name: str,

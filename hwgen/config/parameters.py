@@ -26,7 +26,7 @@ _TYPES = {
     "object": "a group of parameters",
     "null": "null",
 }
-_OUTER = ("name", "target", "memories", "post")
+_OUTER = ("name", "target", "memories", "protect", "post")
 """What an engine says for its core."""
 
 _NUMBERS = re.compile(r"([1-9][0-9]*|0)")

@@ -114,7 +114,7 @@ def with_checksums(
         If a format is not an integer: sums of floating-point numbers are rounded.
     """
     for name, fmt in (("activation", activation), ("weight", weight)):
-        if not isinstance(fmt, IntegerFormat):
+        if not fmt.is_integer:
             raise InputError(f"{name}: checksums are of integers, whose sums are exact, not {fmt}")
     sums = a.astype(np.int64).sum(axis=0), w.astype(np.int64).sum(axis=1)
     more_rows = _digits(sums[0], len(a), activation)

@@ -21,7 +21,7 @@ from hwgen.technologies import technology_names
 COUNTED = 4
 """A parameter with at most so many numbers to choose from is a choice, with more it is a size."""
 
-SHARED = ("target", "memories")
+SHARED = ("target", "memories", "protect")
 """Groups of parameters that say nothing about the hardware."""
 
 

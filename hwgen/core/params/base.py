@@ -412,11 +412,14 @@ class FamilyConfig(Configuration):
         """Return every parameter, defaults included, as plain JSON values.
 
         A distribution of activations, a device and a memory are named only where they are given, as
-        is which memories are macros: none of them shapes any hardware.
+        is which memories are macros: none of them shapes any hardware.  Protection is named if
+        there is any.
         """
         values = self.model_dump(mode="json")
         if self.memories == MemoryChoice():
             del values["memories"]
+        if self.protect == Protection():
+            del values["protect"]
         if self.target.activation_sigma is None:
             del values["target"]["activation_sigma"]
         if self.target.device is None:

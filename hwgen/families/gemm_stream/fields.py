@@ -13,7 +13,7 @@ from hwgen.core.params.post import FORMATS, PostProcessing
 from hwgen.core.post import OUTPUTS
 from hwgen.core.protocols import TileCore
 
-OUTER = ("name", "target", "memories", "post")
+OUTER = ("name", "target", "memories", "protect", "post")
 """Fields of a core that are those of the engine."""
 
 DEFAULT_COMPUTE = {"family": "systolic", "array": {"dataflow": "weight_stationary"}}

@@ -27,7 +27,7 @@ from hwgen.formats import IntegerFormat
 if TYPE_CHECKING:
     from hwgen.core.operation import Operation
 
-OUTER = ("name", "target", "memories")
+OUTER = ("name", "target", "memories", "protect")
 """Fields of a core that are those of the engine."""
 
 WORDS_AHEAD = 4

@@ -28,7 +28,7 @@ from hwgen.core.register_map import Register
 from hwgen.core.registry import families
 from hwgen.errors import did_you_mean
 
-OUTER = ("name", "target", "memories", "memory")
+OUTER = ("name", "target", "memories", "protect", "memory")
 """Fields of a unit that are those of the engine."""
 
 MOST_UNITS = 8
