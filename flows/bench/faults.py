@@ -19,7 +19,7 @@ from flows.bench.common import ROOT, markdown, parser, run, write_sections
 from flows.build.build import Build, retarget
 from flows.build.design import Design
 from flows.build.load import parse_config
-from flows.faults.campaign import run_campaign
+from flows.faults.campaign import run_campaign, share_text
 from flows.faults.injection import FaultSimulation
 from flows.faults.picture import picture
 from flows.faults.workloads import EFFECTS, fault_workload
@@ -145,9 +145,8 @@ def classes_table(results: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _share(share: Mapping[str, Any], effect: str) -> str:
-    low, high = share["intervals"][effect]
     count = share["application"] if effect == "application" else share["effects"][effect]
-    return f"{100 * count / share['faults']:.1f} ± {50 * (high - low):.1f}"
+    return share_text(count, share["faults"], share["intervals"][effect])
 
 
 def designs_table(results: Sequence[Mapping[str, Any]]) -> str:

@@ -178,6 +178,12 @@ def wilson(count: int, total: int, confidence: float) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
+def share_text(count: int, total: int, interval: tuple[float, float]) -> str:
+    """Return a share in %, and half of its interval."""
+    low, high = interval
+    return f"{100 * count / total:.1f} ± {50 * (high - low):.1f}"
+
+
 def run_campaign(
     simulation: FaultSimulation,
     work: FaultWorkload,

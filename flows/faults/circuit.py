@@ -13,12 +13,9 @@ from typing import Any
 import numpy as np
 
 from flows.faults.logic import COPY, decomposed
-from flows.power.gate_tables import Cell, NumberedNetlist, numbered_netlist
+from flows.power.gate_tables import Cell, NumberedNetlist
 from flows.power.gates import Gates
-from flows.synthesis.liberty import Library
-from flows.synthesis.synth_cache import CLOCK
 from hwgen.core.core import Core
-from hwgen.technologies.model import Memories
 from rtl_templates.hdl.protection import ERROR
 
 _NOTHING = 0xFFFFFFFF
@@ -81,23 +78,14 @@ class Circuit:
     ----------
     gates : Gates
         The netlist.
-    library : Library
+    netlist : NumberedNetlist
+        The same with numbers for nets.
     core : Core
         Whose netlist it is.
-    memories : Memories, optional
-        SRAM macros that it may have.
-
-    Raises
-    ------
-    CheckFailed
-        If it has cells that cannot be simulated.
     """
 
-    def __init__(
-        self, gates: Gates, library: Library, core: Core[Any], memories: Memories | None = None
-    ) -> None:
-        self._gates, self._core = gates, core
-        self.netlist: NumberedNetlist = numbered_netlist(gates, library, CLOCK, memories)
+    def __init__(self, gates: Gates, netlist: NumberedNetlist, core: Core[Any]) -> None:
+        self._gates, self._core, self.netlist = gates, core, netlist
         self.has_streams = not core.buses
 
     @cached_property

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -35,13 +34,23 @@ from flows.tools.parallel import run_all
 from hwgen.core.operation import Arrays, StreamPlan
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.post import PostSettings
-from hwgen.errors import CheckFailed
+from hwgen.errors import CheckFailed, InputError
+from hwgen.technologies import technology, technology_names
 from rtl_templates.hdl.protection import ERROR
 
 TIMEOUT_S = 24 * 3600.0
 _BATCH = 255
 _ALONE = 16
 """Faults that a process simulates one after the other before it reports."""
+
+
+def check_target(target: str) -> None:
+    """Raise `InputError` unless faults can be simulated in a technology."""
+    if technology(target).kind != "standard_cells":
+        names = ", ".join(technology_names("standard_cells"))
+        raise InputError(
+            f"--target: faults are simulated in standard cells ({names}), not in {target}"
+        )
 
 
 @dataclass(frozen=True)
@@ -96,8 +105,7 @@ class FaultSimulation:
         self._config, self._work, self._directory = config, work, directory
         self._level = level = GateLevel(config, result, directory, liberty_files=liberty_files)
         self.core = level.design.core
-        memories = level.tech.memories if result.macros else None
-        self.circuit = Circuit(level.gates, level.library, self.core, memories)
+        self.circuit = Circuit(level.gates, level.netlist, self.core)
         self._netlist = directory / "lanes.bin"
         self._netlist.write_bytes(self.circuit.document())
         level.simulator.trace_file.touch()
@@ -252,18 +260,21 @@ class FaultSimulation:
         parts = [
             _Part(
                 self._config, level.gates, level.table, dict(job.sizes), job.post, job_operands,
-                self._expected, self._error,
+                self._error,
                 tuple(indices[i : i + _ALONE]),
                 tuple(faults[index] for index in indices[i : i + _ALONE]),
             )
             for i in range(0, len(indices), _ALONE)
         ]  # fmt: skip
         for part, ends in LocalProcesses(jobs).run(_simulate_part, parts):
-            for index, (effect, results) in zip(part.indices, ends, strict=True):
-                if results is None:
-                    yield index, (effect, effect == "hang")
-                else:
-                    yield index, self._work.assess(results, self._expected)
+            for index, end in zip(part.indices, ends, strict=True):
+                yield index, self._effect_alone(*end)
+
+    def _effect_alone(self, results: Arrays | None, is_noticed: bool) -> tuple[Effect, bool]:
+        if results is None:
+            return ("detected", False) if is_noticed else ("hang", True)
+        effect, wrong = self._work.assess(results, self._expected)
+        return ("detected", False) if is_noticed and effect != "masked" else (effect, wrong)
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,14 +287,13 @@ class _Part:
     sizes: dict[str, int]
     post: PostSettings | None
     operands: Arrays
-    expected: Arrays
     error: tuple[int, int, int] | None
     indices: tuple[int, ...]
     faults: tuple[Fault, ...]
 
 
-End = tuple[Effect, dict[str, Any] | None]
-"""An effect, and the results if they are wrong."""
+End = tuple[Arrays | None, bool]
+"""The results, if there are all, and whether the design reports an error."""
 
 
 def _simulate_part(part: _Part) -> list[End]:
@@ -306,15 +316,10 @@ def _simulate(part: _Part, simulator: GateSimulator, fault: Fault) -> End:
             compiler=simulator, any_cycles=True, timeout=TIMEOUT_S,
         )  # fmt: skip
     except (JobFailed, BusError):
-        return "detected", None
+        return None, True
     except CheckFailed:
-        return ("detected" if _reports(part, simulator, fault) else "hang"), None
-    same = all(np.array_equal(run.results[name], part.expected[name]) for name in part.expected)
-    if same:
-        return "masked", None
-    if _reports(part, simulator, fault):
-        return "detected", None
-    return "silent", run.results
+        return None, _reports(part, simulator, fault)
+    return run.results, _reports(part, simulator, fault)
 
 
 def _reports(part: _Part, simulator: GateSimulator, fault: Fault) -> bool:

@@ -23,6 +23,7 @@ from typing import Any, Literal
 
 from flows.faults.circuit import Circuit, Site
 from flows.faults.logic import COPY, NOT, SELECT, decomposed
+from flows.power.gate_tables import StoredBit
 from hwgen.errors import ToolMissing
 from rtl_templates.hdl.protection import ERROR
 
@@ -33,6 +34,9 @@ CONFLICTS = 20_000
 
 _NEAR, _LITTLE = 6, 300
 """Cells behind a flip up to which nets are compared one by one, and conflicts for each."""
+
+_INVERTER = 0b01
+"""Truth table of a cell of one input."""
 
 _MOST_TERMS = 64
 """Terms of a sum that is known by them."""
@@ -182,6 +186,7 @@ class _Proof:
         self._formula = _Formula(self._solver)
         netlist = circuit.netlist
         self._cells = [cell for run in netlist.runs for cell in run]
+        self._drivers = {cell.output: index for index, cell in enumerate(self._cells)}
         self._readers: dict[int, list[int]] = defaultdict(list)
         for index, cell in enumerate(self._cells):
             for net in cell.inputs:
@@ -192,9 +197,8 @@ class _Proof:
         self._values = self._cycle(states)
         self._running = self._values[circuit.net("aresetn")]
         error = circuit.net(ERROR) if circuit.reports_errors else None
-        self._error_state = next(
-            (one for one in netlist.registers if self._drives(one.state, error)), None
-        )
+        registers: dict[int | None, StoredBit] = {one.state: one for one in netlist.registers}
+        self._error_state = None if error is None else registers.get(self._source(error))
         if self._error_state is not None:
             self._ends -= {self._error_state.following}
             self._error_cells = self._cells_in_front(self._error_state.following)
@@ -203,22 +207,22 @@ class _Proof:
 
     def _cells_in_front(self, net: int) -> set[int]:
         """Return the cells that a net depends on within a cycle."""
-        drivers = {cell.output: index for index, cell in enumerate(self._cells)}
         result: set[int] = set()
         waiting = [net]
         while waiting:
-            index = drivers.get(waiting.pop())
+            index = self._drivers.get(waiting.pop())
             if index is not None and index not in result:
                 result.add(index)
                 waiting += self._cells[index].inputs
         return result
 
-    def _drives(self, state: int, net: int | None) -> bool:
-        """Return whether a net is a flip-flop's output, through cells of one input."""
-        drivers = {cell.output: cell for cell in self._cells if len(cell.inputs) == 1}
-        while net in drivers and net != state:
-            (net,) = drivers[net].inputs
-        return net == state
+    def _source(self, net: int) -> int | None:
+        """Return the net in front of cells of one input; None if these invert it."""
+        inverted = False
+        while net in self._drivers and len((cell := self._cells[self._drivers[net]]).inputs) == 1:
+            (net,) = cell.inputs
+            inverted ^= cell.table == _INVERTER
+        return None if inverted else net
 
     def _end_points(self) -> set[int]:
         """Return the nets at which a cycle ends: of registers, macros and outputs."""

@@ -88,6 +88,16 @@ class BurstRules(Checker):
             "bursts start at a whole beat",
         )  # fmt: skip
 
+    def lawful_requests(self, m: Module) -> None:
+        """Assume what drives the requests of a reader or a writer."""
+        stop = self["stop"]
+        stopped = self.registered(m, stop & self["busy"], "stopped")
+        self.assume("stop stays", ~stopped | stop, "stop stays high while the block is busy")
+        self.assume(
+            "requests not empty", ~self["i_valid"] | (self["i_bytes"] != 0),
+            "a request has at least one byte",
+        )  # fmt: skip
+
     def first_cycle(self, m: Module) -> Signal:
         """Return whether this is the first cycle after a reset."""
         first = Signal(name="first_cycle", init=1)
@@ -183,12 +193,7 @@ class ReaderChecker(BurstRules):
         self.assume(
             "answers", ~r_valid | (waiting != 0), "the memory answers only bursts that it accepted"
         )
-        stopped = self.registered(m, stop & busy, "stopped")
-        self.assume("stop stays", ~stopped | stop, "stop stays high while the block is busy")
-        self.assume(
-            "requests not empty", ~self["i_valid"] | (self["i_bytes"] != 0),
-            "a request has at least one byte",
-        )  # fmt: skip
+        self.lawful_requests(m)
         self.stable(m, "ar", ("addr", "len"))
         self.legal_burst("ar", self["ar_addr"], self["ar_len"])
         self.require(
@@ -285,12 +290,7 @@ class WriterChecker(BurstRules):
             "answers", ~b_valid | ((unanswered != 0) & (accepted != 0)),
             "the memory answers a burst after its address and its last beat",
         )  # fmt: skip
-        stopped = self.registered(m, stop & busy, "stopped")
-        self.assume("stop stays", ~stopped | stop, "stop stays high while the block is busy")
-        self.assume(
-            "requests not empty", ~self["i_valid"] | (self["i_bytes"] != 0),
-            "a request has at least one byte",
-        )  # fmt: skip
+        self.lawful_requests(m)
         self.stable(m, "aw", ("addr", "len"))
         self.stable(m, "w", ("data", "strb", "last"))
         self.legal_burst("aw", self["aw_addr"], length)

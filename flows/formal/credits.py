@@ -51,11 +51,6 @@ class CreditChecker(Checker):
                 self.reservations[lemma] = (f"{name}_counter_{number}", f"{name}_level", moving)
         super().__init__(ports, probes)
 
-    @property
-    def candidates(self) -> list[str]:
-        """Lemmas that may be wrong: a simulation decides which stay."""
-        return list(self.reservations)
-
     def check(self, m: Module) -> None:
         """State that no buffer overflows."""
         for name in self.instances:

@@ -10,8 +10,6 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from flows.formal.checker import Port
 from flows.formal.registers import RegisterRules, write_probes
 
-UNFINISHED = "unfinished"
-
 
 class JobChecker(RegisterRules):
     """Follows an arbitrarily chosen job from its submission through all consumers to its end.

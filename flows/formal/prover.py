@@ -29,6 +29,17 @@ INDUCTION = (1, 2)
 """Cycles over which induction is tried."""
 
 _YOSYS_S = 900.0
+BIT_LEVEL = """\
+opt -full
+techmap
+simplemap
+dfflegalize -cell $_DFF_P_ 01
+opt_expr
+opt_merge
+opt_clean
+"""
+"""Commands of Yosys: from words to gates of bits and plain registers."""
+
 _READ = """\
 read_verilog part.v
 hierarchy -top {}
@@ -94,7 +105,7 @@ def write_modules(part: Part, work: Path) -> dict[str, Any]:
         If it fails.
     """
     (work / "part.v").write_text(part.text, encoding="utf-8")
-    _yosys(work, f"{_READ.format(part.name)}write_json modules.json\n", "modules")
+    run_yosys(work, f"{_READ.format(part.name)}write_json modules.json\n", "modules")
     document = json.loads((work / "modules.json").read_text(encoding="utf-8"))
     modules: dict[str, Any] = document["modules"]
     return modules
@@ -120,7 +131,7 @@ def write_flat(part: Part, work: Path, *, cut: Iterable[str] = ()) -> dict[str, 
     if removed:  # what only fed a module that was cut stays, for probes
         removed += "setattr -set keep 1 */w:i_valid */w:i_ready\n"
     script = f"{_READ.format(part.name)}{removed}flatten\nopt_reduce\nopt_clean\n"
-    _yosys(work, f"{script}rename {part.name} {DUT}\nwrite_json flat.json\n", "flat")
+    run_yosys(work, f"{script}rename {part.name} {DUT}\nwrite_json flat.json\n", "flat")
     document = json.loads((work / "flat.json").read_text(encoding="utf-8"))
     module: dict[str, Any] = document["modules"][DUT]
     return module
@@ -144,7 +155,7 @@ def compile_checker(checker: Checker, netlist: Mapping[str, Any], work: Path) ->
         for name, (net, bits) in checker.probes.items()
         if _exists(netlist, net, bits)
     )
-    _yosys(
+    run_yosys(
         work,
         f"""\
 read_json block.json
@@ -160,14 +171,7 @@ cd {CHECKER}
 cd
 setundef -undriven -anyseq
 setundef -anyseq
-opt -full
-techmap
-simplemap
-dfflegalize -cell $_DFF_P_ 01
-opt_expr
-opt_merge
-opt_clean
-setundef -undriven -anyseq
+{BIT_LEVEL}setundef -undriven -anyseq
 setundef -anyseq
 aigmap
 opt_clean
@@ -306,9 +310,18 @@ def _trace(circuit: Aiger, output: str, path: Path) -> tuple[Mapping[str, int], 
     return trace
 
 
-def _yosys(work: Path, script: str, stem: str) -> None:
+def run_yosys(work: Path, script: str, stem: str, seconds: float = _YOSYS_S) -> None:
+    """Run a script of Yosys, ``STEM.ys`` in a directory, for so many seconds at most.
+
+    Raises
+    ------
+    ToolMissing
+        If there is no Yosys.
+    CheckFailed
+        If it fails.
+    """
     (work / f"{stem}.ys").write_text(script, encoding="utf-8")
-    process.run(require("yosys"), ["-q", f"{stem}.ys"], work, f"{stem}.log", _YOSYS_S)
+    process.run(require("yosys"), ["-q", f"{stem}.ys"], work, f"{stem}.log", seconds)
 
 
 def _abc(work: Path, commands: str, stem: str, seconds: int) -> str:

@@ -14,15 +14,15 @@ requires; the comparison ends where that is broken.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from flows.formal.aiger import parse_aiger
+from flows.formal.prover import BIT_LEVEL, run_yosys
 from flows.mutation.mutants import Mutant
 from flows.tools import process
 from flows.tools.toolchain import require
-from hwgen.errors import CheckFailed
 
 Proof = Literal["equal", "different", "unknown"]
 
@@ -70,23 +70,16 @@ hierarchy -top miter
 proc
 flatten
 memory_map
-opt -full
-techmap
-simplemap
-dfflegalize -cell $_DFF_P_ 01
-opt_expr
-opt_merge
-opt_clean
-setundef -zero -init
+{BIT_LEVEL}setundef -zero -init
 setundef -zero
 aigmap
 write_aiger -zinit miter.aig
 """
-    (work / "miter.ys").write_text(script, encoding="utf-8")
-    process.run(require("yosys"), ["-q", "miter.ys"], work, "miter.log", _TIMEOUT_S)
+    run_yosys(work, script, "miter", _TIMEOUT_S)
     commands = f"read_aiger miter.aig; scorr; write_aiger reduced.aig; pdr -T {seconds}"
     said = process.run(require("abc"), ["-c", commands], work, "abc.log", _TIMEOUT_S + seconds)
-    if _is_zero(work / "reduced.aig") or "Property proved" in said:
+    (differs,) = parse_aiger((work / "reduced.aig").read_bytes()).output_literals
+    if differs == 0 or "Property proved" in said:
         return "equal"
     return "different" if "was asserted in frame" in said else "unknown"
 
@@ -146,17 +139,7 @@ def _range(port: Mapping[str, Sequence[Any]]) -> str:
 
 def _ports(name: str, work: Path) -> dict[str, dict[str, Any]]:
     script = "read_rtlil flat.il\nwrite_json flat.json\n"
-    (work / "ports.ys").write_text(script, encoding="utf-8")
-    process.run(require("yosys"), ["-q", "ports.ys"], work, "ports.log", _TIMEOUT_S)
+    run_yosys(work, script, "ports", _TIMEOUT_S)
     module = json.loads((work / "flat.json").read_text(encoding="utf-8"))["modules"][name]
     ports: dict[str, dict[str, Any]] = module["ports"]
     return ports
-
-
-def _is_zero(aiger: Path) -> bool:
-    """Return whether a binary AIGER file has one output that is constantly 0."""
-    header, *rest = aiger.read_bytes().split(b"\n", 2)
-    match = re.fullmatch(rb"aig (\d+) (\d+) (\d+) 1 (\d+)", header)
-    if match is None:
-        raise CheckFailed(f"{aiger.name} has not one output: {header.decode(errors='replace')}")
-    return match[3] == b"0" and rest[0] == b"0"

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flows.build.design import Design
-from flows.tools import process
-from flows.tools.toolchain import require
+from flows.formal.prover import run_yosys
 from hwgen.errors import CheckFailed
 from rtl_templates.hdl.generators import generate
 from rtl_templates.hdl.hierarchy import block_classes
@@ -92,7 +91,7 @@ def draw_mutants(design: Design, count: int, work: Path, *, seed: int = 0) -> li
     """
     verilog = design.verilog
     (work / "design.v").write_text(verilog, encoding="utf-8")
-    _run(
+    run_yosys(
         work,
         f"""\
 read_verilog design.v
@@ -105,6 +104,8 @@ opt_clean
 write_rtlil flat.il
 mutate -list {_CANDIDATES * count} -seed {seed + 1} -o candidates.txt
 """,
+        "flat",
+        _TIMEOUT_S,
     )
     lines = (work / "candidates.txt").read_text(encoding="utf-8").splitlines()
     starts = [(verilog.count("\n", 0, m.start()) + 1, m[1]) for m in _MODULE.finditer(verilog)]
@@ -161,10 +162,5 @@ def mutated(design: Design, mutants: Sequence[Mutant], work: Path) -> Design:
         raise CheckFailed(f"{len(mutants)} mutants do not fit a selector of {WIDTH} bits")
     commands = [f"{each.command} -ctrl {SELECTOR} {WIDTH} {each.number}" for each in mutants]
     script = ["read_rtlil flat.il", *commands, "opt_clean", "write_verilog -noattr mutants.v"]
-    _run(work, "\n".join([*script, ""]))
+    run_yosys(work, "\n".join([*script, ""]), "mutants", _TIMEOUT_S)
     return design.with_verilog((work / "mutants.v").read_text(encoding="utf-8"))
-
-
-def _run(work: Path, script: str) -> None:
-    (work / "mutants.ys").write_text(script, encoding="utf-8")
-    process.run(require("yosys"), ["-q", "mutants.ys"], work, "yosys.log", _TIMEOUT_S)

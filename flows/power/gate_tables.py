@@ -93,6 +93,8 @@ class NumberedNetlist:
     macros : list of NumberedMacro
     inputs, outputs : list of tuple
         Ports without the clock: index of the port in `Gates.ports`, and its nets.
+    timed : bool
+        Whether cells have delays.
     """
 
     nets: tuple[str, ...]
@@ -102,6 +104,28 @@ class NumberedNetlist:
     macros: list[NumberedMacro]
     inputs: list[tuple[int, tuple[int, ...]]]
     outputs: list[tuple[int, tuple[int, ...]]]
+    timed: bool
+
+    def table(self, input_delay_ps: int = 0) -> GateTable:
+        """Return the table of the netlist; inputs change so long after the edge if it is timed."""
+        words: list[int] = [self.count, int(self.timed), input_delay_ps, len(self.runs)]
+        for run in self.runs:
+            words += [len(run[0].inputs), len(run)]
+            for cell in run:
+                table = cell.table
+                words += [*cell.inputs, cell.output, table & 0xFFFFFFFF, table >> 32]
+                if self.timed:
+                    words += [*cell.rises, *cell.falls]
+        words.append(len(self.registers))
+        words += [number for one in self.registers for number in (one.following, one.state)]
+        words.append(len(self.macros))
+        words += [number for macro in self.macros for number in macro.numbers]
+        for ports in (self.inputs, self.outputs):
+            words.append(len(ports))
+            for member, nets in ports:
+                words += [member, len(nets), *nets]
+        names = tuple(macro.name for macro in self.macros)
+        return GateTable(self.nets, names, np.array(words, "<u4").tobytes())
 
 
 @dataclass(frozen=True)
@@ -152,32 +176,19 @@ def gate_table(
     CheckFailed
         If it has cells that cannot be simulated, or a loop of gates.
     """
-    netlist = _Numbering(gates, library, clock, memories, delays).netlist()
-    timed = delays is not None
-    words: list[int] = [netlist.count, int(timed), input_delay_ps, len(netlist.runs)]
-    for run in netlist.runs:
-        words += [len(run[0].inputs), len(run)]
-        for cell in run:
-            table = cell.table
-            words += [*cell.inputs, cell.output, table & 0xFFFFFFFF, table >> 32]
-            if timed:
-                words += [*cell.rises, *cell.falls]
-    words.append(len(netlist.registers))
-    words += [number for one in netlist.registers for number in (one.following, one.state)]
-    words.append(len(netlist.macros))
-    words += [number for macro in netlist.macros for number in macro.numbers]
-    for ports in (netlist.inputs, netlist.outputs):
-        words.append(len(ports))
-        for member, nets in ports:
-            words += [member, len(nets), *nets]
-    names = tuple(macro.name for macro in netlist.macros)
-    return GateTable(netlist.nets, names, np.array(words, "<u4").tobytes())
+    netlist = numbered_netlist(gates, library, clock, memories=memories, delays=delays)
+    return netlist.table(input_delay_ps)
 
 
 def numbered_netlist(
-    gates: Gates, library: Library, clock: str, memories: Memories | None = None
+    gates: Gates,
+    library: Library,
+    clock: str,
+    *,
+    memories: Memories | None = None,
+    delays: Delays | None = None,
 ) -> NumberedNetlist:
-    """Return a netlist whose nets are numbers, those that `gate_table` gives them.
+    """Return a netlist whose nets are numbers; see `gate_table`.
 
     Parameters
     ----------
@@ -187,13 +198,15 @@ def numbered_netlist(
         The clock port.
     memories : Memories, optional
         The SRAM macros that the netlist may have.
+    delays : callable, optional
+        Of the cells, for a simulation with glitches.
 
     Raises
     ------
     CheckFailed
         If it has cells that cannot be simulated, or a loop of gates.
     """
-    return _Numbering(gates, library, clock, memories, None).netlist()
+    return _Numbering(gates, library, clock, memories, delays).netlist()
 
 
 class _Numbering:
@@ -255,7 +268,14 @@ class _Numbering:
             for ports in (self._inputs(), self._gates.outputs)
         )
         return NumberedNetlist(
-            tuple(self._nets), self._count, runs, self._registers, self._macros, inputs, outputs
+            tuple(self._nets),
+            self._count,
+            runs,
+            self._registers,
+            self._macros,
+            inputs,
+            outputs,
+            self._delays is not None,
         )
 
     def _inputs(self) -> Mapping[str, tuple[str, ...]]:

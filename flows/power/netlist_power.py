@@ -15,7 +15,7 @@ from flows.build.design import Design
 from flows.layout.wires import WireResult
 from flows.power.cell_delays import cell_delays, input_delay_ps
 from flows.power.gate_simulator import GateSimulator
-from flows.power.gate_tables import gate_table, read_counts
+from flows.power.gate_tables import numbered_netlist, read_counts
 from flows.power.gates import read_netlist
 from flows.power.internal_power import CellEnergies
 from flows.power.operands import has_stream_ports, job_of_size, port_activity, workloads
@@ -207,6 +207,7 @@ class GateLevel:
     library : Library
     tech : StandardCells
     gates : Gates
+    netlist : NumberedNetlist
     table : GateTable
     simulator : GateSimulator
     clock_mhz : float
@@ -233,12 +234,12 @@ class GateLevel:
         self._energies = CellEnergies(self.library)
         self.design, self._directory, self._glitches = Design.of(config), directory, glitches
         delays = cell_delays(self.gates, self.library, self.tech) if glitches else None
-        self.table = gate_table(
-            self.gates, self.library, CLOCK,
-            memories=self.tech.memories if result.macros else None,
-            delays=delays,
-            input_delay_ps=input_delay_ps(self.gates, self.library, delays) if delays else 0,
-        )  # fmt: skip
+        memories = self.tech.memories if result.macros else None
+        self.netlist = numbered_netlist(
+            self.gates, self.library, CLOCK, memories=memories, delays=delays
+        )
+        late = input_delay_ps(self.gates, self.library, delays) if delays else 0
+        self.table = self.netlist.table(late)
         self.simulator = GateSimulator(self.gates, self.table, directory)
 
     def simulate(

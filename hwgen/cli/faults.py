@@ -12,11 +12,14 @@ from hwgen.cli.support.common import (
     config_option,
     emit_json,
     example,
+    fault_seed_option,
     force_option,
     headed,
     jobs_option,
     json_option,
+    liberty_option,
     liberty_origin,
+    margin_option,
     new_table,
     path_option,
     target_option,
@@ -37,8 +40,7 @@ MODULES = 12
 @click.command(epilog=example("hwgen faults -c tour.yaml --workload digits --margin 0.05"))
 @config_option
 @target_option("Technology of standard cells; default that of the configuration.")
-@path_option("--liberty", "FILE", "Liberty file of the technology, instead of those in"
-             " HWGEN_PDK_DIR; may be given several times.", multiple=True)  # fmt: skip
+@liberty_option
 @click.option(
     "--workload",
     metavar="NAME",
@@ -56,14 +58,7 @@ MODULES = 12
     " stuck (a net is always 0 or 1), memory (a bit of an SRAM macro changes once); may be given"
     " several times, default all.",
 )
-@click.option(
-    "--margin",
-    metavar="SHARE",
-    type=click.FloatRange(0.001, 0.5),
-    default=0.01,
-    show_default=True,
-    help="Half of the interval of a share, which decides how many faults are drawn.",
-)
+@margin_option
 @click.option(
     "--confidence",
     metavar="SHARE",
@@ -84,14 +79,7 @@ MODULES = 12
     help="Prove of every flip-flop, instead of injecting faults, that a flip of it is noticed or"
     " changes nothing, in any state and with any inputs; exit 1 if it is not so.",
 )
-@click.option(
-    "--seed",
-    metavar="N",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Of the drawn faults.",
-)
+@fault_seed_option
 @jobs_option("Simulations at once")
 @path_option("--output", "DIR", "Directory for faults.json, faults.csv and faults.svg.")
 @force_option
@@ -126,21 +114,15 @@ def command(
     from flows.build.build import retarget
     from flows.build.load import load_design
     from flows.faults.campaign import run_campaign
-    from flows.faults.injection import FaultSimulation
+    from flows.faults.injection import FaultSimulation, check_target
     from flows.faults.workloads import fault_workload
     from flows.synthesis.synth import synthesize
     from flows.tools.guard import scratch
     from flows.tools.parallel import processors
-    from hwgen.errors import InputError
-    from hwgen.technologies import technology, technology_names
 
     design = load_design(config)
     aim = retarget(design.params.target, target)
-    if technology(aim.technology).kind != "standard_cells":
-        names = ", ".join(technology_names("standard_cells"))
-        raise InputError(
-            f"--target: faults are simulated in standard cells ({names}), not in {aim.technology}"
-        )
+    check_target(aim.technology)
     with ExitStack() as stack:
         staging = stack.enter_context(atomic_directory(output, force=force)) if output else None
         work = fault_workload(design.core, workload, checksums=checksums)
@@ -267,9 +249,10 @@ def _print(campaign: Campaign, output: Path | None) -> None:
 
 
 def _share(campaign: Campaign, share: Any, effect: str) -> str:
-    low, high = campaign.intervals(share)[effect]
+    from flows.faults.campaign import share_text
+
     count = share.application if effect == "application" else share.effects[effect]
-    return f"{100 * count / share.faults:.1f} ± {50 * (high - low):.1f}"
+    return share_text(count, share.faults, campaign.intervals(share)[effect])
 
 
 def _print_modules(name: str, shares: dict[str, Any]) -> None:

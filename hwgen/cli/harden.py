@@ -12,11 +12,14 @@ from hwgen.cli.support.common import (
     config_option,
     emit_json,
     example,
+    fault_seed_option,
     force_option,
     headed,
     jobs_option,
     json_option,
+    liberty_option,
     liberty_origin,
+    margin_option,
     new_table,
     path_option,
     target_option,
@@ -32,8 +35,7 @@ if TYPE_CHECKING:
 @click.command(epilog=example("hwgen harden -c tour.yaml --silent 0.01 --margin 0.03"))
 @config_option
 @target_option("Technology of standard cells; default that of the configuration.")
-@path_option("--liberty", "FILE", "Liberty file of the technology, instead of those in"
-             " HWGEN_PDK_DIR; may be given several times.", multiple=True)  # fmt: skip
+@liberty_option
 @click.option(
     "--silent",
     metavar="SHARE",
@@ -49,22 +51,8 @@ if TYPE_CHECKING:
     show_default=True,
     help="What the design does, as of hwgen faults.",
 )
-@click.option(
-    "--margin",
-    metavar="SHARE",
-    type=click.FloatRange(0.001, 0.5),
-    default=0.01,
-    show_default=True,
-    help="Half of the interval of a share, which decides how many faults are drawn.",
-)
-@click.option(
-    "--seed",
-    metavar="N",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Of the drawn faults.",
-)
+@margin_option
+@fault_seed_option
 @jobs_option("Simulations at once")
 @path_option("--output", "FILE", "File for the configuration with the protection.")
 @force_option
@@ -92,17 +80,13 @@ def command(
     from flows.build.build import retarget
     from flows.build.load import load_design
     from flows.faults.harden import candidates, harden, smallest_share
+    from flows.faults.injection import check_target
     from flows.tools.parallel import processors
     from hwgen.errors import CheckFailed, InputError
-    from hwgen.technologies import technology, technology_names
 
     design = load_design(config)
     aim = retarget(design.params.target, target)
-    if technology(aim.technology).kind != "standard_cells":
-        names = ", ".join(technology_names("standard_cells"))
-        raise InputError(
-            f"--target: faults are simulated in standard cells ({names}), not in {aim.technology}"
-        )
+    check_target(aim.technology)
     least = smallest_share(margin, 0.95)
     if silent < least:
         raise InputError(

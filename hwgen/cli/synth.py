@@ -16,6 +16,7 @@ from hwgen.cli.support.common import (
     force_option,
     headed,
     json_option,
+    liberty_option,
     liberty_origin,
     new_table,
     path_option,
@@ -43,8 +44,7 @@ BAR = 24
 @click.command(epilog=example("hwgen synth -c tour.yaml --target ecp5"))
 @config_option
 @target_option("Standard cells, FPGA family or device; default that of the configuration.")
-@path_option("--liberty", "FILE", "Liberty file of the technology, instead of those in"
-             " HWGEN_PDK_DIR; may be given several times.", multiple=True)  # fmt: skip
+@liberty_option
 @path_option("--macros", "FILE", "Liberty file of SRAM macros, instead of those of the technology's"
              " data file; may be given several times.", multiple=True)  # fmt: skip
 @click.option("--memories", type=click.Choice(["macros", "registers"]),

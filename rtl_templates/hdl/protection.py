@@ -107,17 +107,6 @@ class _Added:
         """Add a bitwise operator of two operands and return the wire of its result."""
         return self._operator(operator, width, A=(a, width), B=(b, width))
 
-    def select(self, a: str, b: str, choose: str, width: int) -> str:
-        """Add a multiplexer, ``choose ? b : a``, and return the wire of its result."""
-        name = self.wire(width)
-        self.lines += [
-            f"  cell $mux \\protect_{self.count}_cell\n", f"    parameter \\WIDTH {width}\n",
-            f"    connect \\A {a}\n", f"    connect \\B {b}\n", f"    connect \\S {choose}\n",
-            f"    connect \\Y {name}\n", "  end\n",
-        ]  # fmt: skip
-        self.count += 1
-        return name
-
     def register(self, d: str, clock: str, width: int) -> str:
         """Add a register and return the wire of what it holds."""
         name = self.wire(width)

@@ -158,6 +158,31 @@ def tool_run_options(function: F) -> F:
     return no_cache(jobs(function))
 
 
+def liberty_option(function: F) -> F:
+    """Add ``--liberty FILE``: Liberty files of the technology."""
+    return path_option(
+        "--liberty", "FILE", "Liberty file of the technology, instead of those in HWGEN_PDK_DIR;"
+        " may be given several times.", multiple=True,
+    )(function)  # fmt: skip
+
+
+def margin_option(function: F) -> F:
+    """Add ``--margin``: half of the interval of a share of faults."""
+    return click.option(
+        "--margin", metavar="SHARE", type=click.FloatRange(0.001, 0.5), default=0.01,
+        show_default=True,
+        help="Half of the interval of a share, which decides how many faults are drawn.",
+    )(function)  # fmt: skip
+
+
+def fault_seed_option(function: F) -> F:
+    """Add ``--seed``: which faults are drawn."""
+    return click.option(
+        "--seed", metavar="N", type=click.IntRange(0), default=0, show_default=True,
+        help="Of the drawn faults.",
+    )(function)  # fmt: skip
+
+
 def workload_options(function: F) -> F:
     """Add ``--gemm``, ``--workload`` and ``--context``, passed as `gemms`, `names`, `context`."""
     gemm = click.option(
