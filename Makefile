@@ -177,7 +177,7 @@ docs: env written ## write the generated documentation again
 	$(RUN) -m flows.demonstration.coefficients > docs/cost-coefficients.md.new
 	mv docs/cost-coefficients.md.new docs/cost-coefficients.md
 	$(RUN) -m flows.demonstration.summaries
-	$(RUN) -m flows.board.page docs/boards.md
+	$(RUN) -m flows.bench.boards docs/boards.md
 	$(RUN) -m flows.bench.low_bit --write docs/results-low-bit.md
 
 .PHONY: site
@@ -227,7 +227,7 @@ docs-check: env written ## check that the generated documentation is current
 	$(RUN) -m flows.demonstration.coefficients | diff -u docs/cost-coefficients.md - \
 	  || { echo 'docs/cost-coefficients.md is not current: run make docs' >&2; exit 1; }
 	cp docs/boards.md build/boards.md
-	$(RUN) -m flows.board.page build/boards.md
+	$(RUN) -m flows.bench.boards build/boards.md
 	cmp build/boards.md docs/boards.md \
 	  || { echo 'docs/boards.md is not current: run make docs' >&2; exit 1; }
 	cp docs/mutation-score.md build/mutation-score.md

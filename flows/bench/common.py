@@ -123,14 +123,17 @@ def section(page: str, name: str) -> str:
     return page.split(begin, 1)[1].split(end, 1)[0]
 
 
+def with_section(page: str, name: str, content: str) -> str:
+    """Return a page with another section of a name; see `section`."""
+    begin = f"<!-- begin: {name} -->"
+    return page.replace(f"{begin}{section(page, name)}", f"{begin}\n\n{content.rstrip()}\n\n", 1)
+
+
 def write_sections(path: Path, sections: Mapping[str, str]) -> None:
     """Replace sections of a page by their names; see `section`."""
     page = path.read_text(encoding="utf-8")
     for name, content in sections.items():
-        begin = f"<!-- begin: {name} -->"
-        page = page.replace(
-            f"{begin}{section(page, name)}", f"{begin}\n\n{content.rstrip()}\n\n", 1
-        )
+        page = with_section(page, name, content)
     path.write_text(page, encoding="utf-8")
 
 

@@ -36,8 +36,6 @@ from hwgen.reports.terminal import console
 DEFAULT_CONFIG = Path("configs") / "boards" / "digits.yaml"
 DEFAULT_OUTPUT = Path("build") / "demo-board"
 BAUD = 3_000_000
-HIDDEN = 32
-"""Width of the hidden layer; twice that of a ternary network."""
 
 
 @click.command()
@@ -70,7 +68,8 @@ def command(name: str, config: Path, output: Path, baud: int, port: str | None) 
     params = core.params
     data = digits.load()
     ternary = digits.wants_ternary(params.weight)
-    network = digits.train(data, 2 * HIDDEN if ternary else HIDDEN, ternary=ternary)
+    width = digits.HIDDEN_TERNARY if ternary else digits.HIDDEN
+    network = digits.train(data, width, ternary=ternary)
     integers = digits.quantise(
         network, data.train_pixels, params.activation, params.weight, params.result
     )

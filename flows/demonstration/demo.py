@@ -55,8 +55,6 @@ DEFAULT_CONFIG = Path("configs") / "lut_core.yaml"
 DEFAULT_OUTPUT = Path("build") / "demo"
 PICTURE = "digits.png"
 COMPILING = "compiling the RTL with Verilator"
-HIDDEN, HIDDEN_TERNARY = 32, 64
-"""Widths of the hidden layer."""
 
 
 def run_layer(
@@ -142,8 +140,8 @@ def command(config: Path, output: Path) -> None:
     data = digits.load()
     ternary = digits.wants_ternary(core.weight)
     with _busy("training"):
-        real = digits.train(data, HIDDEN_TERNARY if ternary else HIDDEN)
-        network = digits.train(data, HIDDEN_TERNARY, ternary=True) if ternary else real
+        real = digits.train(data, digits.HIDDEN_TERNARY if ternary else digits.HIDDEN)
+        network = digits.train(data, digits.HIDDEN_TERNARY, ternary=True) if ternary else real
     integers = digits.quantise(
         network, data.train_pixels, core.activation, core.weight, core.result
     )

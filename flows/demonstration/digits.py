@@ -48,6 +48,9 @@ NARROWEST = 4
 """Bits of the narrowest format to which a network, trained without regard to it, is rounded."""
 MULTIPLIER_BITS = 16
 
+HIDDEN, HIDDEN_TERNARY = 32, 64
+"""Widths of the hidden layer."""
+
 
 @dataclass(frozen=True)
 class Digits:

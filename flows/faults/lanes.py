@@ -13,6 +13,7 @@ import numpy as np
 
 from flows.faults.circuit import Circuit
 from flows.faults.sampling import Fault, faults_bytes
+from flows.power.gate_simulator import HARNESS
 from flows.simulation.programs import compiled, follow
 from flows.tools.process import run
 from flows.tools.toolchain import require, version_text
@@ -23,7 +24,7 @@ Outcome = Literal["same", "wrong", "hang", "parted", "detected"]
 other or fewer results and an error that the design reports."""
 
 _OUTCOMES: tuple[Outcome, ...] = ("same", "wrong", "hang", "parted", "detected")
-_SOURCE = Path(__file__).parent / "cpp" / "lanes.cpp"
+_SOURCES = (Path(__file__).parent / "cpp" / "lanes.cpp", HARNESS / "table.h")
 _COMPILE_S = 600.0
 
 
@@ -126,7 +127,7 @@ def _program() -> Path:
     def make(work: Path) -> None:
         run(compiler, [*options, "lanes.cpp", "-o", name], work, "compile.log", _COMPILE_S)
 
-    sources = {"lanes.cpp": _SOURCE.read_text(encoding="utf-8")}
+    sources = {path.name: path.read_text(encoding="utf-8") for path in _SOURCES}
     return compiled(name, sources, [version_text(compiler), *options], make, folder="gates") / name
 
 

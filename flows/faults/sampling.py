@@ -13,7 +13,7 @@ import numpy as np
 from flows.faults.circuit import Circuit, Site
 
 STUCK_0, STUCK_1, PULSE, FLIP, MEMORY = range(1, 6)
-"""Modes, as in ``flows/power/cpp/gates.h``."""
+"""Modes, as in ``flows/power/cpp/table.h``."""
 
 CLASSES = {
     "flip": "a flip-flop changes its value once",

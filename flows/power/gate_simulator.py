@@ -18,7 +18,7 @@ from flows.tools.process import run
 from flows.tools.toolchain import require, version_text
 
 HARNESS = Path(__file__).parent / "cpp"
-FILES = ("gates.h", "gates.cpp", "verilated.h", "verilated_saif_c.h")
+FILES = ("gates.h", "gates.cpp", "table.h", "verilated.h", "verilated_saif_c.h")
 OPTIONS = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-DVM_TRACE_SAIF=1", "-I.")
 TIMEOUT_S = 600.0
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from flows.board.page import boards_table, replaced, results_table
+from flows.bench.boards import boards_table, results_table
+from flows.bench.common import with_section
 from hwgen.board.registry import boards
 from hwgen.errors import InputError
 from sim_tests.support.paths import ROOT
@@ -13,7 +14,7 @@ from sim_tests.support.paths import ROOT
 
 def test_the_table_of_boards_is_current() -> None:
     page = (ROOT / "docs" / "boards.md").read_text(encoding="utf-8")
-    assert replaced(page, "boards", boards_table()) == page
+    assert with_section(page, "boards", boards_table()) == page
 
 
 def test_results_are_of_boards_that_there_are() -> None:
@@ -37,4 +38,4 @@ def test_results_are_read_from_reports() -> None:
 
 def test_a_page_without_the_comments_is_refused() -> None:
     with pytest.raises(InputError, match="no lines '<!-- begin: boards -->'"):
-        replaced("text", "boards", "table")
+        with_section("text", "boards", "table")

@@ -256,4 +256,4 @@ def test_an_engine(tmp_path: Path) -> None:
         assert simulation.inject_alone(faults, jobs=2) == together
     address = [s for s in simulation.circuit.nets if "araddr[30]" in str(s.location)]
     fault = Fault(STUCK_1, Site(address[0].number, address[0].location), simulation.cycles[0])
-    assert simulation.inject([fault]) == [Injection(fault, "detected", True)]
+    assert simulation.inject([fault]) == [Injection(fault, "detected", False)]

@@ -17,7 +17,7 @@ STREAMS = ("adder_tree", "broadcast_2d", "cube", "systolic", "ternary_lut", "vec
 @pytest.mark.rotate(10)
 @pytest.mark.parametrize("name", STREAMS)
 def test_nothing_is_refuted_of_a_drawn_configuration(name: str) -> None:
-    """What is not decided in the time is unknown, which depends on the machine."""
+    """Properties that are not decided in the time are unknown, which depends on the machine."""
     (config,) = draw(commit_seed(), 1, 5_000.0, names=(name,))
     certificate = prove_design(Design.of(config), seconds=5)
     assert certificate.status != "refuted", config.model_dump_json()

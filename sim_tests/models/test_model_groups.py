@@ -110,7 +110,7 @@ def test_golden_runs_take_groups(
         assert np.corrcoef(row, wanted)[0, 1] > 0.998
 
 
-def test_scales_of_tensors_are_applied_behind_the_core(
+def test_scales_of_tensors_are_applied_after_the_core(
     tmp_path: Path, shipped: list[FamilyConfig]
 ) -> None:
     small = replace(SMALL, hidden=128, embedding=Ggml.Q4_1, weight_type=Ggml.NVFP4, layers=1)

@@ -71,7 +71,7 @@ def network(data: Digits) -> Network:
 
 @pytest.fixture(scope="module")
 def ternary(data: Digits) -> Network:
-    return digits.train(data, demo.HIDDEN_TERNARY, ternary=True)
+    return digits.train(data, digits.HIDDEN_TERNARY, ternary=True)
 
 
 def ternary_small(method: str = "lut", group_size: int = 3) -> Any:
@@ -117,7 +117,7 @@ def test_training_is_deterministic_and_accurate(data: Digits, network: Network) 
 
 
 def test_ternary_training_is_deterministic_and_accurate(data: Digits, ternary: Network) -> None:
-    again = digits.train(data, demo.HIDDEN_TERNARY, ternary=True)
+    again = digits.train(data, digits.HIDDEN_TERNARY, ternary=True)
     for one, other in zip(ternary.weights, again.weights, strict=True):
         np.testing.assert_array_equal(one, other)
     assert digits.accuracy(ternary.classify(data.test_pixels), data.test_labels) >= 0.97

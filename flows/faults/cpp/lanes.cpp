@@ -5,7 +5,7 @@
 //
 // NETLIST is what flows/faults/circuit.py writes: gates of two inputs, registers, SRAM macros, and the roles of ports.
 // TRACE has the values of registers at the start and those of the ports in every cycle of a run without
-// faults.  FAULTS has five numbers for each fault, those of `Fault` in flows/power/cpp/gates.h, sorted
+// faults.  FAULTS has five numbers for each fault, those of `Fault` in flows/power/cpp/table.h, sorted
 // by cycle.  OUTCOMES gets for each fault its outcome, the cycle in which it was known, the number of
 // wrong result beats, and for each of those its index and its bits, packed into bytes.
 //
@@ -20,9 +20,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <string>
 #include <vector>
+
+#include "table.h"
 
 namespace {
 
@@ -34,13 +35,7 @@ constexpr uint32_t LOOK_AT_MEMORY = 64;
 
 using Word = uint64_t __attribute__((vector_size(32)));
 
-enum Mode : uint32_t { NO_FAULT, STUCK_0, STUCK_1, PULSE, FLIP, MEMORY };
 enum Outcome : uint32_t { SAME, WRONG, HANG, PARTED, DETECTED };
-
-struct Fault {
-    uint32_t mode, net, cycle, word, bit;
-};
-static_assert(sizeof(Fault) == 20, "a fault is five numbers");
 
 Word all(bool bit) {
     const uint64_t part = bit ? ~uint64_t{0} : 0;
@@ -68,37 +63,6 @@ void for_each_lane(const Word& mask, Action action) {
     fprintf(stderr, "%s\n", message.c_str());
     exit(2);
 }
-
-std::vector<uint8_t> read_file(const char* path) {
-    FILE* file = fopen(path, "rb");
-    if (!file || fseek(file, 0, SEEK_END)) fail(std::string("cannot read ") + path);
-    std::vector<uint8_t> bytes(static_cast<size_t>(ftell(file)));
-    rewind(file);
-    if (fread(bytes.data(), 1, bytes.size(), file) != bytes.size()) {
-        fail(std::string("cannot read ") + path);
-    }
-    fclose(file);
-    return bytes;
-}
-
-class Reader {
-  public:
-    explicit Reader(const char* path) {
-        const auto bytes = read_file(path);
-        words_.resize(bytes.size() / 4);
-        memcpy(words_.data(), bytes.data(), words_.size() * 4);
-    }
-    uint32_t next() { return words_.at(position_++); }
-    std::vector<uint32_t> list() {
-        std::vector<uint32_t> result(next());
-        for (auto& each : result) each = next();
-        return result;
-    }
-
-  private:
-    std::vector<uint32_t> words_;
-    size_t position_ = 0;
-};
 
 struct Gate {
     uint32_t a, b, c, out;
@@ -229,7 +193,7 @@ class Simulation {
 };
 
 void Simulation::read_netlist(const char* path) {
-    Reader reader(path);
+    TableReader reader(path);
     values_.assign(reader.next(), all(false));
     values_[1] = all(true);
     run_of_.assign(values_.size(), NONE);
@@ -282,7 +246,7 @@ void Simulation::read_netlist(const char* path) {
 }
 
 void Simulation::read_trace(const char* path) {
-    trace_ = read_file(path);
+    trace_ = read_bytes(path);
     const size_t width = inputs_.size() + outputs_.size();
     if (trace_.size() < registers_.size() + width) fail("the trace is too short");
     rows_ = static_cast<uint32_t>((trace_.size() - registers_.size()) / width);
@@ -367,10 +331,10 @@ void Simulation::load(uint32_t cycle) {
 void Simulation::apply(const std::vector<Patch>& patches, uint32_t cycle) {
     for (const Patch& patch : patches) {
         Word& word = values_[patch.net];
-        if (patch.mode == PULSE) {
+        if (patch.mode == Fault::pulse) {
             if (cycle == patch.cycle) set(word, patch.lane, !get(word, patch.lane));
         } else if (cycle >= patch.cycle) {
-            set(word, patch.lane, patch.mode == STUCK_1);
+            set(word, patch.lane, patch.mode == Fault::stuck_1);
         }
     }
 }
@@ -483,10 +447,10 @@ void Simulation::inject(const Fault* faults, uint32_t count, uint32_t cycle) {
     for (uint32_t lane = 0; lane < count; ++lane) {
         const Fault& fault = faults[lane];
         if (fault.cycle != cycle) continue;
-        if (fault.mode == FLIP) {
+        if (fault.mode == Fault::flip) {
             Word& word = values_[fault.net];
             set(word, lane, !get(word, lane));
-        } else if (fault.mode == MEMORY) {
+        } else if (fault.mode == Fault::memory) {
             Macro& macro = macros_[fault.net];
             Word& word = macro.bits[size_t{fault.word} * macro.data.size() + fault.bit];
             set(word, lane, !get(word, lane));
@@ -614,10 +578,10 @@ std::vector<Result> Simulation::run(const Fault* faults, uint32_t count) {
     for (uint32_t lane = 0; lane < count; ++lane) {
         const Fault& fault = faults[lane];
         set(live_, lane, true);
-        set(transient, lane, fault.mode != STUCK_0 && fault.mode != STUCK_1);
+        set(transient, lane, fault.mode != Fault::stuck_0 && fault.mode != Fault::stuck_1);
         begin = std::min(begin, fault.cycle);
         latest = std::max(latest, fault.cycle);
-        if (fault.mode == FLIP || fault.mode == MEMORY) continue;
+        if (fault.mode == Fault::flip || fault.mode == Fault::memory) continue;
         const uint32_t run = run_of_[fault.net];
         auto& patches = run == NONE ? patches_.back() : patches_[run];
         patches.push_back({fault.net, lane, fault.mode, fault.cycle});
@@ -682,7 +646,7 @@ int main(int argc, char** argv) {
     if (argc != 6) return 2;
     Simulation simulation(argv[1], argv[2], static_cast<uint32_t>(strtoul(argv[5], nullptr, 10)));
     simulation.prepare();
-    const auto bytes = read_file(argv[3]);
+    const auto bytes = read_bytes(argv[3]);
     std::vector<Fault> faults(bytes.size() / sizeof(Fault));
     memcpy(faults.data(), bytes.data(), faults.size() * sizeof(Fault));
     FILE* file = fopen(argv[4], "wb");

@@ -1,24 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gates.h"
 
-#include <cstdlib>
-
 #include <unistd.h>
-
-TableReader::TableReader(const char* path) {
-    FILE* file = fopen(path, "rb");
-    if (!file || fseek(file, 0, SEEK_END)) {
-        perror(path);
-        exit(2);
-    }
-    words_.resize(static_cast<size_t>(ftell(file)) / 4);
-    rewind(file);
-    if (fread(words_.data(), 4, words_.size(), file) != words_.size()) {
-        perror(path);
-        exit(2);
-    }
-    fclose(file);
-}
 
 Gates::Gates(VerilatedContext* context, const char* path) : context_(context) {
     TableReader table(path);

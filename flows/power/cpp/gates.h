@@ -9,8 +9,8 @@
 // change passes from cell to cell, each after its time; a pulse shorter than the delay of the cell
 // that would make it vanishes.  Between `record` and the next one each net's changes are counted.
 //
-// Without delays a fault may be injected, which the file TABLE.fault describes, and the values of
-// ports be written into TABLE.trace; see `Fault` and `trace`.
+// Without delays a fault may be injected, which the file TABLE.fault describes (`Fault` in table.h), and the values of
+// ports be written into TABLE.trace; see `trace`.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +21,8 @@
 #include <queue>
 #include <string>
 #include <vector>
+
+#include "table.h"
 
 using CData = uint8_t;
 using SData = uint16_t;
@@ -41,33 +43,6 @@ class VerilatedContext {
 
   private:
     uint64_t seed_ = 1;
-};
-
-/// Reads a table of 32-bit numbers.
-class TableReader {
-  public:
-    explicit TableReader(const char* path);
-    uint32_t next() { return words_[position_++]; }
-    std::vector<uint32_t> list() {
-        const uint32_t count = next();
-        std::vector<uint32_t> result(words_.begin() + static_cast<ptrdiff_t>(position_),
-                                     words_.begin() + static_cast<ptrdiff_t>(position_ + count));
-        position_ += count;
-        return result;
-    }
-
-  private:
-    std::vector<uint32_t> words_;
-    size_t position_ = 0;
-};
-
-/// A fault: five numbers of the file TABLE.fault.  Cycle n follows the nth rising edge.
-struct Fault {
-    enum Mode : uint32_t { none, stuck_0, stuck_1, pulse, flip, memory };
-    uint32_t mode = none;
-    uint32_t net = 0;    // of `flip` that of the register, of `memory` the number of the macro
-    uint32_t cycle = 0;  // of `stuck_0` and `stuck_1` the first one
-    uint32_t word = 0, bit = 0;
 };
 
 class Gates {

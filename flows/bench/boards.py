@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of ``docs/boards.md``: boards by their data files, and results of `hwgen board build`.
 
-``python -m flows.board.page docs/boards.md [DIR ...]`` writes them; each DIR is an output of
+``python -m flows.bench.boards docs/boards.md [DIR ...]`` writes them; each DIR is an output of
 ``hwgen board build``, and without any the table of results stays as it is.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from flows.bench.common import markdown, parser, run, write_sections
 from hwgen.board.registry import board, boards
-from hwgen.errors import InputError
 
 _LOGIC = ("ICESTORM_LC", "TRELLIS_COMB", "LUT4", "CPE_LT", "CPE")
 _MEMORIES = ("ICESTORM_RAM", "DP16KD", "BSRAM", "RAM_HALF", "RAM")
@@ -33,7 +32,7 @@ def boards_table() -> str:
         ])  # fmt: skip
     headings = ("board", "is", "device", "package", "MHz", "clk", "rx", "tx", "led", "button",
                 "serial port")  # fmt: skip
-    return _markdown(headings, rows)
+    return markdown(headings, rows)
 
 
 def results_table(documents: Iterable[Mapping[str, Any]]) -> str:
@@ -50,22 +49,7 @@ def results_table(documents: Iterable[Mapping[str, Any]]) -> str:
         ])  # fmt: skip
     headings = ("board", "device", "logic cells", "LUTs by estimate", "memories", "by estimate",
                 "clock, MHz", "routed Fmax, MHz", "by estimate", "bytes")  # fmt: skip
-    return _markdown(headings, rows)
-
-
-def replaced(page: str, name: str, content: str) -> str:
-    """Return a page with other text between the comments ``begin: NAME`` and ``end: NAME``.
-
-    Raises
-    ------
-    InputError
-        If the page lacks one of them.
-    """
-    begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
-    if begin not in page or end not in page:
-        raise InputError(f"the page has no lines '{begin}' and '{end}'")
-    head, rest = page.split(begin, 1)
-    return f"{head}{begin}\n\n{content}\n{end}{rest.split(end, 1)[1]}"
+    return markdown(headings, rows)
 
 
 def _count(used: Mapping[str, Mapping[str, int]], names: Sequence[str]) -> str:
@@ -77,19 +61,20 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}"
 
 
-def _markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = (headings, ["---"] * len(headings), *rows)
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
-
-
-def main(path: Path, outputs: Sequence[Path]) -> None:
-    """Write the tables into the page."""
-    page = replaced(path.read_text(encoding="utf-8"), "boards", boards_table())
-    if outputs:
-        documents = [json.loads((output / "board.json").read_text()) for output in outputs]
-        page = replaced(page, "results", results_table(documents))
-    path.write_text(page, encoding="utf-8")
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the tables into a page."""
+    options = parser("boards", __doc__)
+    options.add_argument("page", type=Path, help="docs/boards.md")
+    options.add_argument("outputs", nargs="*", type=Path, metavar="DIR",
+                         help="output of hwgen board build")  # fmt: skip
+    chosen = options.parse_args(arguments)
+    tables = {"boards": boards_table()}
+    if chosen.outputs:
+        documents = [json.loads((path / "board.json").read_text()) for path in chosen.outputs]
+        tables["results"] = results_table(documents)
+    write_sections(chosen.page, tables)
+    return 0
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), [Path(name) for name in sys.argv[2:]])
+    run(main)
