@@ -253,7 +253,7 @@ docs-check: env written ## check that the generated documentation is current
 prove: env ## prove the shipped configurations and write the tables of their page, or ARGS="--config systolic" only
 	$(RUN) -m flows.bench.proofs $(or $(ARGS),--write docs/formal-proofs.md)
 
-.PHONY: bench-mutation bench-faults bench-low-bit bench-whole-engines bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external bench-cycles bench-auto bench-wires bench-random-checkpoint
+.PHONY: bench-mutation bench-faults bench-low-bit bench-whole-engines bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external bench-cycles bench-auto bench-wires bench-random-checkpoint bench-large-model
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-area: env ## measure area and delay by synthesis
@@ -298,6 +298,8 @@ bench-whole-engines: env ## compare estimates of whole passes with simulations, 
 	$(RUN) -m flows.bench.whole_engines --write docs/results-whole-engines.md $(ARGS)
 bench-random-checkpoint: env ## write a decoder of 1.1 billion random weights (2.2 GB), for measurements of time and memory
 	$(RUN) -m flows.bench.random_checkpoint build/random-checkpoint $(ARGS)
+bench-large-model: env ## measure time and memory of a decoder of 1.1 billion weights (half an hour)
+	$(RUN) -m flows.bench.large_model $(ARGS)
 bench-quantisation: env $(LLM) ## compare weight formats by the predictions of demo-llm's model (half an hour)
 	$(RUN) -m flows.bench.quantisation $(LLM) $(LLM_TEXTS) $(ARGS)
 bench-engine: env ## measure utilisation and traffic of a memory engine in simulation

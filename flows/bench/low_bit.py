@@ -60,6 +60,11 @@ FORMATS: Mapping[str, Format] = {
         ("--weights", "int4", "--group", "32", "--hadamard", "8"),
         "configs/decoder_w4/engine.yaml",
     ),
+    "w4a4": Format(
+        "4 bits in groups of 32 x int4",
+        ("--weights", "int4", "--group", "32", "--activation-bits", "4", "--hadamard", "32"),
+        "configs/decoder_w4/int4.yaml",
+    ),
     "mxfp4": Format(
         "MXFP4 x int8",
         ("--weights", "mxfp4", "--hadamard", "8"),

@@ -117,7 +117,7 @@ class _State:
 
     def line(self, doing: str, elapsed: float) -> str:
         """Return the line after some seconds in all."""
-        parts = [f"{doing}: {_duration(elapsed)}"]
+        parts = [f"{doing}: {duration_text(elapsed)}"]
         if self._total:
             parts.append(f"{self._done} of {self._total} {self._label}")
         elif self._label:
@@ -125,10 +125,10 @@ class _State:
         done = self._done - self._first
         if done > 0 and self._done < self._total:
             left = (time.monotonic() - self._start) / done * (self._total - self._done)
-            parts.append(f"about {_duration(left)} left")
+            parts.append(f"about {duration_text(left)} left")
         return ", ".join(parts)
 
 
-def _duration(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """Return a time in whole seconds, or in minutes from a minute and a half on."""
     return f"{max(1.0, seconds):.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

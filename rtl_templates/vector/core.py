@@ -496,7 +496,7 @@ class VectorCore(wiring.Component):
         cycles = config.apply_latency - 1
         tokens = self._later(m, "apply", tokens, cycles, run)
         late = fields(data=results, end=tokens["end"], last=tokens["last"])
-        width = config.output.width
+        width = config.output.lane_width
         words = []
         for lane in range(lanes):
             none = late.end & self.rest.any() & (self.rest <= lane) if lane else Const(0, 1)
@@ -518,7 +518,7 @@ class VectorCore(wiring.Component):
         """Return the results of the lanes, and of the first one before it is rounded."""
         config, run, lanes = self.config, self.run_apply, self.config.array.lanes
         blocks = [ApplyLane(config), ApplyLane(config, odd=True)]
-        width = config.output.width
+        width = config.output.lane_width
         results, real = Signal(lanes * width, name="lane_results"), Signal(32, name="first_result")
         scaled = Signal(32 * lanes, name="lanes_scaled")
         flags = {

@@ -129,7 +129,7 @@ class ApplyLane(Block):
         members |= {f"term_{name}": In(1) for name in self.terms}
         if self.rope_pairs:
             members |= {"rope": In(1), "scaled": Out(32), "other": In(32)}
-        members |= {"o": Out(config.output.width), "o_real": Out(32)}
+        members |= {"o": Out(config.output.lane_width), "o_real": Out(32)}
         super().__init__(f"apply_lane{'_odd' * (odd and self.rope_pairs)}", members)
 
     def build(self, m: Module) -> None:
@@ -169,7 +169,11 @@ class ApplyLane(Block):
         if converter is None:
             m.d.comb += self.o.eq(value)
         else:
-            place(m, "convert", converter, i=value, o=self.o)
+            o, width = self.o, config.output.width
+            if width < len(o):
+                o = Signal(width, name="narrow")
+                m.d.comb += self.o.eq(o.as_signed())
+            place(m, "convert", converter, i=value, o=o)
 
     def _choice(self, m: Module, operand: str, late: dict[str, Value], neutral: int) -> Value:
         """Return ``g`` or ``h``: a number of a port, or what changes nothing."""

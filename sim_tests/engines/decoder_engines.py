@@ -10,7 +10,7 @@ from hwgen.families.transformer.params import TransformerConfig
 
 def rows(operations: list[str], source: str, target: str, **array: Any) -> dict[str, Any]:
     """Return a vector unit in a stream engine."""
-    lanes = 4 if target in ("int8", "fp8_e4m3") else 2
+    lanes = 4 if target in ("int4", "int8", "fp8_e4m3") else 2
     given = {"operations": operations, "lanes": lanes, "longest_row": 512, **array}
     return {
         "family": "stream_engine",
@@ -30,12 +30,13 @@ def small_engine(
     without: str = "",
     hadamard: int = 0,
     mxfp8: bool = False,
+    int4: bool = False,
     **changes: Any,
 ) -> TransformerConfig:
     """Return an engine for heads of up to 24 elements, but for a unit that is left out.
 
     Its weights are int8, ternary, or a format of `blocks` with scales; rows before products are
-    int8, or with `mxfp8` blocks.
+    int8, with `mxfp8` blocks, or with `int4` integers of 4 bits.
     """
     integers = rows(["quantise"], "fp32", "int8")
     if hadamard:
@@ -50,8 +51,8 @@ def small_engine(
         core = {"family": "ternary_lut", "accumulator": "int32", "max_k": 65536,
                 "array": {"tables": 2, "fetch_ports": 2}}  # fmt: skip
     if blocks:
-        core = {"family": "adder_tree", "activation": "mxfp8_e4m3" if mxfp8 else "int8",
-                "weight": blocks,
+        activation = "mxfp8_e4m3" if mxfp8 else "int4" if int4 else "int8"
+        core = {"family": "adder_tree", "activation": activation, "weight": blocks,
                 "accumulator": "fp32", "max_k": 128, "array": {"cols": 2, "depth": 8}}  # fmt: skip
     kib = dict.fromkeys(("activation_kib", "weight_kib", "output_kib", "column_kib"), 1)
     units = {
@@ -60,6 +61,7 @@ def small_engine(
         },
         "rows": rows([norm, "rope", "gated", "add", "argmax"], "fp32", "fp32", gate=gate),
         "integers": integers,
+        **({"short": rows(["quantise"], "fp32", "int4")} if int4 else {}),
         "sums": rows(["dequantise_rows"], "fp32" if blocks else "int32", "fp32"),
         **({"blocks": rows(["quantise_block"], "fp32", "fp8_e4m3")} if mxfp8 else {}),
         "scales": rows(["dequantise"], "fp32", "int16"),

@@ -49,6 +49,9 @@ PROMPT = TOKENS[:5]
 WINDOW = {"llama.attention.sliding_window": 3}
 GROUPS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "decoder_w4/engine": ({"blocks": "q4_0"}, {"weights": "int4", "group": 32}),
+    "decoder_w4/int4": (
+        {"blocks": "q4_0", "int4": True}, {"weights": "int4", "group": 32, "activation_bits": 4},
+    ),
     "decoder_mxfp4/engine": ({"blocks": "mxfp4"}, {"weights": "mxfp4"}),
     "decoder_mxfp4/mxfp8": (
         {"blocks": "mxfp4", "mxfp8": True}, {"weights": "mxfp4", "activations": "mxfp8"},
@@ -351,13 +354,15 @@ def test_the_program_in_c_generates_tokens(model: Model, tmp_path: Path) -> None
 def test_shipped_engines_of_groups(engine: str, tmp_path: Path) -> None:
     config: Any = load_config(ROOT / "configs" / f"{engine}.yaml")
     recipe = GROUPS[engine][1]
-    turned = {} if "activations" in recipe else {"hadamard": 8}
+    turned = {} if recipe.keys() & {"activations", "activation_bits"} else {"hadamard": 8}
     model = quantised(tmp_path, replace(SMALL, layers=1), **turned, **recipe)
     result = compiled(model, config, tmp_path / "c", tokens=2, context=8)
     assert_same(model, result, config, 1)
     (tmp_path / "int8").mkdir()
     integers = quantised(tmp_path / "int8", SMALL)
-    with pytest.raises(InputError, match=r"products takes (int8|mxfp8_e4m3) by (q4_0|mxfp4|nvfp4)"):
+    with pytest.raises(
+        InputError, match=r"products takes (int4|int8|mxfp8_e4m3) by (q4_0|mxfp4|nvfp4)"
+    ):
         ListCompilation(integers, config, Settings())
 
 

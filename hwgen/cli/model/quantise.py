@@ -21,7 +21,9 @@ from hwgen.cli.support.common import (
 )
 from hwgen.cli.support.outputs import atomic_directory, check_directory
 from hwgen.progress import steps
-from hwgen.reports.terminal import console
+from hwgen.reports.terminal import console, duration_text
+
+_LONG = 20.0  # seconds of a quantisation that are announced
 
 
 class _Weights(click.Choice[str]):
@@ -35,11 +37,10 @@ class _Weights(click.Choice[str]):
 
 def _check_activation_bits(ctx: Any, param: Any, value: int) -> int:
     """Refuse activations that no unit computes with, before anything is read."""
-    if value != 8:
+    if value not in (4, 8):
         raise click.BadParameter(
-            f"must be 8, not {value}: units quantise rows to int8, or to MXFP8 (--activations"
-            " mxfp8), and multiply these by weights of 8, 4 or 2 bits; for weights of 4 bits take"
-            " --weights int4 --group 32 (engine configs/decoder_w4/engine.yaml), mxfp4 or nvfp4",
+            f"must be 4 or 8, not {value}: units quantise rows to int4, int8, or MXFP8"
+            " (--activations mxfp8), and multiply these by weights of 8, 4 or 2 bits",
             ctx,
             param,
         )
@@ -83,7 +84,8 @@ def _check_activation_bits(ctx: Any, param: Any, value: int) -> int:
     default=8,
     show_default=True,
     callback=_check_activation_bits,
-    help="Bits of activations, each row with its own scale; units have them of 8 bits only.",
+    help="Bits of activations, each row with its own scale: 8, or 4 (engine"
+    " configs/decoder_w4/int4.yaml).",
 )
 @click.option(
     "--activations",
@@ -182,6 +184,8 @@ def quantise_command(
     else:
         first, *more = [_tokens(model, path) for path in calibration]
         texts = {str(path): _tokens(model, path)[:positions] for path in evaluated}
+        if not as_json:
+            _print_estimate(model, [len(tokens) for tokens in (first, *more)], recipe)
         with (
             atomic_directory(output, force=force) as directory,
             task_progress("quantising", quiet=as_json),
@@ -199,6 +203,20 @@ def quantise_command(
         emit_json({"output": str(output), "layers": layers, "evaluations": evaluations})
         return
     _print_quantised(output, reports, result)
+
+
+def _print_estimate(model: Any, texts: list[int], recipe: Any) -> None:
+    """Print on stderr what takes how long on this machine, if it is long, and what shortens it."""
+    from hwgen.models.quantise.duration import estimated_steps
+
+    found = estimated_steps(model.description, texts, recipe)
+    total = sum(step.seconds for step in found)
+    if total < _LONG:
+        return
+    out = console(stderr=True)
+    out.print(f"quantising takes about {duration_text(total)} on this machine:")
+    for step in sorted(found, key=lambda each: -each.seconds):
+        out.print(f"  {step.name}, {duration_text(step.seconds)}: less with {step.option}")
 
 
 def _refuse_of_decoders(

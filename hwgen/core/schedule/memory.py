@@ -217,13 +217,13 @@ def memory_plan(job: Job, plan: Plan, ports: Sequence[StreamPort]) -> MemoryPlan
 
 
 def image(fmt: Any, values: NDArray[Any]) -> Bytes:
-    """Return the bytes of numbers, whose format has 8, 16 or 32 bits, in C order."""
-    encoded = np.ascontiguousarray(fmt.encode(values).astype(f"<u{fmt.width // 8}"))
+    """Return the bytes of numbers, whose lanes have 8, 16 or 32 bits, in C order."""
+    encoded = np.ascontiguousarray(fmt.encode(values).astype(f"<u{fmt.lane_width // 8}"))
     return encoded.reshape(-1).view(np.uint8)
 
 
 def numbers(fmt: Any, data: Bytes, shape: tuple[int, ...]) -> NDArray[Any]:
     """Return numbers from the bytes that `image` makes."""
-    encoded = np.ascontiguousarray(data).view(f"<u{fmt.width // 8}")
+    encoded = np.ascontiguousarray(data).view(f"<u{fmt.lane_width // 8}")
     result: NDArray[Any] = fmt.decode(encoded).reshape(shape).astype(fmt.dtype)
     return result

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 INTEGERS = ("int8", "int16", "int32")
 FLOATS = ("fp16", "bf16", "fp32")
 FORMATS = (*INTEGERS, *FLOATS)
+QUANTISED = ("int4", *INTEGERS)
+"""Integer formats of results; int4 is sign-extended to a byte, as products take it."""
+
 BLOCK_ELEMENT = "fp8_e4m3"
 """Format of the results of `quantise_block`, elements of MXFP8."""
 
@@ -64,7 +67,7 @@ def _formats(names: tuple[str, ...]) -> Any:
 
 
 Element = Annotated[Any, *_formats(FORMATS)]
-Result = Annotated[Any, *_formats((*FORMATS, BLOCK_ELEMENT))]
+Result = Annotated[Any, *_formats((*QUANTISED, *FLOATS, BLOCK_ELEMENT))]
 Parameter = Annotated[Any, *_formats(FLOATS)]
 
 
@@ -156,7 +159,7 @@ class VectorConfig(FamilyConfig):
         for name in ("quantise", "hadamard_quantise"):
             if name in names and not self.output.is_integer:
                 broken.append(
-                    f"output: {name} gives integers, {either(INTEGERS)}, not {self.output}; change"
+                    f"output: {name} gives integers, {either(QUANTISED)}, not {self.output}; change"
                     f" it, or remove {name} from array.operations"
                 )
         broken += self._hadamard_errors()
@@ -169,10 +172,11 @@ class VectorConfig(FamilyConfig):
             )
         quantising = ("quantise", "hadamard_quantise", "quantise_block")
         wide = [name for name in (*quantising, "argmax") if name in names]
-        if wide and array.lanes * self.output.width < 32:
+        width = self.output.lane_width
+        if wide and array.lanes * width < 32:
             broken.append(
                 f"array.lanes: a beat of results must have 32 bits for {wide[0]}, not"
-                f" {array.lanes} x {self.output.width}; take {32 // self.output.width} lanes"
+                f" {array.lanes} x {width}; take {32 // width} lanes"
             )
         if "gated" not in names and "gate" in array.model_fields_set:
             broken.append("array.gate: is for gated, which array.operations does not name")
@@ -549,7 +553,7 @@ class VectorConfig(FamilyConfig):
         tail = 4 if self.any_path(lambda path: path.tail) else 0
         result.append(
             StreamPort(
-                "out", "out", out, lanes, out.width, text, "the end of a row", tail_bytes=tail
+                "out", "out", out, lanes, out.lane_width, text, "the end of a row", tail_bytes=tail
             )
         )
         return tuple(result)

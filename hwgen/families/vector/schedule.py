@@ -55,7 +55,7 @@ class VectorMemory:
         beat = command(CODES[plan.operation.name], rows, length, c1, c2).tobytes()
         reads = {}
         for tensor in plan.operation.operands:
-            size = length * tensor.format.width // 8
+            size = length * tensor.format.lane_width // 8
             if tensor.port == "r":
                 reads["r"] = Access(tensor.name, 4 * rows)
             elif tensor.port in ("x", "y"):
@@ -79,7 +79,10 @@ class VectorMemory:
         """Bytes of the results."""
         rows, length = self._shape
         return {
-            tensor.name: rows * (length if len(tensor.shape) > 1 else 1) * tensor.format.width // 8
+            tensor.name: rows
+            * (length if len(tensor.shape) > 1 else 1)
+            * tensor.format.lane_width
+            // 8
             for tensor in self.plan.operation.results
         }
 

@@ -20,7 +20,7 @@ from hwgen.models.compile.placement import IMAGE, WORK, Placement
 from hwgen.models.graph.description import Node, real, sizes_of
 from hwgen.models.graph.hadamard import HADAMARD, ROTATED_OPERANDS
 from hwgen.models.graph.layered import Layered, local_name, rope_table
-from hwgen.models.run.block_rows import BLOCK, ELEMENT
+from hwgen.models.run.block_rows import BLOCK, ELEMENT, row_format
 from hwgen.models.run.token_scales import FORMAT
 from hwgen.models.run.units import REAL
 
@@ -90,7 +90,7 @@ _ON_ROWS = ("rms_norm", "layer_norm", "rope", "gated", "add")
 def units_of(
     builder: ListBuilder,
     operations: Collection[str],
-    blocks: Collection[int] = (),
+    quantisers: Collection[tuple[int, str]] = (),
     sums: Collection[str] = ("int32",),
     *,
     in_blocks: bool = False,
@@ -102,8 +102,9 @@ def units_of(
     builder : ListBuilder
     operations : collection of str
         Operations of the decoder.
-    blocks : collection of int
-        Elements of the Hadamard blocks that are rotated before they are quantised.
+    quantisers : collection of (int, str)
+        Elements of the Hadamard blocks that are rotated before rows are quantised, 0 if none are,
+        and the integer format of the rows.
     sums : collection of str
         Formats of the sums of products that are scaled row by row.
     in_blocks : bool
@@ -120,20 +121,23 @@ def units_of(
         for name in _ON_ROWS
         if name in operations or name == "add"  # which also looks up tokens
     }
-    result |= {
-        f"{HADAMARD}_{block}": of(HADAMARD, multiple=block, x=REAL, result="int8")
-        for block in blocks
-    }
+    for block, made in quantisers:
+        name = HADAMARD if block else "quantise"
+        result[quantiser(block, made)] = of(name, multiple=block, x=REAL, result=made)
     if in_blocks:
         result["quantise_block"] = of("quantise_block", x=REAL, result=ELEMENT.name)
     result |= {sums_unit(name): of("dequantise_rows", x=name, result=REAL) for name in sums}
     return result | {
         "argmax": of("argmax", x=REAL),
-        "quantise": of("quantise", x=REAL, result="int8"),
         "scales": of("dequantise", x=REAL, result=FORMAT),
         "attention": of("attention"),
         "results": of("dequantise", x="int16", result=REAL),
     }
+
+
+def quantiser(block: int, result: str) -> str:
+    """Return the purpose of the unit that makes integers of rows, blocks of which are rotated."""
+    return f"{result}_{block}"
 
 
 class DecoderList:
@@ -402,7 +406,8 @@ class DecoderList:
         result = Rows(name, self._work(name, stride), rows, stride)
         steps = Rows(f"{name}.steps", self._work(f"{name}.steps", REAL_BYTES), rows)
         block = int(real(node, "hadamard"))
-        self._integers(block, length, {"x": self._rows(x), "result": result, "scales": steps})
+        arrays = {"x": self._rows(x), "result": result, "scales": steps}
+        self._integers(block, length, arrays, row_format(node))
 
     def _blocks(self, x: str, name: str, length: int, stride: int) -> None:
         """Append what makes blocks of rows: a byte with the exponent, then the elements."""
@@ -426,11 +431,12 @@ class DecoderList:
             if each.operation == "gemm" and each.inputs["x"] == node.output
         ))  # fmt: skip
 
-    def _integers(self, block: int, length: int, rows: Mapping[str, Rows]) -> None:
+    def _integers(
+        self, block: int, length: int, rows: Mapping[str, Rows], result: str = "int8"
+    ) -> None:
         """Append what makes integers of rows, blocks of which are perhaps turned before."""
         operation = HADAMARD if block else "quantise"
-        unit = self.units[f"{operation}_{block}" if block else operation]
-        self.list.rows(operation, length, rows, unit=unit)
+        self.list.rows(operation, length, rows, unit=self.units[quantiser(block, result)])
 
     def _gemm(self, node: Node) -> None:
         t, weights = self._tokens, node.inputs["weights"]

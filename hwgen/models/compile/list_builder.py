@@ -304,7 +304,7 @@ class ListBuilder:
         operands = [tensor for tensor in offered.operands if tensor.name != "beta"]
         for tensor in (*operands, *offered.results):  # beta shares the beats of gamma
             per_row = tensor.shape == ("rows",)
-            size = (1 if per_row else length) * tensor.format.width // 8
+            size = (1 if per_row else length) * tensor.format.lane_width // 8
             port = ports[tensor.name]
             if port == "p":
                 size = parameter_row_bytes(config.compute, length)

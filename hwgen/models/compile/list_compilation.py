@@ -18,8 +18,9 @@ from hwgen.models.compile.decoder_list import REGISTERS, DecoderList, Job, regis
 from hwgen.models.compile.list_builder import ListBuilder
 from hwgen.models.compile.placement import IMAGE, LIST, Placement
 from hwgen.models.files.store import Model
-from hwgen.models.graph.hadamard import blocks_of
+from hwgen.models.graph.description import Description, real
 from hwgen.models.graph.layered import Layered, layered, local_name
+from hwgen.models.run.block_rows import row_format
 from hwgen.models.run.golden_engine import GoldenEngine
 from hwgen.models.run.token_scales import TokenScales
 from hwgen.models.run.units import Units
@@ -69,7 +70,7 @@ class ListCompilation(Compilation):
         sums = {str(core.result) for name, core in cores.items() if self.engine.scales_rows(name)}
         in_blocks = any(not self.engine.scales_rows(name) for name in cores)
         units = units_of(
-            builder, operations, blocks_of(description), sorted(sums), in_blocks=in_blocks
+            builder, operations, _quantisers(description), sorted(sums), in_blocks=in_blocks
         )
         core = config.units[units["attention"]].compute
         self.scales = TokenScales(self.model.description.nodes, core)
@@ -142,6 +143,18 @@ class ListCompilation(Compilation):
         text = listing(self.program, list(self.config.units))
         (directory / LISTING).write_text(text, encoding="utf-8")
         super().write(directory)
+
+
+def _quantisers(description: Description) -> list[tuple[int, str]]:
+    """Return the blocks and formats in which rows are quantised; see `units_of`."""
+    result = set()
+    for node in description.nodes:
+        block = int(real(node, "hadamard"))
+        if node.operation == "attention":
+            result |= {(0, "int8"), (block, "int8")}  # values are not rotated
+        elif node.operation == "quantise" and not node.attributes.get("format"):
+            result.add((block, row_format(node)))
+    return sorted(result)
 
 
 def _check_cores(engine: GoldenEngine, decoder: Layered) -> None:

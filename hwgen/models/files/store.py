@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -144,6 +145,7 @@ class Model:
             item = error.errors()[0]
             place = ".".join(map(str, item["loc"]))
             raise InputError(f"{path / DESCRIPTION}: {place}: {item['msg']}") from None
+        self._pages: mmap.mmap | None = None
         self._data = self._map()
 
     def _map(self) -> NDArray[np.uint8]:
@@ -159,7 +161,16 @@ class Model:
                         f"{path}: tensor {name!r:.80} takes {part.bytes} bytes from byte"
                         f" {part.offset}, but the file ends at {size}"
                     )
-        return np.memmap(path, np.uint8, mode="r") if size else np.zeros(0, np.uint8)
+        if not size:
+            return np.zeros(0, np.uint8)
+        with path.open("rb") as file:
+            self._pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return np.frombuffer(self._pages, np.uint8)
+
+    def forget(self) -> None:
+        """Release the memory of weights that were read; they are read from the file again."""
+        if self._pages is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self._pages.madvise(mmap.MADV_DONTNEED)
 
     def digest(self) -> str:
         """Return a digest of the description and weights."""

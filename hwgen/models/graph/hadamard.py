@@ -10,18 +10,13 @@ as well; their products grow by the length of a block, by which the weights of q
 from __future__ import annotations
 
 from hwgen.errors import InputError
-from hwgen.models.graph.description import Description, Node, real, sizes_of
+from hwgen.models.graph.description import Description, Node, sizes_of
 
 HADAMARD = "hadamard_quantise"
 """Operation that turns blocks before it quantises them."""
 
 ROTATED_OPERANDS = ("query", "key")
 """Operands of attention that are turned; values are not."""
-
-
-def blocks_of(description: Description) -> set[int]:
-    """Return the elements of the blocks that hardware is to turn."""
-    return {int(real(node, "hadamard")) for node in description.nodes} - {0}
 
 
 def query_makers(description: Description) -> dict[str, Node]:

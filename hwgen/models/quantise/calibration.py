@@ -27,7 +27,8 @@ MOST_CALIBRATION = 8192
 MOST_OF_A_TEXT = 2048
 """Tokens that are read of each text."""
 
-_ROWS = 3000  # that are kept of each array
+ROWS = 3000
+"""Rows that are kept of each array."""
 
 
 class Inputs:
@@ -186,7 +187,7 @@ class Calibration:
         for text in texts:
             chosen.append(text[: min(most, MOST_CALIBRATION - count)])
             count += len(chosen[-1])
-        self._engine = _Watching(model, arrays, min(1.0, _ROWS / count), moments, block)
+        self._engine = _Watching(model, arrays, min(1.0, ROWS / count), moments, block)
         self.operands, self.largest = self._engine.operands, self._engine.largest
         self._texts: list[tuple[Run, list[tuple[dict[str, Any], NDArray[Any]]]]] = []
         for tokens in filter(len, chosen):

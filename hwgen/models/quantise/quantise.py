@@ -46,7 +46,9 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 _MARGIN = 1.25  # scales of queries, keys and values may be larger than in calibration
-_THREADS = 2  # more would hold more in memory
+THREADS = 2
+"""Products that are computed at a time; more would need more memory."""
+
 _REPORTED = 256  # rows of calibration that errors are reported of
 
 
@@ -178,7 +180,7 @@ def parts_of(description: Description, sites: Sequence[Site]) -> list[range]:
 
 def _in_threads(function: Callable[[T], U], items: Sequence[T]) -> list[U]:
     """Return the results of a function for items, of which some are computed at a time."""
-    with ThreadPoolExecutor(_THREADS) as pool:
+    with ThreadPoolExecutor(THREADS) as pool:
         return list(pool.map(function, items))
 
 
@@ -260,8 +262,7 @@ class _Work:
         self._changed.clear()
         for site in sites:
             del self.operands[site.array]
-        if isinstance(self.model, Changed):
-            self.model.forget()
+        self.model.forget()
 
     def _rotate(self, sites: Sequence[Site], names: Collection[str]) -> None:
         """Turn the weights of products back, whose inputs hardware turns in blocks."""

@@ -99,8 +99,9 @@ class Changed(Model):
         return self._model.part(part)
 
     def forget(self) -> None:
-        """Give back the memory of weights that were computed."""
+        """Release the memory of weights that were computed or read."""
         self._weights.forget()
+        self._model.forget()
 
     def changed(self, name: str) -> bool:
         """Return whether a tensor is not that of the model."""
@@ -216,7 +217,7 @@ def rotated(model: Model) -> Changed | None:
             names[node.name] = new
             put(new, name, partial(_scaled_product, gamma=gamma, rotation=rotation))
         put(norm.inputs["gamma"], norm.inputs["gamma"], np.ones_like)
-    put(stream.table, stream.table, lambda table: _product(table, rotation))
+    put(stream.table, stream.table, lambda table: rotated_product(table, rotation))
     for node in stream.writers:
         source = node.inputs["weights"]
         put(source, source, lambda matrix: rotation.T @ matrix)
@@ -238,10 +239,10 @@ def _scaled_product(
     matrix: Reals, gamma: NDArray[np.float64], rotation: NDArray[np.float64]
 ) -> Reals:
     """Return a product whose rotation takes the factors of a norm."""
-    return _product(matrix, gamma[:, None] * rotation)
+    return rotated_product(matrix, gamma[:, None] * rotation)
 
 
-def _product(matrix: Reals, rotation: NDArray[np.float64], rows: int = 4096) -> Reals:
+def rotated_product(matrix: Reals, rotation: NDArray[np.float64], rows: int = 4096) -> Reals:
     """Return a product in double precision, rounded, some rows at a time."""
     pieces = [
         (matrix[i : i + rows] @ rotation).astype(np.float32) for i in range(0, len(matrix), rows)

@@ -42,9 +42,11 @@ NORMS = ("rms_norm", "layer_norm")
 
 _MOST_FACTOR = math.log(1e4)
 
-_STEPS, _RATE, _MOMENTS = 100, 0.3, (0.9, 0.999)
+COST_STEPS, MOST_OUTPUTS = 100, 1024
+"""Evaluations of the cost, and output channels of a product that it takes about as many of."""
+
+_RATE, _MOMENTS = 0.3, (0.9, 0.999)
 _CACHED = 1 << 16  # numbers that are scaled at a time
-_OUTPUTS = 1024  # output channels that are looked at
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ def chosen_factors(site: Site, x: Reals, weights: Sequence[Reals]) -> Reals | No
     weights : sequence of ndarray, shape (n, k)
     """
     share = site.shared(x.shape[1])
-    cost = _Cost(x, weights, share)
+    cost = SmoothingCost(x, weights, share)
     at = np.zeros(int(share.max()) + 1)
     best, result = cost(at)[0], None
     largest = np.zeros(len(at))
@@ -140,7 +142,7 @@ def chosen_factors(site: Site, x: Reals, weights: Sequence[Reals]) -> Reals | No
     at = 0.25 * np.log(largest)
     at -= at.mean()
     slope, square = np.zeros_like(at), np.zeros_like(at)
-    for step in range(_STEPS):
+    for step in range(COST_STEPS):
         value, gradient = cost(at)
         if value < best:
             best, result = value, at.copy()
@@ -148,7 +150,7 @@ def chosen_factors(site: Site, x: Reals, weights: Sequence[Reals]) -> Reals | No
         square = _MOMENTS[1] * square + (1 - _MOMENTS[1]) * gradient**2
         of_slope = slope / (1 - _MOMENTS[0] ** (step + 1))
         of_square = square / (1 - _MOMENTS[1] ** (step + 1))
-        rate = _RATE * (1 - 0.98 * step / _STEPS)
+        rate = _RATE * (1 - 0.98 * step / COST_STEPS)
         at = at - rate * of_slope / (np.sqrt(of_square) + 1e-8)
     if result is None:
         return None
@@ -179,14 +181,14 @@ def balanced_factors(site: Site, sizes: Reals, weights: Sequence[Reals]) -> Real
     return np.asarray(np.exp(np.clip(at, -_MOST_FACTOR, _MOST_FACTOR)), np.float32)
 
 
-class _Cost:
+class SmoothingCost:
     """The logarithm of the error by that of the factors, and its gradient."""
 
     def __init__(self, x: Reals, weights: Sequence[Reals], share: NDArray[np.intp]) -> None:
         self.squares = np.square(x) + np.float32(1e-20)
         rows = []
         for matrix in weights:
-            some = matrix[:: max(1, len(matrix) // _OUTPUTS)]
+            some = matrix[:: max(1, len(matrix) // MOST_OUTPUTS)]
             size = float(np.square(x @ some.T).mean()) * len(some) / len(matrix)
             rows.append(np.square(some) / np.float32(max(size, 1e-30)))
         self._weights: Reals = np.concatenate(rows).astype(np.float32, copy=False)

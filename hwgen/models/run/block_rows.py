@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of activations in blocks of MXFP8, as `quantise_block` of a vector unit makes them."""
+"""Formats of rows of activations, and blocks of MXFP8 as `quantise_block` makes them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from hwgen.formats.registry import block_format
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hwgen.models.graph.description import Node
+
     Reals = NDArray[np.float32]
 
 BLOCK_ROWS = "mxfp8_e4m3"
@@ -27,6 +29,11 @@ ELEMENT = FLOATS["fp8_e4m3"]
 """Format of elements."""
 
 _LEAST = 1 - E8M0_BIAS  # exponent of the smallest scale
+
+
+def row_format(node: Node) -> str:
+    """Return the name of the format of the rows that a ``quantise`` makes."""
+    return str(node.attributes.get("format") or f"int{node.attributes['bits']}")
 
 
 def round_blocks(x: Reals) -> Reals:

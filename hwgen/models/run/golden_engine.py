@@ -24,7 +24,7 @@ from hwgen.models.files.store import Model
 from hwgen.models.graph.description import Node, real, score_scale, sizes_of
 from hwgen.models.graph.hadamard import ROTATED_OPERANDS
 from hwgen.models.run import host_arithmetic
-from hwgen.models.run.block_rows import BLOCK, block_operand
+from hwgen.models.run.block_rows import BLOCK, BLOCK_ROWS, block_operand, row_format
 from hwgen.models.run.engine import Cache, Engine
 from hwgen.models.run.exact_products import ExactWeights
 from hwgen.models.run.group_weights import records, tensor_scale
@@ -99,7 +99,7 @@ class GoldenEngine(Engine):
                 if node.attributes.get("format"):
                     self.units.quantise_block()
                 else:
-                    self.units.quantise(int(real(node, "hadamard")))
+                    self.units.quantise(int(real(node, "hadamard")), row_format(node))
             elif node.operation == "attention":
                 for name in ("query", "value"):
                     self.units.quantise(_block(node, name))
@@ -131,9 +131,9 @@ class GoldenEngine(Engine):
     def _check_product(self, node: Node) -> None:
         makers = {n.output: n for n in self.model.description.nodes}
         maker = makers.get(node.inputs["x"])
-        if maker is None or maker.operation != "quantise" or maker.attributes["bits"] != 8:
+        if maker is None or maker.operation != "quantise" or maker.attributes["bits"] not in (4, 8):
             raise InputError(
-                f"{node.name}: its rows are not in int8; run `hwgen model quantise` first"
+                f"{node.name}: its rows are not in int8 or int4; run `hwgen model quantise` first"
             )
         name = node.inputs["weights"]
         groups = self.model.groups(name)
@@ -142,7 +142,7 @@ class GoldenEngine(Engine):
                 f"{node.name}: its weights are no integers; run `hwgen model quantise` first"
             )
         try:
-            self.cores[name] = self._core(groups, str(maker.attributes.get("format", "")))
+            self.cores[name] = self._core(groups, row_format(maker))
         except InputError as error:
             raise InputError(f"{node.name}: {error}") from None
         if self.scales_rows(name):
@@ -154,16 +154,15 @@ class GoldenEngine(Engine):
 
     def _core(self, groups: Groups, activation: str) -> FamilyConfig:
         """Return the core that multiplies by weights; a scale a row may be that of blocks, too."""
-        if activation:
+        grouped = groups.scales.shape[1] > 1 or groups.offsets is not None
+        if grouped or activation == BLOCK_ROWS:
             return self.units.block_core(groups, activation)
-        if groups.scales.shape[1] > 1 or groups.offsets is not None:
-            return self.units.block_core(groups)
         low, high = int(groups.values.min()), int(groups.values.max())
         try:
-            return self.units.core(min(low, -1), max(high, 1), groups.values.shape[1])
+            return self.units.core(min(low, -1), max(high, 1), groups.values.shape[1], activation)
         except InputError as error:
             try:
-                return self.units.block_core(groups)
+                return self.units.block_core(groups, activation)
             except InputError:
                 raise error from None
 
@@ -202,7 +201,8 @@ class GoldenEngine(Engine):
         if node.attributes.get("format"):
             blocks = self.units.quantise_block()({"x": x.reshape(-1, BLOCK)})
             return Rows(block_operand(blocks["result"], blocks["scales"], len(x)), None)
-        result = self.units.quantise(int(real(node, "hadamard")))({"x": x})
+        unit = self.units.quantise(int(real(node, "hadamard")), row_format(node))
+        result = unit({"x": x})
         return Rows(result["result"], result["scales"])
 
     def last(self, x: Any) -> Any:

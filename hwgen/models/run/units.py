@@ -112,13 +112,15 @@ class Units:
             + "; name a configuration that has it with --unit"
         )
 
-    def quantise(self, block: int = 0) -> Unit:
-        """Return the unit that makes int8 of rows in single precision.
+    def quantise(self, block: int = 0, result: str = "int8") -> Unit:
+        """Return the unit that makes integers of rows in single precision.
 
         Parameters
         ----------
         block : int
             Elements of the blocks that are turned before; 0: none are.
+        result : str
+            Format of the integers.
 
         Raises
         ------
@@ -126,18 +128,16 @@ class Units:
             If there is none.
         """
         if not block:
-            return self.find("quantise", x=REAL, result="int8")
+            return self.find("quantise", x=REAL, result=result)
         there = []
         for unit in self._units:
             if unit.operation.name == HADAMARD:
-                own = unit.operation.block
-                if own == block and (unit.format_of("x"), unit.format_of("result")) == (
-                    REAL, "int8",
-                ):  # fmt: skip
+                own, made = unit.operation.block, unit.format_of("result")
+                if own == block and (unit.format_of("x"), made) == (REAL, result):
                     return unit
-                there.append(f"{unit.config.name} has {own}")
+                there.append(f"{unit.config.name} has {own}, to {made}")
         raise InputError(
-            f"the model needs {HADAMARD} from {REAL} to int8 in blocks of {block}; "
+            f"the model needs {HADAMARD} from {REAL} to {result} in blocks of {block}; "
             + (", ".join(there) or "no unit has that operation")
             + "; name a configuration that has it with --unit, or quantise the model with another"
             " --hadamard or without"
@@ -214,8 +214,8 @@ class Units:
             " unit has it; name a configuration that has it with --unit"
         )
 
-    def core(self, low: int, high: int, k: int) -> FamilyConfig:
-        """Return a core that multiplies int8 by integers, with sums that cannot overflow.
+    def core(self, low: int, high: int, k: int, activation: str = "int8") -> FamilyConfig:
+        """Return a core that multiplies integers, with sums that cannot overflow.
 
         Parameters
         ----------
@@ -223,6 +223,8 @@ class Units:
             Smallest and largest weight.
         k : int
             Length of the sums.
+        activation : str
+            Format of the rows.
 
         Raises
         ------
@@ -235,18 +237,20 @@ class Units:
                 continue
             weight: Any = config.weight
             result: Any = config.result
-            if str(config.activation) != "int8" or not weight.is_integer:
+            if str(config.activation) != activation or not weight.is_integer:
                 reasons.append(f"{config.name} takes {config.activation} by {weight}")
             elif weight.min > low or weight.max < high:
                 reasons.append(f"{config.name} has weights of {weight}")
-            elif str(result) != "int32" or 128 * max(-low, high) * k > result.max:
+            elif str(result) != "int32" or (
+                -config.activation.min * max(-low, high) * k > result.max
+            ):
                 reasons.append(f"sums of {k} do not fit into {config.name}'s {result}")
             elif (config.max_k or k) < k:
                 reasons.append(f"{config.name} adds up at most {config.max_k}")
             else:
                 return config
         raise InputError(
-            f"the model needs {GEMM} of int8 by {low}..{high} with int32 sums of {k}: "
+            f"the model needs {GEMM} of {activation} by {low}..{high} with int32 sums of {k}: "
             + ("; ".join(reasons) or "no unit multiplies matrices")
         )
 
