@@ -24,6 +24,8 @@ from hwgen.errors import InputError
 
 SETTINGS: Sequence[Mapping[str, str]] = (
     {},
+    {"control": "parity"},
+    {"control": "tmr"},
     {"registers": "parity"},
     {"registers": "parity", "memories": "ecc"},
     {"registers": "tmr"},

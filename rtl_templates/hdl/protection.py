@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Protection against faults, added to the RTLIL of any core.
 
-The modules of a core come as `rtl_templates.hdl.hierarchy.emit` yields them.  Registers get a
-parity bit, or become three that vote; words of memories get check bits; or the whole core is
-computed twice.  No cycle is added, so that schedules, golden models and cycle counts stay as they
-are.  What is noticed goes up through all modules to the output `ERROR` of the top module, which
-stays 1 until the next reset.
+The modules of a core come as `rtl_templates.hdl.hierarchy.emit` yields them.  Registers get
+parity bits, or become three that vote, all or those that are control; words of memories get check
+bits; or the whole core is computed twice.  No cycle is added, so that schedules, golden models and
+cycle counts stay as they are.  What is noticed goes up through all modules to the output `ERROR`
+of the top module, which stays 1 until the next reset.
 
 Mappers merge registers that always hold the same.  Each of three that vote is therefore an instance
 of a module whose boundary is kept; the second core works one cycle later than the first one.
@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hwgen.core.params.protection import Protection
+from rtl_templates.hdl.control import control_bits
 
 ERROR = "fault_detected"
 """Name of the output that says that a fault was noticed."""
@@ -37,6 +38,9 @@ _WHOLE_MODULE = re.compile(r"^(?:attribute [^\n]*\n)*module .*?^end\n?$", re.MUL
 _MEMORY = re.compile(r"  memory width (\d+) size (\d+) (\\\S+)\n")
 _WIRE = re.compile(r"  wire width (\d+)(?: (input|output) \d+)? +(\\\S+)\n")
 
+_Control = Mapping[tuple[str, str], Sequence[int]]
+"""Bits of registers, by module and name of the cell."""
+
 
 def protect(modules: Sequence[str], top: str, protection: Protection) -> list[str]:
     """Return the modules of a core with protection.
@@ -51,9 +55,10 @@ def protect(modules: Sequence[str], top: str, protection: Protection) -> list[st
     """
     if not protection.any:
         return list(modules)
-    editor = _Editor(top, protection)
     names = {_name_of(text): text for each in modules for text in _WHOLE_MODULE.findall(each)}
-    raises = _that_raise(names, protection, top)
+    control = control_bits(names, top) if protection.control != "none" else {}
+    editor = _Editor(top, protection, control)
+    raises = _that_raise(names, protection, control, top)
     result = [editor.edit(name, text, raises) for name, text in names.items()]
     return [*result, *editor.replicas()]
 
@@ -64,13 +69,17 @@ def _name_of(text: str) -> str:
     return match[1]
 
 
-def _that_raise(modules: Mapping[str, str], protection: Protection, top: str) -> set[str]:
+def _that_raise(
+    modules: Mapping[str, str], protection: Protection, control: _Control, top: str
+) -> set[str]:
     """Return the modules that have an error output: with checks, or with such modules inside."""
     inside = {name: {m["type"].lstrip("\\") for m in _CELL.finditer(text)} & modules.keys()
               for name, text in modules.items()}  # fmt: skip
     result = {top}
     if protection.registers == "parity":
         result |= {name for name, text in modules.items() if "  cell $dff " in text}
+    if protection.control == "parity":
+        result |= {name for name, _ in control}
     while more := {name for name in modules if inside[name] & result} - result:
         result |= more
     return result
@@ -142,11 +151,20 @@ def concatenated(nets: Sequence[str]) -> str:
     return "{ " + " ".join(reversed(nets)) + " }"
 
 
+def parts_of(net: str, bits: Sequence[int]) -> str:
+    """Return some bits of a net, in runs of neighbours."""
+    starts = [i for i, bit in enumerate(bits) if not i or bit != bits[i - 1] + 1]
+    ends = [*starts[1:], len(bits)]
+    runs = [f"{net} [{bits[end - 1]}:{bits[start]}]"
+            for start, end in zip(starts, ends, strict=True)]  # fmt: skip
+    return runs[0] if len(runs) == 1 else concatenated(runs)
+
+
 class _Editor:
     """Adds protection to modules."""
 
-    def __init__(self, top: str, protection: Protection) -> None:
-        self._top, self._protection = top, protection
+    def __init__(self, top: str, protection: Protection, control: _Control) -> None:
+        self._top, self._protection, self._control = top, protection, control
         self._widths: set[int] = set()
 
     def edit(self, name: str, text: str, raises: set[str]) -> str:
@@ -156,7 +174,7 @@ class _Editor:
         def change(match: re.Match[str]) -> str:
             operator = match["type"]
             if operator == "$dff":
-                return self._register(match, added)
+                return self._register(match, self._control.get((name, match["name"]), ()), added)
             if operator.lstrip("\\") in raises:
                 error = added.wire(1)
                 added.errors.append(error)
@@ -180,37 +198,64 @@ class _Editor:
         head, _, tail = text.rpartition("\nend")
         return f"{head}\n{''.join(added.lines)}\nend{tail}"
 
-    def _register(self, match: re.Match[str], added: _Added) -> str:
-        """Protect a register."""
+    def _register(self, match: re.Match[str], control: Sequence[int], added: _Added) -> str:
+        """Protect a register, of which some bits are control."""
         connections = dict(_CONNECTION.findall(match["body"]))
         width = int(dict(_PARAMETER.findall(match["body"]))["WIDTH"])
         d, clock, q = (connections[port] for port in ("D", "CLK", "Q"))
-        if self._protection.registers == "tmr":
-            self._widths.add(width)
-            copies = []
-            for _ in range(3):
-                copies.append(added.wire(width))
-                added.cell(f"\\{self._replica(width)}", clk=clock, d=d, q=copies[-1])
-            pairs = [
-                added.binary("$and", copies[i], copies[j], width)
-                for i, j in ((0, 1), (0, 2), (1, 2))
-            ]
-            half = added.binary("$or", pairs[0], pairs[1], width)
-            added.lines.append(f"connect {q} {added.binary('$or', half, pairs[2], width)}\n")
-            return ""
-        if self._protection.registers == "parity":
-            # Operands are given names of their own, of which parts can be taken.
-            following, stored = added.wire(width), added.wire(width)
-            added.lines += [f"connect {following} {d}\n", f"connect {stored} {q}\n"]
-            for low in range(0, width, PARITY_BITS):
-                size = min(PARITY_BITS, width - low)
-                part = f"[{low + size - 1}:{low}]"
-                # Odd parity: that of one bit is not the bit itself, which a mapper would share.
-                parity = added.unary("$reduce_xnor", f"{following} {part}", size, 1)
-                bit = added.register(parity, clock, 1)
-                word = concatenated([f"{stored} {part}", bit])
-                added.errors.append(added.unary("$reduce_xnor", word, size + 1, 1))
-        return match[0]
+        rest = [bit for bit in range(width) if bit not in set(control)]
+        chosen = {"parity": list[int](), "tmr": list[int](), "none": list[int]()}
+        chosen[self._protection.registers] += rest
+        chosen[self._strongest()] += control
+        if not chosen["tmr"] + chosen["parity"]:
+            return match[0]
+        # Operands are given names of their own, of which parts can be taken.
+        following, stored = added.wire(width), added.wire(width)
+        added.lines += [f"connect {following} {d}\n", f"connect {stored} {q}\n"]
+        self._check(following, stored, sorted(chosen["parity"]), clock, added)
+        if not chosen["tmr"]:
+            return match[0]
+        tmr = sorted(chosen["tmr"])
+        single = sorted(chosen["parity"] + chosen["none"])
+        results = list(zip(tmr, self._vote(following, tmr, clock, added), strict=True))
+        if single:
+            held = added.register(parts_of(following, single), clock, len(single))
+            results += [(bit, f"{held} [{number}]") for number, bit in enumerate(single)]
+        added.lines.append(f"connect {q} {concatenated([net for _, net in sorted(results)])}\n")
+        return ""
+
+    def _strongest(self) -> str:
+        """Return the protection of control registers."""
+        choices = (self._protection.registers, self._protection.control)
+        return next((each for each in ("tmr", "parity") if each in choices), "none")
+
+    def _vote(self, following: str, bits: Sequence[int], clock: str, added: _Added) -> list[str]:
+        """Return bits of three registers that vote."""
+        width = len(bits)
+        self._widths.add(width)
+        copies = []
+        for _ in range(3):
+            copies.append(added.wire(width))
+            added.cell(f"\\{self._replica(width)}", clk=clock, d=parts_of(following, bits),
+                       q=copies[-1])  # fmt: skip
+        pairs = [
+            added.binary("$and", copies[i], copies[j], width) for i, j in ((0, 1), (0, 2), (1, 2))
+        ]
+        half = added.binary("$or", pairs[0], pairs[1], width)
+        voted = added.binary("$or", half, pairs[2], width)
+        return [f"{voted} [{number}]" for number in range(width)]
+
+    def _check(
+        self, following: str, stored: str, bits: Sequence[int], clock: str, added: _Added
+    ) -> None:
+        """Add parity bits, and errors where they do not agree."""
+        for low in range(0, len(bits), PARITY_BITS):
+            part = bits[low : low + PARITY_BITS]
+            # Odd parity: that of one bit is not the bit itself, which a mapper would share.
+            parity = added.unary("$reduce_xnor", parts_of(following, part), len(part), 1)
+            bit = added.register(parity, clock, 1)
+            word = concatenated([parts_of(stored, part), bit])
+            added.errors.append(added.unary("$reduce_xnor", word, len(part) + 1, 1))
 
     def _replica(self, width: int) -> str:
         return f"{self._top}_register_{width}"

@@ -47,6 +47,7 @@ FAMILIES = {
                    "buffers: {activation_kib: 1, weight_kib: 1, output_kib: 1, column_kib: 1}\n",
 }  # fmt: skip
 OPTIONS = ("registers: parity", "registers: tmr", "memories: ecc", "datapath: dup",
+           "control: parity", "control: tmr", "registers: parity, control: tmr",
            "registers: parity, memories: ecc, datapath: dup")  # fmt: skip
 
 
@@ -105,6 +106,26 @@ def test_effects_of_flips(protection: str, tmp_path: Path) -> None:
     assert EFFECTS[protection](counts), counts
     alone = simulation.inject_alone(faults[::30])
     assert [injection.effect for injection in alone] == effects[::30]
+
+
+@pytest.mark.slow
+@pytest.mark.rotate(2)
+@pytest.mark.parametrize("family", ["systolic", "ternary_lut"])
+def test_flips_outside_of_control_never_hang(family: str, tmp_path: Path) -> None:
+    """Control is what it says: flips of all other registers leave every beat in its cycle."""
+    text = FAMILIES[family] + "target: {technology: nangate45, clock_mhz: 400}\n" * (
+        family != "systolic")  # fmt: skip
+    hangs = []
+    for protection in ("", "control: tmr"):
+        directory = tmp_path / (protection[:4] or "none")
+        directory.mkdir()
+        simulation = simulation_of(protection, directory, text=text)
+        rng = np.random.default_rng(3)
+        faults = draw_faults(simulation.circuit, "flip", simulation.cycles, 4000, rng)
+        effects = [injection.effect for injection in simulation.inject(faults, jobs=2)]
+        hangs.append(effects.count("hang"))
+    assert hangs[0] > 0
+    assert hangs[1] == 0
 
 
 @pytest.mark.slow

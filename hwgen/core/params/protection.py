@@ -18,6 +18,11 @@ class Protection(Model):
         description="parity: each 16 bits of a register have a parity bit, a wrong one sets the"
         " output fault_detected. tmr: each register is three that vote, so that one may be wrong.",
     )
+    control: Literal["none", "parity", "tmr"] = Field(
+        "none",
+        description="The same for registers that decide what happens when: those that valid,"
+        " ready, addresses or interrupts depend on. The stronger one of both counts.",
+    )
     memories: Literal["none", "ecc"] = Field(
         "none",
         description="ecc: words of memories have check bits that correct one wrong bit.",
@@ -31,4 +36,4 @@ class Protection(Model):
     @property
     def any(self) -> bool:
         """Whether anything is protected."""
-        return (self.registers, self.memories, self.datapath) != ("none",) * 3
+        return any(value != "none" for value in self.model_dump().values())
