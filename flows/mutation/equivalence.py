@@ -22,11 +22,13 @@ from flows.formal.aiger import parse_aiger
 from flows.formal.prover import BIT_LEVEL, run_yosys
 from flows.mutation.mutants import Mutant
 from flows.tools import process
+from flows.tools.process import TimedOut
 from flows.tools.toolchain import require
 
 Proof = Literal["equal", "different", "unknown"]
 
 _TIMEOUT_S = 600.0
+_INDUCTION_S = 120.0
 
 
 def prove_equal(name: str, mutant: Mutant, work: Path, *, seconds: int = 60) -> Proof:
@@ -60,7 +62,7 @@ def prove_equal(name: str, mutant: Mutant, work: Path, *, seconds: int = 60) -> 
     script = f"""\
 read_rtlil flat.il
 rename {name} original
-read_rtlil flat.il
+read_rtlil -nooverwrite flat.il
 select {name}
 {mutant.command}
 select -clear
@@ -77,7 +79,13 @@ write_aiger -zinit miter.aig
 """
     run_yosys(work, script, "miter", _TIMEOUT_S)
     commands = f"read_aiger miter.aig; scorr; write_aiger reduced.aig; pdr -T {seconds}"
-    said = process.run(require("abc"), ["-c", commands], work, "abc.log", _TIMEOUT_S + seconds)
+    (work / "reduced.aig").unlink(missing_ok=True)
+    try:
+        said = process.run(
+            require("abc"), ["-c", commands], work, "abc.log", _INDUCTION_S + seconds
+        )
+    except TimedOut:
+        return "unknown"
     (differs,) = parse_aiger((work / "reduced.aig").read_bytes()).output_literals
     if differs == 0 or "Property proved" in said:
         return "equal"
