@@ -21,7 +21,10 @@ COMPUTE = "compute"
 UNKNOWN = "unknown"
 """The same of a family that does not count the beats of its ports."""
 
-_CARRIED = {PORT: PORT, KV_CACHE: "cached keys and values"}
+WIDTH = "width of the memory port"
+"""The same where a beat moves in nearly every cycle."""
+
+_CARRIED = {PORT: "bandwidth", KV_CACHE: "cached keys and values"}
 
 
 def roofline(
@@ -145,7 +148,9 @@ def _layer(work: Work) -> dict[str, Any]:
     total = sum(moved.values())
     most = max(moved, key=lambda port: moved[port]) if moved else ""
     slow = memory > float(work.compute_ms)
-    limit = f"memory: {_CARRIED.get(most, most)}" if slow else COMPUTE
+    limit = WIDTH if work.fills_port else COMPUTE
+    if slow:
+        limit = f"memory: {_CARRIED.get(most, most)}"
     return {
         "name": layer.name,
         "repeat": layer.repeat,

@@ -202,12 +202,15 @@ class Work:
         Of one time, by its cycles and by its bytes.
     moved : mapping
         Bytes of one time, by port, of those behind the memory.
+    fills_port : bool
+        Whether the width of the memory port limits the cycles.
     """
 
     layer: Layer
     compute_ms: Number
     memory_ms: Number
     moved: Mapping[str, Number]
+    fills_port: bool = False
 
     @property
     def stall_ms(self) -> Number:
@@ -248,7 +251,7 @@ def works(
             yield Work(
                 Layer(operation.name, 1, operations=2 * operation.macs),
                 operation.cycles / clock * 1e-3, memory.ms(operation.moved),
-                {PORT: operation.moved},
+                {PORT: operation.moved}, operation.fills_port,
             )  # fmt: skip
         return
     own = 0.0 if timing is None else timing.attention_cycles / clock * 1e-3

@@ -18,11 +18,18 @@ from hwgen.core.operation import Job
 from hwgen.core.params.off_chip import OffChip
 from hwgen.core.params.target import Target
 from hwgen.core.post import PostSettings
+from hwgen.core.protocols import ListCore
 from hwgen.core.resolve import Limit
 from hwgen.errors import HwgenError
 from hwgen.technologies import default_clock, target_of, technology_of
 from hwgen.workloads import check_workloads
 from hwgen.workloads.timing import PassTiming
+
+PRODUCTS_ONLY = (
+    "figures of workloads are of products on the first unit that multiplies; `hwgen model estimate`"
+    " counts all operations of a model"
+)
+"""Note of an estimate of an engine with command lists."""
 
 NO_STRUCTURE, NO_ESTIMATE = "no structure of the hardware:", "no estimate:"
 """Beginnings of notes of an estimate that failed; other notes say why figures are missing."""
@@ -70,7 +77,9 @@ class Build:
             If `workloads` is not a mapping of names to sequences of sizes (M, K, N).
         """
         check_workloads({} if workloads is None else workloads)
-        core, target, notes, analysis = self.design.core, self.target, [], None
+        core, target, notes, analysis = self.design.core, self.target, list[str](), None
+        if workloads and timings is None and isinstance(core, ListCore):
+            notes.append(PRODUCTS_ONLY)
         try:
             analysis = self.design.analysis
         except Exception as error:

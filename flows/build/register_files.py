@@ -216,6 +216,11 @@ def markdown(core: Core[Any]) -> str:
     ]
     for register in core.registers:
         if not register.bits:
+            lines.append(
+                f"| `{register.offset:#05x}` | `{register.name}` | {_ACCESS[register.access]} |"
+                " none | Reads as 0, and what is written is ignored: addresses have"
+                f" {core.params.memory.address_width} bits. |"
+            )
             continue
         lines.append(
             f"| `{register.offset:#05x}` | `{register.name}` | {_ACCESS[register.access]} |"

@@ -234,6 +234,7 @@ def test_command(
     else:
         console().print(
             f"{done['job']} on {done['where']}: {done['results']} results equal the golden model,"
-            f" {done['seconds']:.3g} s, {done['resent']} requests sent again",
+            f" {done['seconds']:.3g} s{' by simulated time' * (done['where'] == SIMULATION)},"
+            f" requests sent again: {done['resent']}",
             soft_wrap=True,
         )

@@ -16,26 +16,39 @@ from hwgen.cli.support.common import (
     json_option,
     path_option,
 )
-from hwgen.cli.support.outputs import atomic_directory
+from hwgen.cli.support.outputs import MARKER, atomic_directory
+from hwgen.errors import InputError
 from hwgen.reports.terminal import console
 
 
 @click.command(epilog=example("hwgen build -c tour.yaml -o build/tour"))
 @config_option
 @path_option("--output", "DIR", "Directory to write into; default build/NAME.")
+@click.option(
+    "--start-values", metavar="N", type=click.IntRange(0, 2**32 - 1),
+    help="Write also NAME_sim.v, whose registers and memories start at pseudo-random values of"
+    " seed N: for simulators with unknown bits.",
+)  # fmt: skip
 @force_option
 @json_option
-def command(config: Path, output: Path | None, force: bool, as_json: bool) -> None:
+def command(
+    config: Path, output: Path | None, start_values: int | None, force: bool, as_json: bool
+) -> None:
     """Write the Verilog of a configuration and the files beside it."""
     from flows.build.build import Build
     from flows.build.load import load_design
+    from flows.simulation.vectors.power_up import simulated_text
 
     design = load_design(config)
     core = design.core
     directory = output or Path("build") / core.name
     build = Build(design)
+    _refuse_others(directory, core.name, force)
+    texts = dict(build.files)
+    if start_values is not None:
+        texts[f"{core.name}_sim.v"] = simulated_text(design, start_values)
     with atomic_directory(directory, force=force) as staging:
-        for name, text in build.files.items():
+        for name, text in texts.items():
             (staging / name).write_text(text, encoding="utf-8")
     for problem in (*build.problems, *build.warnings):
         click.echo(f"warning: {problem}", err=True)
@@ -45,12 +58,33 @@ def command(config: Path, output: Path | None, force: bool, as_json: bool) -> No
                 "name": core.name,
                 "digest": core.digest,
                 "directory": str(directory),
-                "files": {name: len(text) for name, text in build.files.items()},
+                "files": {name: len(text) for name, text in texts.items()},
                 "warnings": build.warnings,
             }
         )
         return
     out = console()
     out.print(headed(core.name, f" ({core.family_name()}) -> {directory}"))
-    for name, text in build.files.items():
+    for name, text in texts.items():
         out.print(f"  {name:<24} {len(text) / 1024:8.1f} KiB")
+
+
+def _refuse_others(directory: Path, name: str, force: bool) -> None:
+    """Refuse a directory with the build of another configuration.
+
+    Raises
+    ------
+    InputError
+        If it holds one, and `force` is false.
+    """
+    marker = directory / MARKER
+    if force or not marker.is_file():
+        return
+    written = marker.read_text(encoding="utf-8").splitlines()
+    for manifest in (each for each in written if each.endswith(".core")):
+        other = manifest.removesuffix(".core")
+        if other != name:
+            raise InputError(
+                f"{directory} holds the build of {other!r}, not of {name!r}; choose another"
+                " --output, or replace it with --force"
+            )

@@ -250,8 +250,12 @@ def _show(entry: Mapping[str, Any]) -> None:
         out.print(f"Costs are of the user's table {entry['technology']}: {source}", markup=False)
     if entry["meets_clock"] is False:
         asked, reached = distinct(entry["clock_mhz"], entry["metrics"]["fmax_mhz"])
+        within = entry["certainty"]["fmax_mhz"].get("within") or 0
+        possible = entry["metrics"]["fmax_mhz"] * (1 + within) >= entry["clock_mhz"]
         out.print(
-            f"The clock of {asked} MHz is not reached. All figures are at {reached} MHz.",
+            f"The clock of {asked} MHz is not reached"
+            + (", but may be, within the ± of Fmax" if possible else "")
+            + f". All figures are at {reached} MHz.",
             style="yellow",
         )
     if text := assumed_clock(entry):

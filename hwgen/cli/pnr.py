@@ -53,7 +53,7 @@ if TYPE_CHECKING:
               help="Run nextpnr with seeds 1 to N.")  # fmt: skip
 @click.option("--io", type=click.Choice(["frame", "pins"]), default="frame", show_default=True,
               help="Surround the core with registers, or make its ports pins.")  # fmt: skip
-@file_option("--pins", "Pin assignments (LPF or PCF) for --io pins.")
+@file_option("--pins", "Pin assignments for --io pins: LPF, PCF, PDC, CST or CCF.")
 @path_option("--bitstream", "FILE", "Write the bitstream of the fastest seed.")
 @click.option("--check", is_flag=True, help="Exit 1 if no seed meets the clock target.")
 @tool_run_options

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from hwgen.cli.support.common import emit_json, example, json_option
-from hwgen.cli.support.names import TechnologyName
+from hwgen.cli.support.names import TargetName
 from hwgen.reports.terminal import console
 
 
@@ -18,13 +18,14 @@ from hwgen.reports.terminal import console
         "A technology is one file: docs/adding-a-technology.md writes one.",
     )
 )
-@click.argument("name", metavar="[TECHNOLOGY]", default="", type=TechnologyName())
+@click.argument("name", metavar="[TECHNOLOGY]", default="", type=TargetName())
 @json_option
 def command(name: str, as_json: bool) -> None:
     """List the technologies that accelerators can be for, or say all of one TECHNOLOGY."""
-    from hwgen.technologies import technologies, technology
+    from hwgen.technologies import target_of, technologies, technology
 
     if name:
+        name, _ = target_of(name)
         described = technology(name)
         entry = {**_entry(name), **described.model_dump(mode="json", exclude_none=True)}
         if as_json:

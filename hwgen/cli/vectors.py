@@ -29,7 +29,7 @@ from hwgen.reports.terminal import console
     "--gemm", "gemms", metavar="M,K,N", multiple=True,
     help="A product of random matrices; may be repeated.",
 )  # fmt: skip
-@path_option("--activations", "A.npy", "Activations (M, K) of one more product, with --weights.")
+@path_option("--activations", "A.npy", "Activations (M, K) of a product after those of --gemm.")
 @path_option("--weights", "W.npy", "Its weights (K, N).")
 @click.option(
     "--job", "jobs", metavar="NAME:SIZE=VALUE,...", multiple=True,

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from hwgen.core.cycles.basis import Cycles
 
+PORT_BOUND = 0.9
+"""Share of the cycles of an operation with a beat, from which on the port limits it."""
+
 
 @dataclass(frozen=True)
 class TimedOperation:
@@ -21,12 +24,20 @@ class TimedOperation:
         Bytes over the memory port.
     macs : int
         Multiply-accumulates.
+    beats : int
+        Cycles in which the memory port moves a beat, in the direction that moves more.
     """
 
     name: str
     cycles: int
     moved: int
     macs: int = 0
+    beats: int = 0
+
+    @property
+    def fills_port(self) -> bool:
+        """Whether the width of the memory port limits it."""
+        return self.beats >= PORT_BOUND * self.cycles
 
 
 @dataclass(frozen=True)

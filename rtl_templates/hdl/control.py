@@ -63,7 +63,7 @@ def control_bits(modules: Mapping[str, str], top: str) -> dict[tuple[str, str], 
 
 
 class _Graph:
-    """What each bit depends on."""
+    """The bits that each bit depends on."""
 
     def __init__(self) -> None:
         self.sources: dict[Bit, list[Bit]] = defaultdict(list)

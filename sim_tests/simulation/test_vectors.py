@@ -244,6 +244,37 @@ def test_registers_start_at_values() -> None:
     assert "reg z ;" in changed
 
 
+def test_an_engine_is_written_with_start_values(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every register and memory has one, in Verilog that Icarus reads; the build has none."""
+    config, out = tmp_path / "engine.yaml", tmp_path / "out"
+    config.write_text(
+        "name: engine\nfamily: gemm_stream\ncompute:\n  family: systolic\n  max_k: 64\n"
+        "  array: {rows: 2, cols: 2, accumulator_depth: 16, dataflow: weight_stationary}\n"
+        "buffers: {activation_kib: 1, weight_kib: 1, output_kib: 1, column_kib: 1}\n"
+    )
+    line = ["build", "-c", str(config), "-o", str(out)]
+    assert main([*line, "--start-values", "7"]) == 0
+    text = (out / "engine_sim.v").read_text()
+    memories = re.findall(r"^  reg \[.*?\] \S+ \[.*?\];$", text, re.MULTILINE)
+    assert len(memories) > 5
+    assert text.count("  initial for (start_") == len(memories)
+    assert "initial for" not in (out / "engine.v").read_text()
+    command = ["iverilog", "-g2005", "-o", "engine", "engine_sim.v"]
+    subprocess.run(command, cwd=out, check=True, capture_output=True)
+    assert main(line) == 0
+    assert not (out / "engine_sim.v").exists()
+    other = tmp_path / "other.yaml"
+    other.write_text(config.read_text().replace("name: engine", "name: other"))
+    capsys.readouterr()
+    assert main(["build", "-c", str(other), "-o", str(out)]) == 2
+    assert "holds the build of 'engine', not of 'other'" in capsys.readouterr().err
+    assert (out / "engine.v").exists()
+    assert main(["build", "-c", str(other), "-o", str(out), "--force"]) == 0
+    assert not (out / "engine.v").exists()
+
+
 REFUSED = {
     "an engine": (["gemm_stream.yaml", "--gemm", "4,4,4"], "works on memory through AXI"),
     "no product": (["vector.yaml", "--gemm", "4,4,4"], "is for products of matrices"),

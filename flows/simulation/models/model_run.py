@@ -24,7 +24,7 @@ from hwgen.core.registry import core_of
 from hwgen.errors import CheckFailed, InputError
 from hwgen.models.run.golden_engine import GoldenEngine
 from hwgen.models.run.tensor_engine import TensorEngine
-from hwgen.models.run.units import Unit, Units
+from hwgen.models.run.units import Unit, Units, parts_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -178,6 +178,11 @@ class RtlUnit(Unit):
         return expected
 
 
+def _simulated(part: FamilyConfig) -> FamilyConfig:
+    """Return what is simulated of a unit: the core inside it, unless it multiplies in memory."""
+    return part if part.multiplies else getattr(part, "compute", part)
+
+
 class Simulated:
     """Designs of the hardware of a model, each of which is simulated many times.
 
@@ -189,15 +194,19 @@ class Simulated:
 
     def __init__(self, configs: Iterable[FamilyConfig], record: Record) -> None:
         self.record = record
-        self._designs = {config.digest: Design.of(config) for config in configs}
+        self._configs = tuple(_simulated(part) for config in configs for part in parts_of(config))
+        self._designs: dict[str, Design] = {}
 
     def __getitem__(self, config: FamilyConfig) -> Design:
+        """Return the design of a configuration, which may be a unit of an engine."""
+        if config.digest not in self._designs:
+            self._designs[config.digest] = Design.of(config)
         return self._designs[config.digest]
 
     def units(self) -> Units:
         """Return the operations of the hardware, by golden models and by RTL."""
         return Units(
-            [design.params for design in self._designs.values()],
+            self._configs,
             make=lambda config, operation: RtlUnit(config, operation, self[config], self.record),
         )
 

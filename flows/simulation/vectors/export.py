@@ -62,8 +62,8 @@ def check_streams(core: Core[Any]) -> None:
     if core.buses:
         raise InputError(
             f"{core.name!r}, a {core.family_name()}, works on memory through AXI; vectors are for"
-            " cores with stream ports alone. Export those of the core inside it, or simulate the"
-            " engine with `hwgen sim`"
+            " cores with stream ports alone. Simulate the engine with `hwgen sim`, or export those"
+            " of the core inside it: write what stands below `compute:` into a file, with a name"
         )
 
 

@@ -10,20 +10,47 @@ from __future__ import annotations
 
 import re
 from random import Random
+from typing import TYPE_CHECKING
+
+from flows.build import files
+
+if TYPE_CHECKING:
+    from flows.build.design import Design
 
 _MODULE = re.compile(r"^module .*?^endmodule$", re.M | re.S)
 _NAME = r"(\\\S+ |[A-Za-z_]\w*)"
 _REGISTER = re.compile(rf"^  reg (?:\[(\d+):0\] )?{_NAME} ?;$", re.M)
+_WORDS = re.compile(rf"^  reg \[(\d+):0\] {_NAME} ?\[(\d+):0\];$", re.M)
 _ASSIGNED = re.compile(rf"(?:^|\) |else )\s*{_NAME}\s*(?:\[[^]]*\])?\s*<= ", re.M)
 
 
-def initialise_registers(verilog: str, seed: int) -> str:
+def initialise_registers(verilog: str, seed: int, *, memories: bool = False) -> str:
     """Return emitted Verilog in which every register of a clock edge has a start value.
 
     Registers that have one keep it; the others start at pseudo-random values of the seed.
-    Memories are left as they are: their words are written before they are read.
+
+    Parameters
+    ----------
+    verilog : str
+    seed : int
+    memories : bool
+        Whether words of memories have start values too.  Cores write words before they read them;
+        engines multiply words that nothing was written into by zeros.
     """
     rng = Random(seed)
+    count = 0
+
+    def memory(match: re.Match[str]) -> str:
+        nonlocal count
+        width, name, last = int(match[1]) + 1, match[2].strip(), match[3]
+        count += 1
+        index, words = f"start_{count}", -(-width // 32)
+        space = " " * name.startswith("\\")
+        value = f"{{{words}{{32'h{rng.getrandbits(32):08x}}}}}"
+        return (
+            f"{match[0]}\n  integer {index};\n  initial for ({index} = 0; {index} <= {last};"
+            f" {index} = {index} + 1) {name}{space}[{index}] = {value};"
+        )
 
     def module(match: re.Match[str]) -> str:
         text = match[0]
@@ -38,4 +65,14 @@ def initialise_registers(verilog: str, seed: int) -> str:
 
         return _REGISTER.sub(register, text)
 
-    return _MODULE.sub(module, verilog)
+    text = _MODULE.sub(module, verilog)
+    return _WORDS.sub(memory, text) if memories else text
+
+
+def simulated_text(design: Design, seed: int) -> str:
+    """Return the Verilog of a design whose registers and memories have start values."""
+    return (
+        files.header(design.core, "//")
+        + "// For simulation: registers and memories start at pseudo-random values.\n\n"
+        + initialise_registers(design.verilog, seed, memories=True)
+    )

@@ -40,6 +40,10 @@ def print_speeds(name: str, speeds: Any, entry: Any) -> None:
             share(each["floor_share"]),
         )
     out.print(table)
+    for key in speeds:
+        if (cycles := entry["metrics"].get(f"cycles({key})")) is not None:
+            certain = standing(entry["certainty"].get(f"cycles({key})"))
+            out.print(f"{key}: {cycles:,.0f} cycles ({certain})", soft_wrap=True)
     out.print(size_and_power(entry), soft_wrap=True)
     if "prefill" in speeds:
         out.print(f"time to the first token: {number(speeds['prefill']['ms'])} ms")
@@ -85,7 +89,8 @@ def clock_of(entry: Any) -> str:
     if entry["clock_basis"] == "assumed":
         return f"{text} (asked for; Fmax unknown)"
     if clock < asked:
-        return f"{text} (its Fmax; {asked:.4g} MHz are asked for)"
+        within = standing(entry["certainty"].get("fmax_mhz"))
+        return f"{text} (its Fmax, {within}; {asked:.4g} MHz are asked for)"
     return text
 
 

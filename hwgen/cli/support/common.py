@@ -40,7 +40,24 @@ def optional_config(about: str) -> Callable[[F], F]:
 
 
 def _config(about: str, *, required: bool) -> Callable[[F], F]:
-    return file_option("--config", about, "config", required=required)
+    return file_option("--config", about, "config", required=required, multiple=True,
+                       callback=_only)  # fmt: skip
+
+
+def _only(context: click.Context, option: click.Parameter, values: tuple[Path, ...]) -> Path | None:
+    """Return the only value of an option.
+
+    Raises
+    ------
+    click.UsageError
+        If there are several, of which click would take the last one.
+    """
+    if len(values) > 1:
+        name = option.opts[0]
+        raise click.UsageError(
+            f"{name} is given {len(values)} times; this command takes one configuration", context
+        )
+    return values[0] if values else None
 
 
 def file_option(name: str, about: str, *parameter: str, **options: Any) -> Callable[[F], F]:

@@ -55,7 +55,7 @@ class Unit:
         return str(next(tensor.format for tensor in tensors if tensor.name == name))
 
 
-def _parts(config: FamilyConfig) -> Iterable[FamilyConfig]:
+def parts_of(config: FamilyConfig) -> Iterable[FamilyConfig]:
     """Return the units of an engine of several, else the configuration itself."""
     units = getattr(config, "units", None)
     return units.values() if isinstance(units, Mapping) else (config,)
@@ -77,7 +77,7 @@ class Units:
         configs: Iterable[FamilyConfig],
         make: Callable[[FamilyConfig, Operation], Unit] = Unit,
     ) -> None:
-        self.configs = tuple(unit for config in configs for unit in _parts(config))
+        self.configs = tuple(unit for config in configs for unit in parts_of(config))
         self._units = [
             make(config, operation) for config in self.configs for operation in config.operations
         ]
