@@ -37,7 +37,7 @@ AXES: dict[str, list[Any]] = {
     ],
     "lanes": [1, 2, 4, 8],
     "input": list(FORMATS),
-    "output": list(FORMATS),
+    "output": ["int4", *FORMATS],
     "parameters": ["bf16", "fp16", "fp32"],
     "longest_row": [1, 9, 64],
     "softmax": ["two_pass", "online"],
@@ -85,7 +85,7 @@ def legal(point: list[Any]) -> bool:
         return False
     if output is None or lanes is None:
         return True
-    width = int("".join(c for c in output if c.isdigit()))
+    width = max(8, int("".join(c for c in output if c.isdigit())))
     integers = {"quantise", "hadamard_quantise"} & set(names)
     if integers and not output.startswith("int"):
         return False
