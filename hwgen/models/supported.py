@@ -14,7 +14,7 @@ from hwgen.models.files.gguf_architectures import ARCHITECTURES
 from hwgen.models.files.gguf_blocks import I2_S_LAYOUTS, OTHERS, TYPES
 from hwgen.models.files.safetensors_file import DTYPES
 from hwgen.models.graph.operations import OPERATIONS as DESCRIBED
-from hwgen.models.onnx.file import ARRAYS
+from hwgen.models.onnx.file import ARRAYS, WIDENED
 from hwgen.models.onnx.file import TYPES as ONNX_TYPES
 from hwgen.models.onnx.import_onnx import OPSETS
 from hwgen.models.onnx.operator_table import OPERATORS
@@ -42,7 +42,9 @@ def _onnx() -> Iterator[str]:
     yield from ("", "## ONNX", "")
     yield f"Versions {OPSETS[0]} to {OPSETS[1]} of ONNX's own operators. Computed are {arrays};"
     yield f"initialisers may be {stored}."
-    yield "What is not computed in is widened at import. Lengths are fixed then, and what follows"
+    wide = ", ".join(f"{name} by {other}" for name, other in WIDENED.items())
+    yield f"Other types of initialisers and inputs are replaced at import: {wide};"
+    yield "integers do not wrap around at 16 bits. Lengths are fixed then, and what follows"
     yield 'from them and from constants is computed: "constant" below means constant after that.'
     yield from ("", "| operator | becomes | restrictions |", "| --- | --- | --- |")
     for name in sorted(OPERATORS, key=lambda name: (name.rpartition(":")[0], name)):

@@ -23,6 +23,7 @@ from onnx import helper, numpy_helper
 
 from hwgen.errors import InputError
 from hwgen.models.files.store import Model
+from hwgen.models.onnx.file import WIDENED
 from hwgen.models.onnx.import_onnx import import_onnx
 from hwgen.models.onnx.operator_table import OPERATORS
 from hwgen.models.run.tensor_engine import TensorEngine
@@ -32,7 +33,8 @@ _HEAD = """# Tests of ONNX operators
 
 The `onnx` package ({version}) brings tests for each of ONNX's operators. `make onnx-tests` imports
 each of their networks, runs it by the float reference, and compares the results within the
-tolerances of the test. What is an input there and must be known at import is made a constant. Not
+tolerances of the test; types of 16 bits and float64 are computed in others, and expected results
+converted to these. What is an input there and must be known at import is made a constant. Not
 supported are tests that the import refuses; the reasons are those of its messages.
 [Supported operators](supported-operators.md) lists what is read of each operator.
 
@@ -92,13 +94,18 @@ def run(case: Any) -> str:
         for one, expected in zip(result, outputs, strict=True):
             if isinstance(expected, onnx.TensorProto):
                 expected = numpy_helper.to_array(expected)
-            expected = np.asarray(expected)
+            expected = _widened(np.asarray(expected))
             if one.dtype != expected.dtype or one.shape != expected.shape:
                 return f"!{one.dtype} {one.shape}, not {expected.dtype} {expected.shape}"
             if not np.allclose(one, expected, rtol=case.rtol, atol=case.atol, equal_nan=True):
                 return "!other elements"
         return ""
     return reason
+
+
+def _widened(array: np.ndarray) -> np.ndarray:
+    """Return an array in the type that hwgen computes it in."""
+    return array.astype(WIDENED.get(array.dtype.name, array.dtype))
 
 
 def _results(model: Any, inputs: Sequence[Any], free: int) -> list[np.ndarray]:
@@ -119,7 +126,7 @@ def _results(model: Any, inputs: Sequence[Any], free: int) -> list[np.ndarray]:
                 array = numpy_helper.to_array(array)
             if not isinstance(array, (np.ndarray, np.generic)):
                 raise InputError("inputs that are no tensors")
-            feeds[value.name] = np.asarray(array)
+            feeds[value.name] = _widened(np.asarray(array))
     if not free:
         _depend(graph, feeds)
     with tempfile.TemporaryDirectory() as folder:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from flows.build.load import parse_config
@@ -18,6 +19,8 @@ from hwgen.errors import InputError
 from hwgen.models.files.store import Model
 from hwgen.models.graph.work import work_of
 from hwgen.models.import_model import import_model
+from hwgen.models.onnx import file
+from hwgen.models.onnx.import_onnx import import_onnx
 from hwgen.models.quantise.recipe import Recipe
 from hwgen.models.quantise.tensor_quantise import quantise_tensors
 from hwgen.models.run.tensor_engine import TensorEngine
@@ -332,3 +335,20 @@ def test_results_that_are_not_finite_are_shown(
     (output,) = json.loads(capsys.readouterr().out)["outputs"].values()
     assert output["largest"][2:] == [["0,0", "-inf"], ["0,2", "nan"]]
     assert output["not_finite"] == 2
+
+
+@pytest.mark.parametrize("name", file.WIDENED)
+def test_inputs_of_other_types_are_widened(name: str, tmp_path: Path) -> None:
+    """The network takes an input of the wider type, and computes in it."""
+    number = next(n for n, (known, _) in file.TYPES.items() if known == name)
+    values = [onnx.helper.make_tensor_value_info(each, number, [3]) for each in "xyz"]
+    node = onnx.helper.make_node("Add", ["x", "y"], ["z"])
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "sum", values[:2], values[2:]))
+    onnx.save(model, tmp_path / "net.onnx")
+    (tmp_path / "model").mkdir()
+    import_onnx(tmp_path / "net.onnx", tmp_path / "model")
+    engine = TensorEngine(Model(tmp_path / "model"))
+    x = np.array([1, 2, 40000], file.WIDENED[name])
+    (result,) = engine.run({"x": x, "y": x}).values()
+    np.testing.assert_array_equal(result, x + x)
+    assert result.dtype == file.WIDENED[name]

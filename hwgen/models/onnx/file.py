@@ -34,6 +34,7 @@ _GRAPH = 5  # type of attributes that are graphs
 
 TYPES: dict[int, tuple[str, Any]] = {
     1: ("float32", np.float32), 2: ("uint8", np.uint8), 3: ("int8", np.int8),
+    4: ("uint16", np.uint16),
     5: ("int16", np.int16), 6: ("int32", np.int32), 7: ("int64", np.int64), 9: ("bool", np.bool_),
     10: ("float16", np.float16), 11: ("float64", np.float64), 16: ("bfloat16", ml_dtypes.bfloat16),
     21: ("uint4", ml_dtypes.uint4), 22: ("int4", ml_dtypes.int4),
@@ -41,7 +42,13 @@ TYPES: dict[int, tuple[str, Any]] = {
 """Types of tensors by their numbers in ONNX."""
 
 ARRAYS = ("float32", "uint8", "int8", "int32", "int64", "bool")
-"""Types of what is computed; the others are those of initialisers, and widened."""
+"""Types of what is computed; the others are those of initialisers and inputs, and widened."""
+
+WIDENED = {
+    "float16": "float32", "bfloat16": "float32", "float64": "float32", "int16": "int32",
+    "uint16": "int32",
+}  # fmt: skip
+"""Types that others are computed in; integers do not wrap around at 16 bits."""
 
 
 @dataclass
@@ -294,11 +301,9 @@ def _nibbles(data: NDArray[np.uint8], elements: int, name: str) -> NDArray[Any]:
 
 def _widened(array: NDArray[Any], name: str) -> NDArray[Any]:
     """Return an array in a type that is computed with."""
-    if name in ("float16", "bfloat16", "float64"):
+    if name in WIDENED:
         with np.errstate(over="ignore"):
-            return array.astype(np.float32)
-    if name == "int16":
-        return array.astype(np.int32)
+            return array.astype(WIDENED[name])
     if name == "bool":
         return np.asarray(array.view(np.uint8) != 0)
     return array.astype(array.dtype.newbyteorder("="))
@@ -384,8 +389,9 @@ def _typed(value: Any) -> tuple[str, tuple[int | str | None, ...]]:
         raise InputError("is no tensor; sequences, maps and optional values are not supported")
     kind = value.type.tensor_type
     name = TYPES.get(kind.elem_type, (_type_name(kind.elem_type), None))[0]
+    name = WIDENED.get(name, name)
     if name not in ARRAYS:
-        raise InputError(f"is of type {name}; inputs may be {', '.join(ARRAYS)}")
+        raise InputError(f"is of type {name}; inputs may be {', '.join((*ARRAYS, *WIDENED))}")
     if not kind.HasField("shape"):
         raise InputError("has no shape; export the model with one")
     shape: list[int | str | None] = []
