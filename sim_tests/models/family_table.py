@@ -95,8 +95,8 @@ int8 networks of MLPerf Tiny, in each container that they come in. `make model-t
 - **estimate**: tokens/s, or frames/s, of `hwgen model estimate` with `configs/decoder/products.yaml` on nangate45.
 
 Units have no soft caps of scores, which Gemma 2 has: it is compiled to jobs, whose products run on RTL. The ternary model has
-no reference of another program. The stream of OLMo 2, which has no norms before its parts, can be neither rotated nor smoothed:
-its divergence is above the 4e-4 that all other checkpoints keep below.
+no reference of another program. The stream of OLMo 2, which has no norms before its parts, can be neither rotated nor smoothed,
+but its values of attention are rotated. All divergences of checkpoints are below 4e-4.
 
 | model | container | floats | golden | RTL | compiled | estimate |
 | --- | --- | --- | --- | --- | --- | --- |

@@ -23,6 +23,7 @@ from hwgen.models.compile.job_program import JobProgram
 from hwgen.models.compile.list_program import ListProgram
 from hwgen.models.files.safetensors_file import read_checkpoint
 from hwgen.models.files.store import Model
+from hwgen.models.quantise.rotation import rotate_values_only, rotated
 from hwgen.models.run.engine import Run
 from hwgen.models.run.float_engine import FloatEngine
 from hwgen.models.run.golden_engine import GoldenEngine
@@ -60,10 +61,6 @@ ATTENTION = (
 
 GOAL = 4e-4
 """Largest divergence of golden runs from transformers, in nats, with default options."""
-
-ABOVE_GOAL = {"olmo2": 5e-4}
-"""Divergences that default options do not keep below the goal: without norms before its parts, the
-stream of OLMo 2 can be neither rotated nor smoothed."""
 
 CAPPED = "gemma2"
 """The checkpoint whose scores have a soft cap, which attention units have not."""
@@ -157,7 +154,7 @@ def test_golden_runs_are_near_transformers(
     model = quantised(float_model(name), tmp_path / "quantised")
     run = Run(GoldenEngine(model, Units(hardware(name))))
     logits = run.feed(reference(name)[0], every=True)
-    assert divergence(logits, name) < ABOVE_GOAL.get(name, GOAL)
+    assert divergence(logits, name) < GOAL
 
 
 @pytest.mark.parametrize("name", ["gemma3", "olmo2", "qwen3"])
@@ -166,7 +163,23 @@ def test_normalised_queries_are_rotated_by_hardware(
 ) -> None:
     model = quantised(float_model(name), tmp_path / "quantised", hadamard=8)
     logits = Run(FloatEngine(model)).feed(reference(name)[0], every=True)
-    assert divergence(logits, name) < ABOVE_GOAL.get(name, GOAL)
+    # Blocks of 8 are the whole of a head of OLMo 2; the default, which rotates values, is nearer.
+    assert divergence(logits, name) < (5e-4 if name == "olmo2" else GOAL)
+
+
+def test_values_are_rotated_where_the_stream_cannot_be(
+    float_model: Callable[[str], Model],
+) -> None:
+    model = float_model("olmo2")
+    assert rotated(model) is None
+    changed = rotate_values_only(model)
+    assert changed is not None
+    names = [name for name in model.description.tensors if changed.changed(name)]
+    assert len(names) == 2 * model.description.layers
+    for name in names:
+        assert np.abs(changed.numbers(name) - model.numbers(name)).max() > 0.01
+    logits = Run(FloatEngine(changed)).feed(reference("olmo2")[0], every=True)
+    assert divergence(logits, "olmo2") < 1e-9
 
 
 def test_units_have_no_soft_cap_of_scores(
@@ -187,7 +200,7 @@ def test_jobs_and_their_host_in_c_compute_the_same(
     compiled_jobs = written(result, tmp_path / "jobs")
     golden = program(compiled_jobs)
     logits = np.array([golden.feed([token]) for token in tokens])
-    assert divergence(logits, name) < ABOVE_GOAL.get(name, GOAL)
+    assert divergence(logits, name) < GOAL
     in_c, at = CModel(result, compiled_jobs), 0
     for count in (7, 1, 3):
         bits = in_c.logits(at, tokens[at : at + count]).view(np.uint32)

@@ -26,7 +26,7 @@ from hwgen.models.graph.description import Description, Node
 from hwgen.models.graph.hadamard import check_blocks, query_makers
 from hwgen.models.quantise.calibration import Calibration
 from hwgen.models.quantise.recipe import Recipe
-from hwgen.models.quantise.rotation import Changed, rotated
+from hwgen.models.quantise.rotation import Changed, rotate_values_only, rotated
 from hwgen.models.quantise.smoothing import (
     NORMS,
     Site,
@@ -130,6 +130,8 @@ def _quantised(
         raise InputError(
             f"{model.path}: its residual stream cannot be rotated: not RMS norms alone read it"
         )
+    if recipe.rotates and turned is None and not all(s.maker for s in sites_of(model.description)):
+        turned = rotate_values_only(model)  # where smoothing does not reach all products either
     model = turned or model
     description = model.description
     sites = sites_of(description)

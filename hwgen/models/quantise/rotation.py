@@ -235,6 +235,25 @@ def rotated(model: Model) -> Changed | None:
     return result
 
 
+def rotate_values_only(model: Model) -> Changed | None:
+    """Return a decoder whose values are rotated but not its stream, None if none can be.
+
+    Values of attention are rotated head by head, which the product behind attention takes back,
+    whatever reads the residual stream.
+    """
+    description = model.description
+    stream, weights = _Stream(description), Weights()
+    tensors = dict(description.tensors)
+    for pair in _value_products(description, stream):
+        for name in pair:
+            if len(stream.users[name]) == 1:
+                weights.put(name, partial(model.numbers, name))
+                part = Part(dtype="float32", shape=tensors[name].shape, offset=0)
+                tensors[name] = Tensor(values=part, origin="F32", bits=32)
+    result = Changed(model, description.model_copy(update={"tensors": tensors}), weights)
+    return result if _rotate_values(result, stream, weights) else None
+
+
 def _scaled_product(
     matrix: Reals, gamma: NDArray[np.float64], rotation: NDArray[np.float64]
 ) -> Reals:
@@ -250,29 +269,41 @@ def rotated_product(matrix: Reals, rotation: NDArray[np.float64], rows: int = 40
     return np.concatenate(pieces)
 
 
-def _rotate_values(model: Changed, stream: _Stream, weights: Weights) -> None:
-    """Turn the values of each attention whose results only a product takes."""
-    makers = {node.output: node for node in model.description.nodes}
-    for node in model.description.nodes:
+def _value_products(description: Description, stream: _Stream) -> dict[tuple[str, str], Node]:
+    """Return each attention by the weights of its values and of the product behind it.
+
+    Only those whose values nothing else takes, and that have no bias.
+    """
+    makers = {node.output: node for node in description.nodes}
+    result = {}
+    for node in description.nodes:
         if node.operation != "attention":
             continue
         maker = makers.get(node.inputs["value"])
         users: Sequence[Node] = stream.users.get(node.output, [])
         if (
-            maker is None
-            or maker.operation != "gemm"
-            or "bias" in maker.inputs
-            or len(users) != 1
-            or users[0].operation != "gemm"
-            or not all(model.changed(n.inputs["weights"]) for n in (maker, users[0]))
-            or len(stream.users[maker.output]) > 1
+            maker is not None
+            and maker.operation == "gemm"
+            and "bias" not in maker.inputs
+            and len(users) == 1
+            and users[0].operation == "gemm"
+            and len(stream.users[maker.output]) == 1
         ):
-            continue
-        heads, kv_heads, elements = sizes_of(node)
-        rotation = orthogonal(elements)
-        before, behind = maker.inputs["weights"], users[0].inputs["weights"]
-        weights.change(before, partial(_of_rows, rotation=rotation, heads=kv_heads))
-        weights.change(behind, partial(_of_columns, rotation=rotation, heads=heads))
+            result[maker.inputs["weights"], users[0].inputs["weights"]] = node
+    return result
+
+
+def _rotate_values(model: Changed, stream: _Stream, weights: Weights) -> int:
+    """Rotate the values of each attention whose products may be changed; return their number."""
+    count = 0
+    for (before, behind), node in _value_products(model.description, stream).items():
+        if model.changed(before) and model.changed(behind):
+            heads, kv_heads, elements = sizes_of(node)
+            rotation = orthogonal(elements)
+            weights.change(before, partial(_of_rows, rotation=rotation, heads=kv_heads))
+            weights.change(behind, partial(_of_columns, rotation=rotation, heads=heads))
+            count += 1
+    return count
 
 
 def _of_rows(matrix: Reals, rotation: NDArray[np.float64], heads: int) -> NDArray[Any]:
