@@ -179,7 +179,7 @@ class RtlUnit(Unit):
 
 
 def _simulated(part: FamilyConfig) -> FamilyConfig:
-    """Return what is simulated of a unit: the core inside it, unless it multiplies in memory."""
+    """Return the simulated part of a unit: its core, or all of it if it multiplies in memory."""
     return part if part.multiplies else getattr(part, "compute", part)
 
 
