@@ -58,6 +58,14 @@ BROKEN = [
     ("fifo", "assign o_valid = | level;", "assign o_valid = | level[1:0];", "nothing lost"),
     ("fifo", "assign o_valid = | level;", "assign o_valid = 1'h1;", "nothing created"),
     ("fifo", "consume == 3'h4", "consume == 3'h3", "order"),
+    ("skid", r"o_data = full ? \$signal  : i_data", "o_data = i_data", "order"),
+    ("skid", "if (!full)", "if (1'h1)", "order"),
+    (
+        "skid",
+        r"o_data = full ? \$signal  : i_data",
+        r"o_data = \$signal ",
+        "order of passing beats",
+    ),
 ]
 
 SEARCHED = [

@@ -5,12 +5,17 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from pathlib import Path
 
 import pytest
 
 from flows.build.design import Design
+from flows.formal.modules import TOP, DesignText
 from flows.formal.prove import prove_design
+from flows.formal.prover import write_modules
+from flows.formal.shell import Streams
 from hwgen.core.registry import family
+from sim_tests.formal.test_engine_proofs import design as engine
 
 BROKEN = [
     # A regular expression of the Verilog, what it becomes, and a property that is not proven then.
@@ -38,3 +43,26 @@ def test_a_broken_design_is_not_proven(pattern: str, change: str, name: str) -> 
     verilog, count = re.subn(pattern, change, design().verilog)
     assert count == 1, pattern
     assert statuses(design().with_verilog(verilog))[name] != "proven"
+
+
+@pytest.mark.rotate(4)
+@pytest.mark.parametrize(
+    ("port", "change", "name"),
+    [
+        ("awburst", "2'h0", "AW INCR"),
+        ("awsize", "3'h1", "AW INCR"),
+        ("arburst", "2'h2", "AR INCR"),
+        ("arsize", "{ 2'h1, m_axi_mem_arvalid }", "AR INCR"),
+    ],
+)
+def test_a_wrong_type_or_size_of_bursts_is_refuted(
+    port: str, change: str, name: str, tmp_path: Path
+) -> None:
+    verilog, count = re.subn(
+        rf"(assign m_axi_mem_{port} = ).*;", rf"\1 {change};", engine().verilog
+    )
+    assert count == 1, port
+    modules = write_modules(DesignText("dut", verilog).part(""), tmp_path)
+    results = {each.name: each.status for each in Streams(modules, TOP, {}, {}).results()}
+    other = "AR INCR" if name == "AW INCR" else "AW INCR"
+    assert (results[name], results[other]) == ("refuted", "proven")
