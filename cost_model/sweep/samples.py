@@ -97,7 +97,7 @@ def _stars(
         for name, each in values.items():
             # More values of one structure, two more of each other.
             others = [value for value in each if value != base[name]]
-            for value in others if place == 0 else [others[0], *others[2:3]]:
+            for value in others if place == 0 else [*others[:1], *others[2:3]]:
                 points.append({**rows[0], **base, **structure, name: value})
         if place % 3 == 0:  # together, as well
             points.append(

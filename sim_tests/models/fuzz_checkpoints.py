@@ -10,6 +10,7 @@ import json
 import shutil
 import sys
 from collections import Counter
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def mutated_json(document: Any, rng: np.random.Generator) -> Any:
             if rng.random() < 0.15:
                 del place[key]
             else:
-                place[key] = _VALUES[int(rng.integers(0, len(_VALUES)))]
+                place[key] = deepcopy(_VALUES[int(rng.integers(0, len(_VALUES)))])
             break
     return result
 
