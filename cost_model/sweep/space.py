@@ -248,7 +248,8 @@ class Subspace:
             if item.integer:
                 # Whatever is not legal is dropped by the caller; it must only not overflow.
                 value = np.where(good, value, 1).astype(np.int64)[()]
-            values[item.name] = value
+            # A number alone is Python's: the fields of a configuration take no others.
+            values[item.name] = value.item() if isinstance(value, np.generic) else value
         return legal
 
     def refusals(self) -> list[tuple[str, tuple[str | int, ...]]]:

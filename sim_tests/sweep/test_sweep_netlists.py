@@ -247,3 +247,44 @@ def test_how_much_better_a_point_must_be() -> None:
     assert need == pytest.approx([0.0, 0.0, 0.0, 4 / 3.9 - 1, -0.1], abs=1e-9)
     worse = np.expm1(near.need(np.array([[2.4, -6.0]])))
     assert worse == pytest.approx([0.2])
+
+
+DERIVED = """\
+name: derived
+families:
+  systolic:
+    parameters:
+      array:
+        rows: [2, 3]
+        cols: 2
+        dataflow: [output_stationary, weight_stationary]
+        accumulator_depth: "128 if array.dataflow == 'weight_stationary' else 256"
+parameters: {activation: int4, weight: int4}
+workloads: {w: [{m: 8, k: 8, n: 8}]}
+objectives: {minimize: [area_mm2, latency_ms(w)]}
+keep: all
+"""
+
+
+def test_a_derived_number_is_legal_beside_other_axes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A number that follows from words alone is the same for all points of an array."""
+    path = tmp_path / "sweep.yaml"
+    path.write_text(DERIVED)
+    assert main(["sweep", "-c", str(path), "-o", str(tmp_path / "out"), "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["points"], summary["feasible"]) == (4, 4), summary["removed"]
+
+
+def test_a_parameter_with_two_values_is_sampled(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second value of a structure may be one that breaks a rule."""
+    path = tmp_path / "sweep.yaml"
+    text = DERIVED.replace("rows: [2, 3]", "rows: 2").splitlines()
+    text[8] = "        accumulator_depth: [256, 128]"
+    path.write_text("\n".join(text) + "\n")
+    assert main(["sweep", "-c", str(path), "-o", str(tmp_path / "out"), "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["points"], summary["removed"]["illegal"], summary["feasible"]) == (4, 1, 3)
