@@ -296,7 +296,7 @@ def test_engines_are_limited_by_their_port() -> None:
     network = network_of([(1, 512, 512), (256, 256, 256)])
     entry = estimate_of(config, workloads={"w": network}, off_chip=OffChip(gb_s=4.0))
     first, second = entry["roofline"]["workloads"]["w"]["layers"]
-    assert first["limit"] == "memory: memory port"
+    assert first["limit"] == "memory: bandwidth"
     assert second["limit"] == "compute"
     moved = Plan(config, 1, 512, 512).traffic.total
     assert first["memory_ms"] == pytest.approx(moved / 4e6)

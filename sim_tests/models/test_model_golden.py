@@ -123,18 +123,18 @@ def test_blocks_are_rotated_by_the_unit_that_has_them(tmp_path: Path, units: Uni
     assert np.corrcoef(golden.reshape(-1), reference.reshape(-1))[0, 1] > 0.999
     (tmp_path / "other").mkdir()
     other = quantised(tmp_path / "other", Small(), hadamard=4)
-    with pytest.raises(InputError, match="in blocks of 4; quantise has 8; name a config"):
+    with pytest.raises(InputError, match="in blocks of 4; quantise has 8, to int8; name a config"):
         GoldenEngine(other, units)
 
 
 def test_what_the_units_cannot_do_is_said(tmp_path: Path, model: Model, units: Units) -> None:
     small = made(tmp_path, Small())
-    with pytest.raises(InputError, match="not in int8; run `hwgen model quantise`"):
+    with pytest.raises(InputError, match="not in int8 or int4; run `hwgen model quantise`"):
         GoldenEngine(small, units)
     for index, (recipe, text) in enumerate(
         (
             ({"weights": "int4", "group": 32}, "name a core with weight: int4_g32"),
-            ({"activation_bits": 16}, "not in int8"),
+            ({"activation_bits": 16}, "quantise with x in fp32, result in int16"),
             ({"kv_bits": 4}, "keys and values"),
         )
     ):
