@@ -22,7 +22,6 @@ from flows.formal.aiger import parse_aiger
 from flows.formal.prover import BIT_LEVEL, run_yosys
 from flows.mutation.mutants import Mutant
 from flows.tools import process
-from flows.tools.process import TimedOut
 from flows.tools.toolchain import require
 
 Proof = Literal["equal", "different", "unknown"]
@@ -84,7 +83,7 @@ write_aiger -zinit miter.aig
         said = process.run(
             require("abc"), ["-c", commands], work, "abc.log", _INDUCTION_S + seconds
         )
-    except TimedOut:
+    except process.TimedOut:
         return "unknown"
     (differs,) = parse_aiger((work / "reduced.aig").read_bytes()).output_literals
     if differs == 0 or "Property proved" in said:

@@ -16,7 +16,7 @@ from hwgen.cli.support.common import (
     json_option,
     path_option,
 )
-from hwgen.cli.support.outputs import MARKER, atomic_directory
+from hwgen.cli.support.outputs import atomic_directory, written_entries
 from hwgen.errors import InputError
 from hwgen.reports.terminal import console
 
@@ -37,16 +37,18 @@ def command(
     """Write the Verilog of a configuration and the files beside it."""
     from flows.build.build import Build
     from flows.build.load import load_design
-    from flows.simulation.vectors.power_up import simulated_text
 
     design = load_design(config)
     core = design.core
     directory = output or Path("build") / core.name
     build = Build(design)
-    _refuse_others(directory, core.name, force)
+    if not force:
+        _refuse_others(directory, core.name)
     texts = dict(build.files)
     if start_values is not None:
-        texts[f"{core.name}_sim.v"] = simulated_text(design, start_values)
+        from flows.simulation.vectors.power_up import simulated_text
+
+        texts[f"{core.name}_sim.v"] = simulated_text(design, start_values, memories=True)
     with atomic_directory(directory, force=force) as staging:
         for name, text in texts.items():
             (staging / name).write_text(text, encoding="utf-8")
@@ -69,22 +71,17 @@ def command(
         out.print(f"  {name:<24} {len(text) / 1024:8.1f} KiB")
 
 
-def _refuse_others(directory: Path, name: str, force: bool) -> None:
+def _refuse_others(directory: Path, name: str) -> None:
     """Refuse a directory with the build of another configuration.
 
     Raises
     ------
     InputError
-        If it holds one, and `force` is false.
+        If it holds one.
     """
-    marker = directory / MARKER
-    if force or not marker.is_file():
-        return
-    written = marker.read_text(encoding="utf-8").splitlines()
-    for manifest in (each for each in written if each.endswith(".core")):
-        other = manifest.removesuffix(".core")
-        if other != name:
-            raise InputError(
-                f"{directory} holds the build of {other!r}, not of {name!r}; choose another"
-                " --output, or replace it with --force"
-            )
+    manifests = [each for each in written_entries(directory) if each.endswith(".core")]
+    if others := sorted({each.removesuffix(".core") for each in manifests} - {name}):
+        raise InputError(
+            f"{directory} holds the build of {others[0]!r}, not of {name!r}; choose another"
+            " --output, or replace it with --force"
+        )

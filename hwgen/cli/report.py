@@ -151,11 +151,14 @@ def _pictures(sheet: Mapping[str, Any]) -> dict[str, str]:
 
 
 def sheet_of(
-    build: Build, workloads: Mapping[str, Network], *, fpga_energies: bool = False
+    build: Build,
+    workloads: Mapping[str, Network],
+    *,
+    estimate: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the data of a datasheet, for the target of the build.
 
-    `fpga_energies` is that of `cost_model.estimate.estimate.estimate`.
+    `estimate` is by default that of the workloads' products on the build.
     """
     import yaml
 
@@ -174,7 +177,7 @@ def sheet_of(
         "configuration": yaml.safe_dump(about["config"], sort_keys=False, allow_unicode=True),
         "diagram": block_diagram(design).document(),
         "timing": trace_job(core, typical_job(core)).document(),
-        "estimates": [build.estimate(workloads, fpga_energies=fpga_energies)],
+        "estimates": [build.estimate(workloads) if estimate is None else estimate],
         "synthesis": [result.document() for result in synth_cache.cached_results(design, target)],
         "place_and_route": [result.document() for result in placed],
     }

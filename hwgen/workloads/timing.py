@@ -7,9 +7,6 @@ from dataclasses import dataclass
 
 from hwgen.core.cycles.basis import Cycles
 
-PORT_BOUND = 0.9
-"""Share of the cycles of an operation with a beat, from which on the port limits it."""
-
 
 @dataclass(frozen=True)
 class TimedOperation:
@@ -24,20 +21,15 @@ class TimedOperation:
         Bytes over the memory port.
     macs : int
         Multiply-accumulates.
-    beats : int
-        Cycles in which the memory port moves a beat, in the direction that moves more.
+    fills_port : bool
+        Whether the width of the memory port limits it.
     """
 
     name: str
     cycles: int
     moved: int
     macs: int = 0
-    beats: int = 0
-
-    @property
-    def fills_port(self) -> bool:
-        """Whether the width of the memory port limits it."""
-        return self.beats >= PORT_BOUND * self.cycles
+    fills_port: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,15 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from rtl_templates.hdl.rtlil import CELL, CONNECTION, WIRE
+
 Bit = tuple[str, str, int]
 """A module, a wire or a cell in it, and the number of a bit."""
 
 _TOKEN = re.compile(r"[{}]|\d+'[01xz-]+|[\\$]\S+(?: \[\d+(?::\d+)?\])?")
-_CELL = re.compile(r"^  cell (\S+) (\S+)\n((?:    [^\n]*\n)*)  end$", re.MULTILINE)
 _CONNECT = re.compile(r"^(?:  )?connect ([^\n]*)$", re.MULTILINE)
-_PIN = re.compile(r"^    connect \\(\S+) ([^\n]*)$", re.MULTILINE)
 _PROCESS = re.compile(r"^  process [^\n]*\n((?:    [^\n]*\n)*)  end$", re.MULTILINE)
-_WIRE = re.compile(r"^  wire width (\d+)(?: (input|output) \d+)? +(?:signed )?(\S+)$", re.MULTILINE)
 _MEMORY = re.compile(r'    parameter \\MEMID "\\(\S+)"')
-_MODULE = re.compile(r"^module (\S+)$", re.MULTILINE)
 
 _BY_BITS = frozenset(("$and", "$or", "$xor", "$xnor", "$not", "$mux"))
 """Cells whose result has a bit for each bit of an operand, if both are as wide."""
@@ -42,9 +40,9 @@ def control_bits(modules: Mapping[str, str], top: str) -> dict[tuple[str, str], 
         Name of the top module.
     """
     graph = _Graph()
-    widths = {name: {wire: int(width) for width, _, wire in _WIRE.findall(text)}
+    widths = {name: {wire: int(width) for width, _, wire in WIRE.findall(text)}
               for name, text in modules.items()}  # fmt: skip
-    outputs = {name: {wire for _, direction, wire in _WIRE.findall(text) if direction == "output"}
+    outputs = {name: {wire for _, direction, wire in WIRE.findall(text) if direction == "output"}
                for name, text in modules.items()}  # fmt: skip
     for name, text in modules.items():
         _Reader(name, widths, outputs, graph).read(text)
@@ -96,8 +94,9 @@ class _Reader:
 
     def read(self, text: str) -> None:
         """Add the dependences of the module's text."""
-        for operator, name, body in _CELL.findall(text):
-            pins = {pin: self._bits(net) for pin, net in _PIN.findall(body)}
+        for cell in CELL.finditer(text):
+            operator, name, body = cell["type"], cell["name"], cell["body"]
+            pins = {pin: self._bits(net) for pin, net in CONNECTION.findall(body)}
             if operator.startswith("\\"):
                 self._instance(operator[1:], pins)
             elif operator.startswith("$mem"):

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from hwgen.core.params.protection import Protection
 from rtl_templates.hdl.control import control_bits
+from rtl_templates.hdl.rtlil import CELL, CONNECTION, PARAMETER, WIRE
 
 ERROR = "fault_detected"
 """Name of the output that says that a fault was noticed."""
@@ -26,17 +27,10 @@ ERROR = "fault_detected"
 PARITY_BITS = 16
 """Bits of a register that share a parity bit, at most."""
 
-_CELL = re.compile(
-    r"(?P<attributes>(?:  attribute [^\n]*\n)*)"
-    r"  cell (?P<type>\S+) (?P<name>\S+)\n(?P<body>(?:    [^\n]*\n)*)  end\n"
-)
-_CONNECTION = re.compile(r"    connect \\(\S+) ([^\n]*)\n")
-_PARAMETER = re.compile(r"    parameter \\(\S+) ([^\n]*)\n")
 _PORT = re.compile(r"wire width \d+ (?:input|output|inout) (\d+) ")
 _MODULE = re.compile(r"^module \\(\S+)$", re.MULTILINE)
 _WHOLE_MODULE = re.compile(r"^(?:attribute [^\n]*\n)*module .*?^end\n?$", re.MULTILINE | re.DOTALL)
 _MEMORY = re.compile(r"  memory width (\d+) size (\d+) (\\\S+)\n")
-_WIRE = re.compile(r"  wire width (\d+)(?: (input|output) \d+)? +(\\\S+)\n")
 
 _Control = Mapping[tuple[str, str], Sequence[int]]
 """Bits of registers, by module and name of the cell."""
@@ -73,7 +67,7 @@ def _that_raise(
     modules: Mapping[str, str], protection: Protection, control: _Control, top: str
 ) -> set[str]:
     """Return the modules that have an error output: with checks, or with such modules inside."""
-    inside = {name: {m["type"].lstrip("\\") for m in _CELL.finditer(text)} & modules.keys()
+    inside = {name: {m["type"].lstrip("\\") for m in CELL.finditer(text)} & modules.keys()
               for name, text in modules.items()}  # fmt: skip
     result = {top}
     if protection.registers == "parity":
@@ -165,6 +159,8 @@ class _Editor:
 
     def __init__(self, top: str, protection: Protection, control: _Control) -> None:
         self._top, self._protection, self._control = top, protection, control
+        choices = (protection.registers, protection.control)  # the stronger one counts
+        self._of_control = next((each for each in ("tmr", "parity") if each in choices), "none")
         self._widths: set[int] = set()
 
     def edit(self, name: str, text: str, raises: set[str]) -> str:
@@ -184,7 +180,7 @@ class _Editor:
 
         if self._protection.memories == "ecc":
             text = _check_memory(text, added)
-        text = _CELL.sub(change, text)
+        text = CELL.sub(change, text)
         if name == self._top and self._protection.datapath == "dup":
             _duplicate(text, name, added)
         if name in raises:
@@ -200,34 +196,32 @@ class _Editor:
 
     def _register(self, match: re.Match[str], control: Sequence[int], added: _Added) -> str:
         """Protect a register, of which some bits are control."""
-        connections = dict(_CONNECTION.findall(match["body"]))
-        width = int(dict(_PARAMETER.findall(match["body"]))["WIDTH"])
+        connections = dict(CONNECTION.findall(match["body"]))
+        width = int(dict(PARAMETER.findall(match["body"]))["WIDTH"])
         d, clock, q = (connections[port] for port in ("D", "CLK", "Q"))
-        rest = [bit for bit in range(width) if bit not in set(control)]
-        chosen = {"parity": list[int](), "tmr": list[int](), "none": list[int]()}
-        chosen[self._protection.registers] += rest
-        chosen[self._strongest()] += control
-        if not chosen["tmr"] + chosen["parity"]:
+        chosen: dict[str, list[int]] = {"parity": [], "tmr": [], "none": []}
+        marked = frozenset(control)
+        for bit in range(width):
+            own = self._of_control if bit in marked else self._protection.registers
+            chosen[own].append(bit)
+        if len(chosen["none"]) == width:
             return match[0]
         # Operands are given names of their own, of which parts can be taken.
-        following, stored = added.wire(width), added.wire(width)
-        added.lines += [f"connect {following} {d}\n", f"connect {stored} {q}\n"]
-        self._check(following, stored, sorted(chosen["parity"]), clock, added)
+        following = added.wire(width)
+        added.lines.append(f"connect {following} {d}\n")
+        if chosen["parity"]:
+            stored = added.wire(width)
+            added.lines.append(f"connect {stored} {q}\n")
+            self._check(following, stored, chosen["parity"], clock, added)
         if not chosen["tmr"]:
             return match[0]
-        tmr = sorted(chosen["tmr"])
-        single = sorted(chosen["parity"] + chosen["none"])
-        results = list(zip(tmr, self._vote(following, tmr, clock, added), strict=True))
-        if single:
+        results = dict(zip(chosen["tmr"], self._vote(following, chosen["tmr"], clock, added),
+                           strict=True))  # fmt: skip
+        if single := sorted(chosen["parity"] + chosen["none"]):
             held = added.register(parts_of(following, single), clock, len(single))
-            results += [(bit, f"{held} [{number}]") for number, bit in enumerate(single)]
-        added.lines.append(f"connect {q} {concatenated([net for _, net in sorted(results)])}\n")
+            results |= {bit: f"{held} [{number}]" for number, bit in enumerate(single)}
+        added.lines.append(f"connect {q} {concatenated([results[i] for i in range(width)])}\n")
         return ""
-
-    def _strongest(self) -> str:
-        """Return the protection of control registers."""
-        choices = (self._protection.registers, self._protection.control)
-        return next((each for each in ("tmr", "parity") if each in choices), "none")
 
     def _vote(self, following: str, bits: Sequence[int], clock: str, added: _Added) -> list[str]:
         """Return bits of three registers that vote."""
@@ -288,11 +282,11 @@ def _sticky(error: str, added: _Added) -> str:
 
 def _duplicate(text: str, top: str, added: _Added) -> None:
     """Add a second core that works a cycle later, and compare what both give."""
-    match = next(m for m in _CELL.finditer(text) if m["type"] == f"\\{top}.core")
-    connections = dict(_CONNECTION.findall(match["body"]))
+    match = next(m for m in CELL.finditer(text) if m["type"] == f"\\{top}.core")
+    connections = dict(CONNECTION.findall(match["body"]))
     connections.pop(ERROR, None)
     outputs = _outputs_of_core(text, connections)
-    widths = {name: width for width, _, name in _WIRE.findall(text)}
+    widths = {name: width for width, _, name in WIRE.findall(text)}
     copies, pairs = {"clk": connections["clk"]}, {}
     for port, net in connections.items():
         if port == "clk":
@@ -318,11 +312,11 @@ def _outputs_of_core(text: str, connections: Mapping[str, str]) -> set[str]:
     """Return the ports of a core that are outputs: those that nothing else in the shell drives."""
     driven = set(re.findall(r"^connect (\\\S+) ", text, re.MULTILINE))
     driven |= set(re.findall(r"^    assign (\\\S+) ", text, re.MULTILINE))
-    for cell in _CELL.finditer(text):
+    for cell in CELL.finditer(text):
         if cell["type"].startswith("$"):
-            driven |= {net.split()[0] for port, net in _CONNECTION.findall(cell["body"])
+            driven |= {net.split()[0] for port, net in CONNECTION.findall(cell["body"])
                        if port in ("Y", "Q", "DATA")}  # fmt: skip
-    driven |= {name for _, direction, name in _WIRE.findall(text) if direction == "input"}
+    driven |= {name for _, direction, name in WIRE.findall(text) if direction == "input"}
     return {port for port, net in connections.items() if net.split()[0] not in driven}
 
 
@@ -367,7 +361,7 @@ def _check_memory(text: str, added: _Added) -> str:
             return match[0]
         if operator.startswith("$meminit"):
             return ""  # a memory is written before it is read
-        connections = dict(_CONNECTION.findall(body))
+        connections = dict(CONNECTION.findall(body))
         body = re.sub(r"\\WIDTH \d+\n", f"\\\\WIDTH {wide}\n", body)
         body = re.sub(r"_VALUE \d+'x+\n", f"_VALUE {wide}'{'x' * wide}\n", body)
         if operator.startswith("$memwr"):
@@ -394,16 +388,16 @@ def _check_memory(text: str, added: _Added) -> str:
             body = _connected(body, "DATA", stored)
         return f"{match['attributes']}  cell {operator} {match['name']}\n{body}  end\n"
 
-    text = _CELL.sub(change, text)
+    text = CELL.sub(change, text)
     return text.replace(memory[0], f"  memory width {wide} size {memory[2]} {memory[3]}\n")
 
 
 def _groups_of(text: str, width: int) -> list[range]:
     """Return the parts of a word that are written together."""
     enables: list[tuple[str, ...]] = []
-    for match in _CELL.finditer(text):
+    for match in CELL.finditer(text):
         if match["type"].startswith("$memwr"):
-            net = dict(_CONNECTION.findall(match["body"]))["EN"].strip("{} ")
+            net = dict(CONNECTION.findall(match["body"]))["EN"].strip("{} ")
             enables.append(tuple(re.findall(r"\\\S+ \[\d+\]|\S+", net)[::-1]))
     starts = [bit for bit in range(width)
               if not bit or any(each[bit] != each[bit - 1] for each in enables)]  # fmt: skip

@@ -70,6 +70,19 @@ def simulation_of(
     return FaultSimulation(design.params, result, work, directory)
 
 
+def effects_of_flips(
+    protection: str, directory: Path, *, text: str, seed: int, inside: str = ""
+) -> list[str]:
+    """Return the effects of those of 4,000 flips that are in registers of a name."""
+    directory = directory / (protection[:4] or "none")
+    directory.mkdir()
+    simulation = simulation_of(protection, directory, text=text)
+    rng = np.random.default_rng(seed)
+    faults = draw_faults(simulation.circuit, "flip", simulation.cycles, 4000, rng)
+    chosen = [fault for fault in faults if inside in str(fault.site.location)]
+    return [injection.effect for injection in simulation.inject(chosen, jobs=2)]
+
+
 @pytest.mark.slow
 @pytest.mark.rotate(4)
 @pytest.mark.parametrize("protection", OPTIONS)
@@ -115,15 +128,10 @@ def test_flips_outside_of_control_never_hang(family: str, tmp_path: Path) -> Non
     """Control is what it says: flips of all other registers leave every beat in its cycle."""
     text = FAMILIES[family] + "target: {technology: nangate45, clock_mhz: 400}\n" * (
         family != "systolic")  # fmt: skip
-    hangs = []
-    for protection in ("", "control: tmr"):
-        directory = tmp_path / (protection[:4] or "none")
-        directory.mkdir()
-        simulation = simulation_of(protection, directory, text=text)
-        rng = np.random.default_rng(3)
-        faults = draw_faults(simulation.circuit, "flip", simulation.cycles, 4000, rng)
-        effects = [injection.effect for injection in simulation.inject(faults, jobs=2)]
-        hangs.append(effects.count("hang"))
+    hangs = [
+        effects_of_flips(protection, tmp_path, text=text, seed=3).count("hang")
+        for protection in ("", "control: tmr")
+    ]
     assert hangs[0] > 0
     assert hangs[1] == 0
 
@@ -134,14 +142,8 @@ def test_flips_in_checked_memories(tmp_path: Path) -> None:
     """No flip of a stored word reaches a result if words have check bits; without them some do."""
     silent = []
     for protection in ("", "memories: ecc"):
-        directory = tmp_path / (protection[:4] or "none")
-        directory.mkdir()
-        simulation = simulation_of(protection, directory, text=SYSTOLIC)
-        rng = np.random.default_rng(11)
-        faults = draw_faults(simulation.circuit, "flip", simulation.cycles, 4000, rng)
-        stored = [f for f in faults if "words" in str(f.site.location)]
-        assert len(stored) > 500
-        effects = [injection.effect for injection in simulation.inject(stored, jobs=2)]
+        effects = effects_of_flips(protection, tmp_path, text=SYSTOLIC, seed=11, inside="words")
+        assert len(effects) > 500
         silent.append(effects.count("silent"))
     assert silent[0] > 0
     assert silent[1] == 0

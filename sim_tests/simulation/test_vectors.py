@@ -62,18 +62,23 @@ def run(command: list[str], folder: Path, **variables: str) -> str:
     return done.stdout
 
 
-def icarus(folder: Path, *plusargs: str) -> str:
-    """Return the output of the testbench of a directory in Icarus."""
+def iverilog() -> tuple[str, ...]:
+    """Return the command of Icarus; the test is skipped without it."""
     status = probe("iverilog")
     if status.installation is None:
         pytest.skip("iverilog is not installed")
+    return tuple(status.installation.argv)
+
+
+def icarus(folder: Path, *plusargs: str) -> str:
+    """Return the output of the testbench of a directory in Icarus."""
+    compiler = iverilog()
     bench = json.loads((folder / "vectors.json").read_text())["testbench"]
     compiled = run(
-        [*status.installation.argv, "-g2005", "-Wall", "-o", "bench", bench["file"],
-         *bench["sources"]], folder,
-    )  # fmt: skip
+        [*compiler, "-g2005", "-Wall", "-o", "bench", bench["file"], *bench["sources"]], folder
+    )
     assert f"{bench['file']}:" not in compiled
-    program = str(Path(status.installation.argv[0]).with_name("vvp"))
+    program = str(Path(compiler[0]).with_name("vvp"))
     return run([program, "-n", "bench", *plusargs], folder)
 
 
@@ -261,8 +266,7 @@ def test_an_engine_is_written_with_start_values(
     assert len(memories) > 5
     assert text.count("  initial for (start_") == len(memories)
     assert "initial for" not in (out / "engine.v").read_text()
-    command = ["iverilog", "-g2005", "-o", "engine", "engine_sim.v"]
-    subprocess.run(command, cwd=out, check=True, capture_output=True)
+    run([*iverilog(), "-g2005", "-o", "engine", "engine_sim.v"], out)
     assert main(line) == 0
     assert not (out / "engine_sim.v").exists()
     other = tmp_path / "other.yaml"

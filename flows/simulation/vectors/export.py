@@ -15,7 +15,7 @@ from flows.build import files
 from flows.build.design import Design
 from flows.simulation.bench_jobs import BenchJob, make_job
 from flows.simulation.operands import draw_operands
-from flows.simulation.vectors.power_up import initialise_registers
+from flows.simulation.vectors.power_up import simulated_text
 from flows.simulation.vectors.result_beats import pack_results
 from flows.simulation.vectors.testbench import PortVectors, testbench
 from hwgen import __version__
@@ -105,9 +105,7 @@ def export_vectors(design: Design, jobs: Sequence[JobVectors], seed: int) -> dic
     cycles = core.cycles([each.job for each in drawn], [each.operands for each in drawn])
     limit = 1000 + 4 * (cycles.most or cycles.number)
     texts = {
-        f"{core.name}.v": files.header(core, "//")
-        + "// For simulation: registers without a reset start at pseudo-random values.\n\n"
-        + initialise_registers(design.verilog, seed),
+        f"{core.name}.v": simulated_text(design, seed),
         f"{core.name}.vlt": files.waivers(core),
         f"{core.name}_tb.v": files.header(core, "//") + testbench(core.name, ports, limit),
     }

@@ -69,10 +69,14 @@ def initialise_registers(verilog: str, seed: int, *, memories: bool = False) -> 
     return _WORDS.sub(memory, text) if memories else text
 
 
-def simulated_text(design: Design, seed: int) -> str:
-    """Return the Verilog of a design whose registers and memories have start values."""
+def simulated_text(design: Design, seed: int, *, memories: bool = False) -> str:
+    """Return the file with the Verilog of a design that starts at values.
+
+    Parameters are those of `initialise_registers`.
+    """
+    which = "registers and memories" if memories else "registers without a reset"
     return (
         files.header(design.core, "//")
-        + "// For simulation: registers and memories start at pseudo-random values.\n\n"
-        + initialise_registers(design.verilog, seed, memories=True)
+        + f"// For simulation: {which} start at pseudo-random values.\n\n"
+        + initialise_registers(design.verilog, seed, memories=memories)
     )

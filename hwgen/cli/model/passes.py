@@ -153,8 +153,7 @@ def estimate_command(
 
         own = next(iter(targets), None)
         build = Build(designs[0], retarget(core.target, own, clock_mhz, served))
-        sheet = sheet_of(build, workloads, fpga_energies=fpga_energies)
-        sheet["estimates"] = entries[:1]  # with all operations, as the figures above them
+        sheet = sheet_of(build, workloads, estimate=entries[0])  # with all operations
         about = {"name": description.name, "passes": result[0]}
         shown.write_report(report, about, sheet, force=force)
     frame = next((network for network in workloads.values() if network.tokens is None), None)

@@ -220,12 +220,19 @@ def claim_entry(path: Path, name: str, *, force: bool = False) -> Path:
     return path / name
 
 
+def written_entries(path: Path) -> set[str]:
+    """Return the entries of a directory that its marker lists, none where there is no marker."""
+    marker = path / MARKER
+    if not marker.is_file():
+        return set()
+    lines = marker.read_text(encoding="utf-8", errors="replace").splitlines()
+    return {line for line in lines if not line.startswith("#") and line == Path(line).name}
+
+
 def _owned(path: Path, force: bool) -> set[str]:
     """Return the entries of a directory that hwgen may replace, or refuse the directory."""
-    marker = path / MARKER
-    if marker.is_file():
-        lines = marker.read_text(encoding="utf-8", errors="replace").splitlines()
-        return {line for line in lines if not line.startswith("#") and line == Path(line).name}
+    if (path / MARKER).is_file():
+        return written_entries(path)
     foreign = any(not entry.name.startswith(_STAGING) for entry in path.iterdir())
     if foreign and not force:
         raise InputError(

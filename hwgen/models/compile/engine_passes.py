@@ -35,7 +35,7 @@ def timing_of(document: Mapping[str, Any], missing: str = "") -> PassTiming:
         TimedOperation(
             f"{row['operation']}: {row['unit']}", row["cycles"],
             row["read_bytes"] + row["write_bytes"], row["macs"],
-            round(row["memory_share"] * row["cycles"]),
+            row["limit"] == "memory",
         )
         for row in document["operations"] if row["jobs"]
     )  # fmt: skip

@@ -11,7 +11,6 @@ from hwgen.families.gemm_stream.cycles.steps import Regions
 from hwgen.families.transformer.list_timing import Share, timed_list
 from hwgen.families.transformer.trace import trace
 from hwgen.models.compile.host_steps import CACHE
-from hwgen.workloads.timing import PORT_BOUND
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream.schedule import Job
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from hwgen.models.compile.list_compilation import ListCompilation
     from hwgen.models.compile.network_compilation import NetworkCompilation
 
+_BOUND = 0.9  # share of a job's cycles in which the memory moves a beat, from which on it limits
 _PAGE = 4096
 
 
@@ -64,7 +64,7 @@ def decoder_list(compilation: ListCompilation, tokens: int, position: int) -> di
         rows.append({
             "operation": node, "unit": unit, "jobs": share.jobs, "cycles": share.cycles,
             "read_bytes": share.read_beats * width, "write_bytes": share.write_beats * width,
-            "limit": "memory" if beats >= PORT_BOUND * share.cycles else "unit",
+            "limit": "memory" if beats >= _BOUND * share.cycles else "unit",
             "memory_share": round(beats / share.cycles, 4),
             "utilisation": round(share.macs / (peak * share.cycles), 4) if peak else None,
             "macs": share.macs,
@@ -177,7 +177,7 @@ def _product_row(timer: _JobTimer, name: str, products: Sequence[Sequence[Job]])
     return {
         "operation": name, "unit": config.name, "jobs": len(jobs),
         "cycles": cycles, "read_bytes": reads, "write_bytes": writes,
-        "limit": "memory" if beats >= PORT_BOUND * cycles else "unit",
+        "limit": "memory" if beats >= _BOUND * cycles else "unit",
         "memory_share": round(min(1.0, beats / cycles), 4),
         "utilisation": round(macs / (config.macs_per_cycle * cycles), 4),
         "macs": macs,
