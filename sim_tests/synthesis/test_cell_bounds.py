@@ -16,6 +16,7 @@ from flows.calibration.fit import Bound
 from flows.calibration.results import QUANTITIES
 from flows.synthesis import liberty
 from hwgen.technologies import technology_names
+from sim_tests.synthesis.tools import require_tools
 
 F, T = False, True
 
@@ -81,6 +82,7 @@ def test_what_a_library_lacks_is_made_of_other_cells() -> None:
 @pytest.mark.rotate(3)
 @pytest.mark.parametrize("technology", technology_names("standard_cells"))
 def test_bounds_are_in_order(technology: str) -> None:
+    require_tools(technology=technology)
     cells = smallest_cells(liberty.load(technology))
     assert {"nand2", "inverter", "xor2", "flip_flop"} <= cells.keys()
     for quantity in QUANTITIES:
