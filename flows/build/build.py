@@ -21,6 +21,7 @@ from hwgen.core.post import PostSettings
 from hwgen.core.protocols import ListCore
 from hwgen.core.resolve import Limit
 from hwgen.errors import HwgenError
+from hwgen.reports.datasheet import missed_clock, standing
 from hwgen.technologies import default_clock, target_of, technology_of
 from hwgen.workloads import check_workloads
 from hwgen.workloads.timing import PassTiming
@@ -105,9 +106,17 @@ class Build:
 
     @property
     def warnings(self) -> list[str]:
-        """Texts that users should read before they use the files: a device that is too small."""
+        """What users should know before they use the files: a device too small, a missed clock."""
         device = self._estimate["device"]
-        return [device["warning"]] if device and device["warning"] else []
+        texts = [device["warning"]] if device and device["warning"] else []
+        if missed := missed_clock(self._estimate):
+            text, reached = missed
+            certainty = standing(self._estimate["certainty"]["fmax_mhz"])
+            texts.append(
+                f"the {text}; Fmax is {reached} MHz ({certainty}), and `hwgen estimate` names the"
+                " path that limits it"
+            )
+        return texts
 
     @cached_property
     def problems(self) -> list[str]:

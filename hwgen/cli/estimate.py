@@ -36,8 +36,15 @@ from hwgen.cli.support.verilog import (
     verilog_options,
 )
 from hwgen.progress import steps
-from hwgen.reports.datasheet import METRICS, assumed_clock, breakdown, fits, standing
-from hwgen.reports.roofline import SERVED, describe_memory, distinct, number, summary
+from hwgen.reports.datasheet import (
+    METRICS,
+    assumed_clock,
+    breakdown,
+    fits,
+    missed_clock,
+    standing,
+)
+from hwgen.reports.roofline import SERVED, describe_memory, number, summary
 from hwgen.reports.terminal import console
 from hwgen.technologies import fpga_family
 from hwgen.technologies.utilization import NAMES, used_resources
@@ -248,16 +255,9 @@ def _show(entry: Mapping[str, Any]) -> None:
     out.print(table)
     if source := entry.get("cost_table"):
         out.print(f"Costs are of the user's table {entry['technology']}: {source}", markup=False)
-    if entry["meets_clock"] is False:
-        asked, reached = distinct(entry["clock_mhz"], entry["metrics"]["fmax_mhz"])
-        within = entry["certainty"]["fmax_mhz"].get("within") or 0
-        possible = entry["metrics"]["fmax_mhz"] * (1 + within) >= entry["clock_mhz"]
-        out.print(
-            f"The clock of {asked} MHz is not reached"
-            + (", but may be, within the ± of Fmax" if possible else "")
-            + f". All figures are at {reached} MHz.",
-            style="yellow",
-        )
+    if missed := missed_clock(entry):
+        text, reached = missed
+        out.print(f"The {text}. All figures are at {reached} MHz.", style="yellow")
     if text := assumed_clock(entry):
         out.print(text, style="yellow")
     if device := entry["device"]:

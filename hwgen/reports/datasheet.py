@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from hwgen.reports.roofline import SERVED, describe_memory, number, summary
+from hwgen.reports.roofline import SERVED, describe_memory, distinct, number, summary
 from hwgen.technologies.utilization import NAMES
 
 METRICS = {
@@ -76,6 +76,18 @@ def assumed_clock(estimate: Mapping[str, Any]) -> str:
         " figures per second are at that clock: no speed of this core in"
         f" {estimate['technology']} is known."
     )
+
+
+def missed_clock(estimate: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return that a clock is not reached, in words, and the MHz that are; None if it is."""
+    if estimate["meets_clock"] is not False:
+        return None
+    reached = estimate["metrics"]["fmax_mhz"]
+    asked, figure = distinct(estimate["clock_mhz"], reached)
+    within = estimate["certainty"]["fmax_mhz"].get("within") or 0
+    possible = reached * (1 + within) >= estimate["clock_mhz"]
+    text = ", but may be, within the ± of Fmax" if possible else ""
+    return f"clock of {asked} MHz is not reached{text}", figure
 
 
 def shares_of(device: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:

@@ -13,7 +13,7 @@ from itertools import chain, combinations, product
 from typing import Any
 
 from hwgen.config.dotted import nested
-from hwgen.config.parameters import Parameter, parameters, ranges
+from hwgen.config.parameters import Parameter, parameters, ranges, yaml_value
 from hwgen.core.core import Core
 from hwgen.core.registry import families
 from hwgen.technologies import technology_names
@@ -98,9 +98,11 @@ def _legal(
 
 
 def _companion_values(family: type[Core[Any]], parameter: Parameter) -> Iterator[dict[str, Any]]:
-    """Yield other values to try a value beside: one, or two of parameters of similar choices.
+    """Yield other values to try a value beside, the few that help most first.
 
-    One of both has all choices of the other.
+    One; one for all parameters of the same choices; of two parameters, one of which has all
+    choices of the other; one for all of the same choices beside one of another parameter, each
+    the first or the last of those that are numbered.
     """
     others = [
         other
@@ -114,6 +116,7 @@ def _companion_values(family: type[Core[Any]], parameter: Parameter) -> Iterator
             yield {same.field: choice for same in alike}
         if other.minimum is not None and not other.choices:
             yield {other.field: int(other.minimum)}
+    yield from _alike_beside_one(others)
     if parameter.types != ("array",):  # of the others none needs it, and there are many
         return
     for first, second in combinations([other for other in others if other.choices], 2):
@@ -121,6 +124,25 @@ def _companion_values(family: type[Core[Any]], parameter: Parameter) -> Iterator
         if few <= many:
             for choices in product(first.choices, second.choices):
                 yield dict(zip((first.field, second.field), choices, strict=True))
+
+
+def _alike_beside_one(others: Sequence[Parameter]) -> Iterator[dict[str, Any]]:
+    """Yield a value for all parameters of the same choices, beside one of another parameter."""
+    ends = {other.field: _ends_of_runs(other.choices) for other in others}
+    for choices in dict.fromkeys(other.choices for other in others if other.choices):
+        alike = [other.field for other in others if other.choices == choices]
+        if len(alike) < 2:
+            continue
+        beside = [other.field for other in others if other.field not in alike]
+        for choice, field in product(_ends_of_runs(choices), beside):
+            for value in ends[field]:
+                yield {**dict.fromkeys(alike, choice), field: value}
+
+
+def _ends_of_runs(choices: Sequence[Any]) -> list[Any]:
+    """Return choices, of numbered ones the first and the last: int2, int16 of int2..int16."""
+    names = {yaml_value(choice): choice for choice in choices}
+    return [names[end] for run in ranges(choices) for end in run.split("..")]
 
 
 def _accepted(family: type[Core[Any]], tree: Mapping[str, Any]) -> bool:

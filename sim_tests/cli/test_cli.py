@@ -153,6 +153,9 @@ def test_the_feature_matrix_is_computed_from_trials(
         features["weight"]["cube"]
     )
     assert {"int2", "uint16"} < set(features["activation"]["systolic"])
+    assert {"int8", "bf16", "fp8_e4m3"} < set(features["query"]["attention"])
+    assert "fused" in features["array.pe"]["cube"]
+    assert "fused" not in features["array.pe"]["systolic"]
     assert {"fp16", "bf16"} < set(features["activation"]["ternary_lut"])
     # Legal only beside another choice: unsigned operands, a group of one weight.
     assert "uint8" in features["accumulator"]["cube"]

@@ -54,6 +54,20 @@ def test_no_failure_of_an_estimate_stops_a_build(
     assert (output / "tiny.v").stat().st_size > 0
 
 
+def test_a_build_warns_of_a_missed_clock(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "tiny.yaml"
+    text = "name: tiny\nfamily: systolic\narray: {rows: 1, cols: 1}\npipeline: {pe: 0}\n"
+    for clock, warned in ((1500, True), (100, False)):
+        source.write_text(text + f"target: {{clock_mhz: {clock}}}\n")
+        command = ["build", "--config", str(source), "--output", str(tmp_path / "out")]
+        assert main(command) == 0
+        said = capsys.readouterr().err
+        assert ("warning: the clock of 1500 MHz is not reached; Fmax is " in said) == warned
+        assert said.count("\n") == warned
+
+
 def test_a_path_that_returns_to_its_register_is_a_loop() -> None:
     path = {"start": "core.total", "end": "core.total", "ns": 1.5, "stages": []}
     assert "from core.total to itself (a loop), 1.5 ns" in _limited(path)
