@@ -106,7 +106,7 @@ class Build:
 
     @property
     def warnings(self) -> list[str]:
-        """What users should know before they use the files: a device too small, a missed clock."""
+        """Texts to read before the files are used: of a device too small, of a missed clock."""
         device = self._estimate["device"]
         texts = [device["warning"]] if device and device["warning"] else []
         if missed := missed_clock(self._estimate):

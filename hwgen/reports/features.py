@@ -116,7 +116,7 @@ def _companion_values(family: type[Core[Any]], parameter: Parameter) -> Iterator
             yield {same.field: choice for same in alike}
         if other.minimum is not None and not other.choices:
             yield {other.field: int(other.minimum)}
-    yield from _alike_beside_one(others)
+    yield from _joint_values(others)
     if parameter.types != ("array",):  # of the others none needs it, and there are many
         return
     for first, second in combinations([other for other in others if other.choices], 2):
@@ -126,7 +126,7 @@ def _companion_values(family: type[Core[Any]], parameter: Parameter) -> Iterator
                 yield dict(zip((first.field, second.field), choices, strict=True))
 
 
-def _alike_beside_one(others: Sequence[Parameter]) -> Iterator[dict[str, Any]]:
+def _joint_values(others: Sequence[Parameter]) -> Iterator[dict[str, Any]]:
     """Yield a value for all parameters of the same choices, beside one of another parameter."""
     ends = {other.field: _ends_of_runs(other.choices) for other in others}
     for choices in dict.fromkeys(other.choices for other in others if other.choices):

@@ -147,7 +147,7 @@ def embedding(tensors: Tensors) -> None:
 CASES: dict[str, Case] = {
     "a cut shard": (sharded(cut), "model-00002-of-00003.safetensors is no readable safetensors"),
     "a missing shard": (sharded(Path.unlink), "model-00002-of-00003.safetensors missing: the"),
-    "a cut file": (checkpoint(lambda path: cut(path / "model.safetensors")), "is no readable"),
+    "a cut file": (checkpoint(lambda path: cut(path / "model.safetensors")), "fetch it again"),
     "a missing tensor": (
         weights(lambda tensors: tensors.pop("model.layers.0.mlp.up_proj.weight")),
         "the tensor of layers.0.up is missing",

@@ -259,14 +259,15 @@ def test_a_scale_that_is_no_number_is_named_with_its_place(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda d: d[:20], "20 bytes"),
+        (lambda d: d[:20], "20 bytes, in its header; the file is incomplete: fetch it again"),
+        (lambda d: b"NO" + d[2:20], "no model that is read"),
         (lambda d: b"GGML" + d[4:], "no model that is read"),
         (lambda d: d[:4] + b"\0\0\0\3" + d[8:], "big-endian"),
         (lambda d: d[:8] + struct.pack("<Q", 1 << 60) + d[16:], "must be at most"),
         (lambda d: d[:24] + struct.pack("<Q", 1 << 60) + d[32:], "more than 1024"),
         (lambda d: d[:200], "the file ends after"),
         (lambda d: d.replace(b"llama", b"gptj2"), "is not supported"),
-        (lambda d: d[: len(d) // 2], "but the file ends at"),
+        (lambda d: d[: len(d) // 2], "incomplete: fetch it again"),
     ],
 )
 def test_files_that_lie_are_refused(change: Any, words: str, tmp_path: Path) -> None:

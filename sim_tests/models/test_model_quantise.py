@@ -185,6 +185,13 @@ def test_the_command_reports_each_product_and_evaluates(
                  "--calibration", str(tokens)]) == 0  # fmt: skip
     out = capsys.readouterr().out
     assert "20 positions: the same token is the most likely in" in out
+    for more, said in (
+        (["--positions", "20"], "--positions: belongs to --evaluate FILE"),
+        (["--positions", "1000", "--evaluate", str(text)], "use --positions 64 or fewer"),
+    ):
+        text.write_text("a text that is longer than the context " * 9)
+        assert main([*arguments, "--calibration", str(tokens), *more]) == 2
+        assert said in capsys.readouterr().err
     np.save(tokens, np.array([1]))
     assert main([*arguments, "--calibration", str(tokens)]) == 2
     assert main([*arguments, "--calibration", str(tmp_path / "none")]) == 2

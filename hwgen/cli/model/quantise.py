@@ -23,6 +23,9 @@ from hwgen.cli.support.outputs import atomic_directory, check_directory
 from hwgen.progress import steps
 from hwgen.reports.terminal import console, duration_text
 
+POSITIONS = 512
+"""Tokens of a text that predictions are compared on, if nothing else is said."""
+
 _LONG = 20.0  # seconds of a quantisation that are announced
 
 
@@ -126,9 +129,7 @@ def _check_activation_bits(ctx: Any, param: Any, value: int) -> int:
     "--positions",
     metavar="TOKENS",
     type=click.IntRange(2, 1 << 20),
-    default=512,
-    show_default=True,
-    help="Tokens of that text.",
+    help="Tokens of that text; default 512, or the positions of the model's context if fewer.",
 )
 @force_option
 @json_option
@@ -145,7 +146,7 @@ def quantise_command(
     compensate: bool | None,
     hadamard: str | None,
     evaluated: tuple[Path, ...],
-    positions: int,
+    positions: int | None,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -161,6 +162,8 @@ def quantise_command(
     from hwgen.models.quantise.recipe import Recipe
     from hwgen.models.run.float_engine import FloatEngine
 
+    if positions is not None and not evaluated:
+        raise click.UsageError("--positions: belongs to --evaluate FILE, which is not there")
     check_directory(output)
     model = Model(source)
     recipe = Recipe(
@@ -183,7 +186,7 @@ def quantise_command(
         result = {}
     else:
         first, *more = [_tokens(model, path) for path in calibration]
-        texts = {str(path): _tokens(model, path)[:positions] for path in evaluated}
+        texts = _evaluated_texts(model, evaluated, positions)
         if not as_json:
             _print_estimate(model, [len(tokens) for tokens in (first, *more)], recipe)
         with (
@@ -234,6 +237,30 @@ def _refuse_of_decoders(
         )
     if len(calibration) > 1:
         raise click.UsageError("--calibration: one file with inputs, of a network on arrays")
+
+
+def _evaluated_texts(
+    model: Any, paths: tuple[Path, ...], positions: int | None
+) -> dict[str, list[int]]:
+    """Return the tokens to compare predictions on, by file.
+
+    Raises
+    ------
+    InputError
+        If more are asked for than the context of the model has positions.
+    """
+    from hwgen.errors import InputError
+
+    context = model.description.context or POSITIONS
+    most = min(POSITIONS, context) if positions is None else positions
+    result = {str(path): _tokens(model, path)[:most] for path in paths}
+    for name, tokens in result.items():
+        if len(tokens) > context:
+            raise InputError(
+                f"{name}: {len(tokens)} tokens do not fit in the context of {context}; use"
+                f" --positions {context} or fewer"
+            )
+    return result
 
 
 def _tokens(model: Any, path: Path) -> list[int]:

@@ -236,5 +236,6 @@ def check_tokens(prompt: Sequence[int], count: int, context: int, vocabulary: in
     if len(prompt) + count > context + 1:
         raise InputError(
             f"a prompt of {len(prompt)} tokens and {count} more do not fit in the context of"
-            f" {context}; use a shorter prompt, or ask for fewer tokens"
+            f" {context}; use a shorter prompt, ask for fewer tokens, or compile the model with a"
+            " longer --context"
         )

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from hwgen.core.files.arrays import check_regular
 from hwgen.errors import InputError
-from hwgen.models.files.import_common import positive_real
+from hwgen.models.files.import_common import INCOMPLETE, positive_real
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+_MAGIC = b"GGUF"
 _MAX_ENTRIES = 1 << 16  # keys, and tensors
 _MAX_NAME = 1 << 10
 _MAX_ITEMS = 1 << 22  # of an array in the metadata: vocabularies have up to 2**18 tokens
@@ -89,8 +90,12 @@ class GgufFile:
         check_regular(path, "models")
         self.path = path
         self.size = path.stat().st_size
+        with path.open("rb") as file:
+            begun = file.read(len(_MAGIC)) == _MAGIC
         if self.size < 24:
-            raise InputError(f"{path} is no GGUF file: it has {self.size} bytes")
+            end = f"ends after {self.size} bytes, in its header{INCOMPLETE}"
+            found = f"is no GGUF file: it has {self.size} bytes"
+            raise InputError(f"{path} {end if begun else found}")
         self.data: NDArray[np.uint8] = np.memmap(path, np.uint8, mode="r")
         self._at = 0
         self.metadata: dict[str, Any] = {}
@@ -110,7 +115,8 @@ class GgufFile:
         """Return the next bytes."""
         if count > self.size - self._at:
             raise self._fail(
-                what, f"takes {count} bytes, but the file ends after {self.size - self._at}"
+                what,
+                f"takes {count} bytes, but the file ends after {self.size - self._at}{INCOMPLETE}",
             )
         result = self.data[self._at : self._at + count].tobytes()
         self._at += count
@@ -128,7 +134,7 @@ class GgufFile:
 
     def _header(self) -> tuple[int, int]:
         magic = self._read_bytes(4, "the header")
-        if magic != b"GGUF":
+        if magic != _MAGIC:
             raise InputError(f"{self.path} is no GGUF file: it begins with {magic!r}")
         version = self._number("<I", "the version")
         if version not in (2, 3):
@@ -166,7 +172,9 @@ class GgufFile:
             raise self._fail(what, f"has {count} items, more than {_MAX_ITEMS}", start)
         if code == _STRING:
             if count * 8 > self.size - self._at:
-                raise self._fail(what, f"has {count} texts, for which no room is left", start)
+                raise self._fail(
+                    what, f"has {count} texts, for which no bytes are left{INCOMPLETE}", start
+                )
             return [self._text(what) for _ in range(count)]
         if code not in _NUMBERS:
             raise self._fail(what, f"is an array of the unknown type {code}", start)
@@ -229,7 +237,7 @@ class GgufFile:
             if tensor.offset + count > self.size:
                 raise InputError(
                     f"{self.path}: tensor {name[:80]!r}: takes {count} bytes from byte"
-                    f" {tensor.offset}, but the file ends at {self.size}"
+                    f" {tensor.offset}, but the file ends at {self.size}{INCOMPLETE}"
                 )
             spans.append((tensor.offset, tensor.offset + count, name))
         spans.sort()

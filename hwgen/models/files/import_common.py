@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _LEAST, _MOST = 1e-30, 1e30  # of numbers in configurations: single precision has these
 
+INCOMPLETE = "; the file is incomplete: fetch it again"
+"""What to do about a file that ends too early."""
+
 _LISTED = 12  # problems that are written out
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hwgen.core.files.arrays import check_regular
 from hwgen.errors import InputError, ToolMissing
+from hwgen.models.files.import_common import INCOMPLETE
 from hwgen.models.files.store import read_object
 
 DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16, "U8": np.uint8}
@@ -23,6 +24,7 @@ DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16, "U8"
 INDEX = "model.safetensors.index.json"
 _SINGLE = "model.safetensors"
 _SHARD = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.safetensors")
+_CUT = ("incomplete metadata", "header too small")  # what the package says of files that are cut
 _PIECE = 1 << 23  # elements that are read at once
 
 
@@ -106,7 +108,8 @@ def read_safetensors(path: Path) -> dict[str, Stored]:
         raise
     except BaseException as error:  # the package's own panics are no Exception
         text = str(error).removeprefix("Error while deserializing header: ")
-        raise InputError(f"{path} is no readable safetensors file: {text[:200]}") from None
+        hint = INCOMPLETE if any(word in text for word in _CUT) else ""
+        raise InputError(f"{path} is no readable safetensors file: {text[:200]}{hint}") from None
     return {
         name: Stored(path, name, each.get_dtype(), tuple(each.get_shape()), file)
         for name, each in slices.items()
