@@ -223,7 +223,7 @@ def _answers(
             answers[index].engine,
             answers[index].detail,
             answers[index].seconds,
-            _trace(checker, circuit, answers[index]),
+            trace_of(checker, circuit, answers[index]),
         )
         for index, each in wanted
     ]
@@ -237,7 +237,7 @@ def _as_unknown(result: Result) -> Result:
     return replace(result, status="unknown", detail=detail, trace=[])
 
 
-def _trace(checker: Checker, circuit: Aiger, answer: Answer) -> list[dict[str, int]]:
+def trace_of(checker: Checker, circuit: Aiger, answer: Answer) -> list[dict[str, int]]:
     """Return the values of the block's ports in each cycle of a violation."""
     ports = [("reset", 1), *((name, checker.ports[name].width) for name in checker.observed)]
     trace = []

@@ -84,5 +84,6 @@ GROUPS = {
     "jobs": "job queue",
     "bursts": "AXI4 memory port",
     "credits": "credits of buffers",
+    "cycles": "independence of cycles from operands",
 }
 """Groups of properties."""

@@ -109,6 +109,37 @@ def _sinks(netlist: Netlist) -> dict[int, list[tuple[str, Pin]]]:
     return sinks
 
 
+def sources_of_bit(cell: Mapping[str, Any], port: str, bit: int) -> list[Any]:
+    """Return the nets that a bit of an output of a cell depends on, now or a cycle before."""
+    cell_type, wires = cell["type"], cell["connections"]
+    if cell_type == "$mem_v2":
+        width, address = _width(cell), number(cell["parameters"]["ABITS"])
+        reader, lane = divmod(bit, width)
+        return [
+            *wires["RD_ADDR"][reader * address : (reader + 1) * address],
+            *(wires[pin][reader] for pin in ("RD_EN", "RD_ARST", "RD_SRST")),
+            *wires["WR_DATA"][lane::width],
+            *wires["WR_EN"][lane::width],
+            *wires["WR_ADDR"],
+        ]
+    if cell_type in ("$dff", "$ff"):
+        return [wires["D"][bit]]
+    operands = [wires[pin] for pin in ("A", "B") if pin in wires]
+    result = wires.get("Y", ())
+    if cell_type in _BITWISE and all(len(bits) == len(result) for bits in operands):
+        return [*(bits[bit] for bits in operands), *wires.get("S", ())]
+    if cell_type == "$pmux":
+        return [wires["A"][bit], *wires["B"][bit :: len(result)], *wires["S"]]
+    if cell_type in ("$add", "$sub", "$neg"):
+        return [net for bits in operands for net in bits[: bit + 1]]
+    return [
+        net
+        for pin, bits in wires.items()
+        if cell["port_directions"][pin] == "input" and pin != "CLK"
+        for net in bits
+    ]
+
+
 _MOVES = {"$mux": (("A", "B"), "Y"), "$dff": (("D",), "Q"), "$dffe": (("D",), "Q"),
           "$mem_v2": (("WR_DATA",), "RD_DATA")}  # fmt: skip
 """Cells that move bits without a look at them: their inputs and their output."""

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from flows.build.design import Design
-from flows.formal.block_proof import BlockProof, prove_contract
+from flows.formal.block_proof import BlockProof, Result, prove_contract
 from flows.formal.certificate import Certificate, Entry
 from flows.formal.contract import Contract
 from flows.formal.contracts import contracts_of
 from flows.formal.credits import CreditChecker, credit_buffers
+from flows.formal.independence import prove_independence
 from flows.formal.modules import TOP, DesignText, Part
 from flows.formal.prover import solver_versions, write_modules
 from flows.formal.shell import Streams
@@ -26,6 +27,10 @@ from flows.tools.parallel import run_all
 from rtl_templates.hdl.generators import generate
 from rtl_templates.hdl.hierarchy import Block, placed_blocks
 from rtl_templates.hdl.shell import AxiShell
+from rtl_templates.transformer.list_memory import ListMemory
+
+LIST_WORDS = ("access_descriptor", "access_loaded")
+"""What a command list reads from memory: commands, not operands."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +123,7 @@ def prove_design(
         results = [
             each if each.status == "proven" else searched.get(each.name, each) for each in results
         ]
+    results.append(_independence(design, top, modules, blocks, seconds, use_cache=use_cache))
     entries.append(Entry(design.name, 1, top.digest, BlockProof(results, [], [])))
     return Certificate(design, entries, seconds)
 
@@ -202,6 +208,42 @@ def _prove(task: Task, seconds: int, *, use_cache: bool) -> BlockProof:
     if proof.status == "proven":
         record.write(proof.document())
     return proof
+
+
+def _independence(
+    design: Design,
+    top: Part,
+    modules: Mapping[str, Any],
+    blocks: Mapping[str, Block],
+    seconds: int,
+    *,
+    use_cache: bool,
+) -> Result:
+    """Return whether the cycles of a design depend on operands."""
+    record = Document(
+        "proofs", digest([top.digest, design.name, "cycles", solver_versions(), _sources()])
+    )
+    cached = record.load(BlockProof.load) if use_cache else None
+    if cached is not None:
+        return cached.properties[0]
+    core = design.core
+    with scratch() as work:
+        result = prove_independence(
+            top,
+            modules,
+            work,
+            commands=[port.prefix for port in core.ports if port.per_job],
+            stops={
+                name: LIST_WORDS for name, block in blocks.items() if isinstance(block, ListMemory)
+            },
+            depends=bool(core.ports)
+            and core.multiplies
+            and core.cycles([core.gemm(1, 1, 1)]).basis == "expected",
+            seconds=seconds,
+        )
+    if result.status == "proven" and not result.trace:  # traces are not stored
+        record.write(BlockProof([result], [], []).document())
+    return result
 
 
 @cache

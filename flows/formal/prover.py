@@ -137,11 +137,13 @@ def write_flat(part: Part, work: Path, *, cut: Iterable[str] = ()) -> dict[str, 
     return module
 
 
-def compile_checker(checker: Checker, netlist: Mapping[str, Any], work: Path) -> Aiger:
+def compile_checker(
+    checker: Checker, netlist: Mapping[str, Any], work: Path, *, zero: bool = False
+) -> Aiger:
     """Write the circuit of a checker and a flat block to ``circuit.aig`` and return it.
 
-    Registers without a value at reset start at any value.  So does a probe of a net that is not in
-    the netlist: lemmas with it fail, properties do not depend on it.
+    Registers without a value at reset start at any value, or, with `zero`, at 0.  A probe of a net
+    that is not in the netlist has any value: lemmas with it fail, properties do not depend on it.
 
     Raises
     ------
@@ -169,6 +171,7 @@ delete -input w:{PROBE}*
 cd {CHECKER}
 {connect}
 cd
+{"setundef -zero -init" if zero else ""}
 setundef -undriven -anyseq
 setundef -anyseq
 {BIT_LEVEL}setundef -undriven -anyseq
