@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.bench.common import markdown, parser, run, write_sections
+from hwgen.board.model import LINKS, BoardData
 from hwgen.board.registry import board, boards
 
 _LOGIC = ("ICESTORM_LC", "TRELLIS_COMB", "LUT4", "CPE_LT", "CPE")
@@ -28,11 +29,19 @@ def boards_table() -> str:
         rows.append([
             f"`{name}`", data.summary, f"`{data.device}`", data.package, f"{data.clock.mhz:g}",
             *(pins.get(port, "-") for port in ("clk", "rx", "tx", "led", "button")),
-            data.uart.note,
+            data.uart.note, _bus(data),
         ])  # fmt: skip
     headings = ("board", "is", "device", "package", "MHz", "clk", "rx", "tx", "led", "button",
-                "serial port")  # fmt: skip
+                "serial port", "cs, sck, mosi, miso")  # fmt: skip
     return markdown(headings, rows)
+
+
+def _bus(data: BoardData) -> str:
+    """Return the pins of a serial peripheral bus, and where they lead."""
+    if data.spi is None:
+        return "-"
+    pins = ", ".join(getattr(data.spi, name) for name in LINKS["spi"])
+    return f"{pins}: {data.spi.note}"
 
 
 def results_table(documents: Iterable[Mapping[str, Any]]) -> str:

@@ -60,6 +60,8 @@ class BoardBuild:
             "device": design.board.device,
             "package": design.board.package,
             "digest": design.design.core.digest,
+            "link": design.link,
+            "pins": design.board.pins_of(design.link),
             "baud": design.baud,
             "divider": design.divider,
             "buffer_bytes": design.buffer_bytes,
@@ -84,7 +86,9 @@ class BoardBuild:
         document = json.dumps(self.document, indent=2) + "\n"
         return {
             f"{self.design.name}.v": self.design.verilog.encode(),
-            f"{self.design.name}.pins": self.design.board.constraint_file().encode(),
+            f"{self.design.name}.pins": self.design.board.constraint_file(
+                self.design.link
+            ).encode(),
             self.bitstream_name: self.bitstream,
             "board.json": document.encode(),
             "nextpnr.log": self.result.files[f"{stem}.log"],
@@ -185,7 +189,7 @@ def build_board(
             recipe=recipe,
             seeds=seed,
             io="pins",
-            pins=design.board.constraint_file(),
+            pins=design.board.constraint_file(design.link),
             use_cache=use_cache or seed > 1,
             on_progress=on_progress,
         )

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from flows.board.design import BoardDesign
 from flows.board.simulation import SimulatedBoard
+from flows.board.surroundings import Surroundings
 from flows.simulation.operands import draw_operands
 from flows.simulation.run import check_results
 from hwgen.board.link import connect
@@ -17,14 +17,14 @@ SIMULATION = "simulation"
 """Name of the port of a simulated board."""
 
 
-def random_job_on(design: BoardDesign, port: str | None, seed: int = 0) -> dict[str, Any]:
+def random_job_on(design: Surroundings, port: str | None, seed: int = 0) -> dict[str, Any]:
     """Run the first operation of a core on random operands, and compare its results.
 
     Parameters
     ----------
-    design : BoardDesign
+    design : Surroundings
     port : str, optional
-        A serial port; default the simulated board.
+        A port, as for `hwgen.board.connect`; default the simulated board.
     seed : int
         Of the operands.
 

@@ -7,20 +7,27 @@ import ctypes
 from pathlib import Path
 from typing import Any, Self
 
-from flows.board.design import BoardDesign
+from flows.board.surroundings import Surroundings
 from flows.simulation.registry import simulator
 from flows.simulation.stream_program import HARNESS
+from hwgen.board.model import LINKS
+from hwgen.board.pinout import Wire
+
+RESET_CYCLES = 16
+"""Cycles for which a chip is reset before anything else."""
 
 CYCLES = 10_000_000
 """Cycles that a model is compiled for, about."""
 
 
-def compile_board(design: BoardDesign, *, verilog: str | None = None, cycles: int = CYCLES) -> Path:
+def compile_board(
+    design: Surroundings, *, verilog: str | None = None, cycles: int = CYCLES
+) -> Path:
     """Return the library that simulates a board at its pins.
 
     Parameters
     ----------
-    design : BoardDesign
+    design : Surroundings
     verilog : str, optional
         Another text of the design, for mutations.
     cycles : int
@@ -35,15 +42,39 @@ def compile_board(design: BoardDesign, *, verilog: str | None = None, cycles: in
     return folder / design.name
 
 
-def _pins(design: BoardDesign) -> str:
-    """Return the C++ functions of the pins that not every board has."""
-    led, button = design.board.led, design.board.button
-    press = "" if button is None else f" top.button = pressed != {int(button.active_low)};"
-    lit = "0" if led is None else f"top.led != {int(led.active_low)}"
-    return (
-        f"inline void press(Vtop& top, bool pressed) {{ (void)top; (void)pressed;{press} }}\n"
-        f"inline int lit(Vtop& top) {{ (void)top; return {lit}; }}\n"
-    )
+def _pins(design: Surroundings) -> str:
+    """Return the C++ functions that drive and read the pins."""
+    wires, params = design.wires, design.params
+    button = params.button_low
+    lines = [f"#define HWGEN_{design.link.upper()}"]
+    for name, direction in (("clk", "in"), *LINKS[design.link].items()):
+        wire = wires[name]
+        if direction == "in":
+            lines.append(f"inline void set_{name}(Vtop& top, int level) {{ {_drive(wire)} }}")
+        else:
+            lines.append(f"inline int get_{name}(Vtop& top) {{ return {_read(wire)}; }}")
+    press = "(void)top; (void)pressed;"
+    if button is not None:
+        press = f"const int level = pressed != {int(button)}; {_drive(wires['button'])}"
+    lit = "0" if params.led_low is None else f"{_read(wires['led'])} != {int(params.led_low)}"
+    lines += [
+        f"inline void press(Vtop& top, bool pressed) {{ {press} }}",
+        f"inline int lit(Vtop& top) {{ (void)top; return {lit}; }}",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _drive(wire: Wire) -> str:
+    """Return the statement that sets a bit of a port to `level`."""
+    port, bit = f"top.{wire.port}", wire.bit
+    if wire.width == 1:
+        return f"{port} = level;"
+    return f"{port} = ({port} & ~(1ull << {bit})) | (static_cast<uint64_t>(level & 1) << {bit});"
+
+
+def _read(wire: Wire) -> str:
+    """Return the expression of a bit of a port."""
+    return f"static_cast<int>((top.{wire.port} >> {wire.bit}) & 1)"
 
 
 class SimulatedBoard:
@@ -53,7 +84,7 @@ class SimulatedBoard:
 
     Parameters
     ----------
-    design : BoardDesign
+    design : Surroundings
     library : Path, optional
         From `compile_board`; default that of `design`.
     rate : float
@@ -64,15 +95,20 @@ class SimulatedBoard:
 
     def __init__(
         self,
-        design: BoardDesign,
+        design: Surroundings,
         *,
         library: Path | None = None,
         rate: float = 1.0,
         seed: int = 1,
     ) -> None:
         self._library = _load(library or compile_board(design))
-        self._clock_hz = design.board.clock_hz
+        self._clock_hz = design.oscillator_hz
         self._board = self._library.hwgen_board_open(self._clock_hz / design.baud / rate, seed)
+        if design.needs_reset:
+            self.press(pressed=True)
+            self.run(RESET_CYCLES / self._clock_hz)
+            self.press(pressed=False)
+            self.run(RESET_CYCLES / self._clock_hz)
 
     def write(self, data: bytes) -> None:
         """Send bytes."""
@@ -87,8 +123,8 @@ class SimulatedBoard:
         return data.raw
 
     def run(self, seconds: float) -> None:
-        """Let time pass."""
-        self._library.hwgen_board_run(self._board, 1 << 62, round(seconds * self._clock_hz))
+        """Let time pass, and send what is still to be sent."""
+        self._library.hwgen_board_wait(self._board, round(seconds * self._clock_hz))
 
     def plug(self, *, connected: bool) -> None:
         """Plug the serial cable in, or out."""
@@ -114,7 +150,7 @@ class SimulatedBoard:
 
     @property
     def broken(self) -> int:
-        """Bytes of the board without a stop bit."""
+        """Bytes of the board without a stop bit; a link that the host clocks has none."""
         return int(self._library.hwgen_board_broken(self._board))
 
     def close(self) -> None:
@@ -137,6 +173,7 @@ def _load(path: Path) -> Any:
         "open": (board, (ctypes.c_double, ctypes.c_int)),
         "close": (None, (board,)),
         "send": (None, (board, ctypes.c_char_p, size)),
+        "wait": (None, (board, ctypes.c_uint64)),
         "run": (size, (board, size, ctypes.c_uint64)),
         "receive": (None, (board, ctypes.c_char_p, size)),
         "cycles": (ctypes.c_uint64, (board,)),

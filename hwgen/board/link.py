@@ -11,6 +11,7 @@ results = board.run(core.gemm(8, 64, 32), {"activations": a, "weights": w})
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
@@ -117,6 +118,73 @@ class SerialPort:
         self._port.close()
 
 
+class SpiPort:
+    """A serial peripheral bus of the system, by spidev.
+
+    Parameters
+    ----------
+    name : str
+        ``/dev/spidev0.0``: the bus, and the chip on it.
+    baud : int
+        Bits a second.
+
+    Raises
+    ------
+    ToolMissing
+        If spidev is not installed.
+    BoardError
+        If the bus cannot be opened.
+    """
+
+    PREFIX = "/dev/spidev"
+
+    def __init__(self, name: str, baud: int = BAUD) -> None:
+        try:
+            import spidev  # an optional dependency
+        except ImportError:
+            raise ToolMissing(
+                "spidev is needed to talk to a board by SPI: pip install 'hwgen[spi]'"
+            ) from None
+        numbers = re.fullmatch(r"(\d+)\.(\d+)", name.removeprefix(self.PREFIX))
+        if numbers is None:
+            raise BoardError(f"{name}: must be {self.PREFIX}BUS.CHIP, as {self.PREFIX}0.0")
+        self._name, self._pending = name, b""
+        self._port = spidev.SpiDev()
+        try:
+            self._port.open(int(numbers[1]), int(numbers[2]))
+            self._port.max_speed_hz, self._port.mode = baud, 0
+        except OSError as error:
+            raise BoardError(f"{name}: cannot be opened: {error}") from None
+
+    def write(self, data: bytes) -> None:
+        """Send bytes."""
+        self._pending += self._transfer(data)
+
+    def read(self, count: int, timeout: float) -> bytes:
+        """Return `count` bytes: those that came while others were sent, and then further ones.
+
+        The board sends a byte for each that it gets, zeros where it has none.
+        """
+        if not self._pending:
+            return self._transfer(bytes(count))
+        data, self._pending = self._pending[:count], self._pending[count:]
+        return data
+
+    def _transfer(self, data: bytes) -> bytes:
+        try:
+            return bytes(self._port.xfer2(list(data)))
+        except OSError as error:
+            raise BoardError(f"{self._name}: cannot be used: {error}") from None
+
+    def now(self) -> float:
+        """Return the time in seconds."""
+        return time.monotonic()
+
+    def close(self) -> None:
+        """Close the bus."""
+        self._port.close()
+
+
 def connect(
     where: str | Transport,
     core: Core[Any],
@@ -130,7 +198,8 @@ def connect(
     Parameters
     ----------
     where : str or Transport
-        A serial port, or what carries bytes, such as `flows.board.simulation.SimulatedBoard`.
+        A serial port; a bus whose name begins with ``/dev/spidev``; or what carries bytes, such as
+        `flows.board.simulation.SimulatedBoard`.
     core : Core
         Of the configuration that the bitstream was made of.
     baud : int
@@ -147,16 +216,21 @@ def connect(
     InputError
         If the core has no stream ports.
     ToolMissing
-        If pyserial is missing.
+        If pyserial or spidev is missing.
     """
     if core.buses or not core.ports:
         raise InputError(f"{core.name!r} has no stream ports: it works on memory")
-    transport = SerialPort(where, baud) if isinstance(where, str) else where
+    transport = _opened(where, baud) if isinstance(where, str) else where
     try:
         return Board(transport, core, timeout=timeout, retries=retries)
     except BaseException:
         transport.close()
         raise
+
+
+def _opened(name: str, baud: int) -> Transport:
+    port = SpiPort if name.startswith(SpiPort.PREFIX) else SerialPort
+    return port(name, baud)
 
 
 class _Feed:

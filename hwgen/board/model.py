@@ -3,14 +3,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from string import Formatter
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
 from hwgen.config.base import Model, check_rules
+from hwgen.errors import InputError
 
 Text = Annotated[str, Field(min_length=1)]
+
+Link: TypeAlias = Literal["uart", "spi"]
+
+LINKS: dict[str, dict[str, str]] = {
+    "uart": {"rx": "in", "tx": "out"},
+    "spi": {"cs": "in", "sck": "in", "mosi": "in", "miso": "out"},
+}
+"""Pins of each link to a host, with their directions seen from the design."""
 
 
 class ClockPin(Model):
@@ -28,6 +38,17 @@ class UartPins(Model):
 
     rx: Text = Field(description="Pin that receives.")
     tx: Text = Field(description="Pin that sends.")
+    standard: str | None = Field(None, description="IO standard, with options such as a pull-up.")
+    note: str = Field("", description="Where it leads.")
+
+
+class SpiPins(Model):
+    """The pins of a serial peripheral bus, seen from the FPGA, which the host clocks."""
+
+    cs: Text = Field(description="Pin of the select signal, active low.")
+    sck: Text = Field(description="Pin of the clock.")
+    mosi: Text = Field(description="Pin that receives.")
+    miso: Text = Field(description="Pin that sends.")
     standard: str | None = Field(None, description="IO standard, with options such as a pull-up.")
     note: str = Field("", description="Where it leads.")
 
@@ -61,6 +82,7 @@ class BoardData(Model):
     speed: str | None = Field(None, description="Speed grade, where nextpnr asks for one.")
     clock: ClockPin = Field(description="The oscillator.")
     uart: UartPins = Field(description="The serial port.")
+    spi: SpiPins | None = Field(None, description="Pins for a serial peripheral bus.")
     led: Pin | None = Field(None, description="A light, lit once a host has connected.")
     button: Pin | None = Field(None, description="A button, which resets the design.")
     constraints: Constraints = Field(description="How pins are assigned.")
@@ -83,36 +105,94 @@ class BoardData(Model):
                 f"constraints.{field}: {{{name}}} is none of {names}"
                 for name in sorted(used - set(allowed))
             ]
-        pins = list(self.pins.values())
-        broken += [
-            f"pins: {pin} is used more than once"
-            for pin in sorted({pin for pin in pins if pins.count(pin) > 1})
-        ]
+        for link in self.links:
+            pins = list(self.pins_of(link).values())
+            broken += [
+                f"pins: {pin} is used more than once"
+                for pin in sorted({pin for pin in pins if pins.count(pin) > 1})
+            ]
         check_rules(broken)
         return self
 
     @property
+    def links(self) -> list[Link]:
+        """Links whose pins the file has."""
+        return ["uart", "spi"] if self.spi else ["uart"]
+
+    @property
     def pins(self) -> dict[str, str]:
-        """Pins of the package by port of the top module."""
-        pins = {"clk": self.clock.pin, "rx": self.uart.rx, "tx": self.uart.tx}
+        """Pins of the package by port of the top module, with the serial port."""
+        return self.pins_of("uart")
+
+    def pins_of(self, link: Link) -> dict[str, str]:
+        """Return the pins of the package by port of the top module.
+
+        Raises
+        ------
+        InputError
+            If the board has no pins of that link.
+        """
+        pins = {"clk": self.clock.pin}
+        pins |= {name: getattr(self.of_link(link), name) for name in LINKS[link]}
         if self.led:
             pins["led"] = self.led.pin
         if self.button:
             pins["button"] = self.button.pin
         return pins
 
+    def of_link(self, link: Link) -> UartPins | SpiPins:
+        """Return the pins of a link; raise `InputError` if the board has none of it."""
+        pins = self.uart if link == "uart" else self.spi
+        if pins is None:
+            needed = " ".join(f"--pin {name}=PIN" for name in LINKS[link])
+            raise InputError(f"the file of {self.name} has no pins for {link}: add {needed}")
+        return pins
+
+    def with_pins(self, link: Link, changes: Mapping[str, str]) -> BoardData:
+        """Return the board with other pins for a link.
+
+        Parameters
+        ----------
+        link : {"uart", "spi"}
+        changes : mapping of str
+            Pins of the package, by port.
+
+        Raises
+        ------
+        InputError
+            If the link has no such port, pins are missing, or one is used twice.
+        """
+        unknown = sorted(set(changes) - set(LINKS[link]))
+        if unknown:
+            ports = ", ".join(LINKS[link])
+            raise InputError(f"--pin: {unknown[0]!r} is no port of {link}; its ports are {ports}")
+        if not changes:
+            return self
+        former = self.uart if link == "uart" else self.spi
+        values = ({} if former is None else former.model_dump(exclude={"note"})) | dict(changes)
+        missing = [name for name in LINKS[link] if name not in values]
+        if missing:
+            raise InputError(f"--pin: pins for {', '.join(missing)} of {link} are missing as well")
+        pins = (UartPins if link == "uart" else SpiPins)(**values, note="the pins of --pin")
+        changed = self.model_copy(update={link: pins})
+        used = list(changed.pins_of(link).values())
+        double = sorted({pin for pin in used if used.count(pin) > 1})
+        if double:
+            raise InputError(f"--pin: {double[0]} of {self.name} would be used more than once")
+        return changed
+
     @property
     def clock_hz(self) -> int:
         """Frequency of the oscillator in Hz."""
         return round(1e6 * self.clock.mhz)
 
-    def constraint_file(self) -> str:
+    def constraint_file(self, link: Link = "uart") -> str:
         """Return the text that assigns pins and the clock for place and route."""
         default = self.constraints.standard
         groups = {"clk": self.clock, "led": self.led, "button": self.button}
         lines = []
-        for port, pin in self.pins.items():
-            standard = (groups.get(port) or self.uart).standard or default
+        for port, pin in self.pins_of(link).items():
+            standard = (groups.get(port) or self.of_link(link)).standard or default
             lines.append(self.constraints.pin.format(port=port, pin=pin, standard=standard))
         if self.constraints.clock:
             lines.append(self.constraints.clock.format(port="clk", mhz=f"{self.clock.mhz:g}"))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,6 +14,7 @@ from hwgen.cli.support.common import (
     config_option,
     emit_json,
     example,
+    file_option,
     force_option,
     headed,
     json_option,
@@ -27,8 +29,10 @@ from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
     from flows.board.build import BoardBuild
+    from flows.board.chip import ChipDesign
     from flows.board.design import BoardDesign
-    from hwgen.board.model import BoardData
+    from flows.board.surroundings import Surroundings
+    from hwgen.board.model import BoardData, Link
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,17 +46,45 @@ def _board_option(function: F) -> F:
 
 
 def _link_options(function: F) -> F:
-    """Add options of the serial port and the clock: parameters `baud`, `divide`, `buffer`."""
+    """Add options of the link: parameters `link`, `baud` and `buffer`."""
     for option in (
         click.option("--buffer", metavar="BYTES", type=int, default=512, show_default=True,
                      help="Buffer of each port, a power of two."),
-        click.option("--divide", metavar="N", type=int, default=1, show_default=True,
-                     help="Divide the clock of the board by this: 1, 2, 4, 8 or 16."),
         click.option("--baud", metavar="BAUD", type=int, default=1_000_000, show_default=True,
-                     help="Bits a second of the serial port, at most a quarter of the clock."),
+                     help="Bits a second, at most a quarter of the clock; with spi an eighth."),
+        click.option("--link", type=click.Choice(["uart", "spi"]), default="uart",
+                     show_default=True,
+                     help="Port to the host: rx and tx, or cs, sck, mosi and miso."),
     ):  # fmt: skip
         function = option(function)
     return function
+
+
+def _board_options(function: F) -> F:
+    """Add options of a board: parameters `divide` and `pin`."""
+    for option in (
+        click.option("--pin", metavar="PORT=PIN", multiple=True, callback=_pins,
+                     help="Another pin of the package for a port of the link; repeatable."),
+        click.option("--divide", metavar="N", type=int, default=1, show_default=True,
+                     help="Divide the clock of the board by this: 1, 2, 4, 8 or 16."),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def _pins(
+    context: click.Context, option: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str]:
+    """Return the pins of ``--pin`` by port."""
+    pins: dict[str, str] = {}
+    for value in values:
+        port, equals, pin = value.partition("=")
+        if not (port and equals and pin):
+            raise click.BadParameter(f"must be PORT=PIN, not {value!r}", context, option)
+        if port in pins:
+            raise click.BadParameter(f"{port} is assigned twice", context, option)
+        pins[port] = pin
+    return pins
 
 
 @click.group(
@@ -107,6 +139,7 @@ def _entry(name: str) -> dict[str, Any]:
 @_board_option
 @config_option
 @_link_options
+@_board_options
 @click.option("--recipe", metavar="NAME", help="How to map: dsp or logic; see hwgen synth.")
 @click.option("--seeds", type=click.IntRange(1, 1000), default=8, show_default=True, metavar="N",
               help="Try seeds 1 to N of place and route until one meets the clock.")  # fmt: skip
@@ -117,9 +150,11 @@ def _entry(name: str) -> dict[str, Any]:
 def build_command(
     name: str,
     config: Path,
+    link: Link,
     baud: int,
-    divide: int,
     buffer: int,
+    divide: int,
+    pin: dict[str, str],
     recipe: str | None,
     seeds: int,
     no_cache: bool,
@@ -129,13 +164,13 @@ def build_command(
 ) -> None:
     """Make the bitstream of a core for a board.
 
-    The core gets a serial port, a bridge between it and its streams, pins and reset. A design that
-    does not fit is refused before synthesis; without a seed that meets the clock nothing is
+    The core gets a port to a host, a bridge between it and its streams, pins and reset. A design
+    that does not fit is refused before synthesis; without a seed that meets the clock nothing is
     written.
     """
     from flows.board.build import build_board
 
-    design = _design(name, config, baud, divide, buffer)
+    design = _design(name, config, link, pin, baud=baud, divider=divide, buffer_bytes=buffer)
     with atomic_directory(output, force=force) as staging:
         with task_progress("placing and routing", quiet=as_json) as update:
             built = build_board(
@@ -149,15 +184,20 @@ def build_command(
         _print(built, output)
 
 
-def _design(name: str, config: Path, baud: int, divide: int, buffer: int) -> BoardDesign:
+def _design(
+    name: str, config: Path, link: Link, pins: dict[str, str], **options: Any
+) -> BoardDesign:
     from flows.board.design import BoardDesign
     from flows.build.load import load_design
     from hwgen.board.registry import board
 
-    return BoardDesign(load_design(config), board(name), baud, divide, buffer)
+    data = board(name).with_pins(link, pins)
+    return BoardDesign(load_design(config), data, link=link, **options)
 
 
 def _print(built: BoardBuild, output: Path) -> None:
+    from hwgen.board.model import LINKS
+
     design, best, out = built.design, built.result.best, console()
     out.print(headed(design.design.name, f" on {design.board.name} ({design.board.device})"))
     estimated = built.estimate["metrics"]["fmax_mhz"]
@@ -177,11 +217,10 @@ def _print(built: BoardBuild, output: Path) -> None:
             share = f"{100 * row['share']:.1f} %"
             table.add_row(f"  {resource}", f"{row['used']:,}", f"{row['available']:,}", share)
     out.print(table)
-    out.print(
-        f"  serial port: {design.baud} baud, pins rx {design.board.uart.rx}, tx"
-        f" {design.board.uart.tx}: {design.board.uart.note}",
-        soft_wrap=True,
-    )
+    link, ports = design.link, design.board.pins_of(design.link)
+    pins = ", ".join(f"{port} {ports[port]}" for port in LINKS[link])
+    note = design.board.of_link(link).note
+    out.print(f"  {link}: {design.baud} bits a second, pins {pins}: {note}", soft_wrap=True)
     out.print(f"bitstream: {output / built.bitstream_name}", soft_wrap=True)
 
 
@@ -203,23 +242,69 @@ def load_command(name: str, bitstream: Path, flash: bool) -> None:
 
 
 @command.command(
+    "wrap", epilog=example("hwgen board wrap -c tour.yaml --pinout chip.yaml -o build/chip")
+)
+@config_option
+@file_option("--pinout", "Pins of the chip (YAML); docs/boards.md has one.", required=True)
+@_link_options
+@path_option("--output", "DIR", "Directory for the design.", required=True)
+@force_option
+@json_option
+def wrap_command(
+    config: Path, pinout: Path, link: Link, baud: int, buffer: int, output: Path,
+    force: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Write a core with a port to a host as a chip with few pins.
+
+    The top module has the ports of the pinout, such as those of a tile of a shared chip.
+    """
+    design = _chip(config, pinout, link, baud=baud, buffer_bytes=buffer)
+    with atomic_directory(output, force=force) as staging:
+        for file, content in design.files.items():
+            (staging / file).write_text(content, encoding="utf-8")
+    if as_json:
+        emit_json(json.loads(design.files["chip.json"]))
+        return
+    pins = ", ".join(f"{name} {wire}" for name, wire in design.wires.items())
+    console().print(
+        f"{design.design.name} as {design.name} with {len(design.wires)} pins at"
+        f" {design.clock_mhz:g} MHz: {pins}\ndesign: {output / design.name}.v",
+        soft_wrap=True,
+    )
+
+
+def _chip(config: Path, pinout: Path, link: Link, **options: Any) -> ChipDesign:
+    from flows.board.chip import ChipDesign
+    from flows.build.load import load_design
+    from hwgen.board.pinout import load_pinout
+
+    return ChipDesign(load_design(config), load_pinout(pinout), link=link, **options)
+
+
+@command.command(
     "test", epilog=example("hwgen board test --board icebreaker -c tour.yaml --port simulation")
 )
-@_board_option
+@click.option("--board", "name", metavar="NAME", type=BoardName(),
+              help="A board; `hwgen board list` lists them.")  # fmt: skip
+@file_option("--pinout", "In place of a board: pins of a chip (YAML), as for wrap.")
 @config_option
 @_link_options
+@_board_options
 @click.option("--port", metavar="PORT", default="simulation", show_default=True,
-              help="Serial port, such as /dev/ttyUSB1; or the design in Verilator.")  # fmt: skip
+              help="Port /dev/ttyUSB1, /dev/spidev0.0, ...; or simulation.")  # fmt: skip
 @click.option(
     "--seed", type=int, default=0, show_default=True, metavar="N", help="Of the operands."
 )
 @json_option
 def test_command(
-    name: str,
+    name: str | None,
+    pinout: Path | None,
     config: Path,
+    link: Link,
     baud: int,
-    divide: int,
     buffer: int,
+    divide: int,
+    pin: dict[str, str],
     port: str,
     seed: int,
     as_json: bool,
@@ -227,7 +312,16 @@ def test_command(
     """Run a random job of a core on a board, or on the simulated one, and compare the results."""
     from flows.board.jobs import SIMULATION, random_job_on
 
-    design = _design(name, config, baud, divide, buffer)
+    if (name is None) == (pinout is None):
+        raise click.UsageError("either --board or --pinout is needed")
+    design: Surroundings
+    if pinout is not None:
+        if pin or divide != 1:
+            raise click.UsageError("--pin and --divide are options of boards, not of a pinout")
+        design = _chip(config, pinout, link, baud=baud, buffer_bytes=buffer)
+    else:
+        assert name is not None
+        design = _design(name, config, link, pin, baud=baud, divider=divide, buffer_bytes=buffer)
     done = random_job_on(design, None if port == SIMULATION else port, seed)
     if as_json:
         emit_json(done)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The complete design of a board: pins, power-up reset, serial port, bridge, and the core."""
+"""The complete design of a board or chip: pins, reset, serial port, bridge, and the core."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from amaranth.hdl import ClockDomain, ClockSignal, Instance, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from hwgen.board.model import LINKS, Link
 from hwgen.core.port import StreamPort
 from rtl_templates.board.bridge import Bridge, BridgeParams
+from rtl_templates.board.spi import SpiPort
 from rtl_templates.board.uart import Rate, Receiver, Transmitter
 
 POWER_UP_CYCLES = 255
@@ -31,9 +33,13 @@ class TopParams:
     divider : int
         Cycles of the oscillator in a cycle of the design: 1, or an even number.
     baud : int
-        Bits a second.
+        Bits a second, where the port itself knows them.
     led_low, button_low : bool or None
         Whether the light is lit, and the button pressed, at 0; None: there is none.
+    link : {"uart", "spi"}
+        The port to the host.
+    power_up : bool
+        Whether configuration gives registers a value; else the button alone resets the design.
     """
 
     bridge: BridgeParams
@@ -42,6 +48,12 @@ class TopParams:
     baud: int
     led_low: bool | None
     button_low: bool | None
+    link: Link = "uart"
+    power_up: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.power_up and (self.button_low is None or self.divider != 1):
+            raise ValueError("without values at power-up a reset is needed, and no divided clock")
 
 
 class BoardTop(wiring.Component):
@@ -57,12 +69,14 @@ class BoardTop(wiring.Component):
 
     Attributes
     ----------
-    clk, rx, tx, led, button : Signal
-        Pins; `led` and `button` where the board has them.
+    clk, rx, tx, cs, sck, mosi, miso, led, button : Signal
+        Pins: those of the link, `led` and `button` where the board has them.
     """
 
     def __init__(self, core: str, ports: Sequence[StreamPort], params: TopParams) -> None:
-        members: dict[str, Any] = {"clk": In(1), "rx": In(1), "tx": Out(1)}
+        members: dict[str, Any] = {"clk": In(1)}
+        for name, direction in LINKS[params.link].items():
+            members[name] = In(1) if direction == "in" else Out(1)
         if params.led_low is not None:
             members["led"] = Out(1)
         if params.button_low is not None:
@@ -78,10 +92,21 @@ class BoardTop(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m, params = Module(), self._params
         self._clocks(m)
-        rate = Rate(params.clock_hz // params.divider, params.baud)
+        m.submodules.bridge = bridge = Bridge(params.bridge)
+        if params.link == "uart":
+            self._uart(m, bridge)
+        else:
+            self._spi(m, bridge)
+        if params.led_low is not None:
+            m.d.comb += self.led.eq(~bridge.connected if params.led_low else bridge.connected)
+        m.submodules.core = self._instance(m, bridge)
+        return m
+
+    def _uart(self, m: Module, bridge: Bridge) -> None:
+        """Add the serial port of a receiver and a transmitter."""
+        rate = Rate(self._params.clock_hz // self._params.divider, self._params.baud)
         m.submodules.receiver = receiver = Receiver(rate)
         m.submodules.transmitter = transmitter = Transmitter(rate)
-        m.submodules.bridge = bridge = Bridge(params.bridge)
         m.d.comb += [
             receiver.rx.eq(self.rx),
             self.tx.eq(transmitter.tx),
@@ -92,10 +117,22 @@ class BoardTop(wiring.Component):
             transmitter.valid.eq(bridge.tx_valid),
             bridge.tx_ready.eq(transmitter.ready),
         ]
-        if params.led_low is not None:
-            m.d.comb += self.led.eq(~bridge.connected if params.led_low else bridge.connected)
-        m.submodules.core = self._instance(m, bridge)
-        return m
+
+    def _spi(self, m: Module, bridge: Bridge) -> None:
+        """Add the port that the host clocks."""
+        m.submodules.spi = port = SpiPort()
+        m.d.comb += [
+            port.cs.eq(self.cs),
+            port.sck.eq(self.sck),
+            port.mosi.eq(self.mosi),
+            self.miso.eq(port.miso),
+            bridge.rx_data.eq(port.data),
+            bridge.rx_valid.eq(port.valid),
+            bridge.rx_error.eq(port.error),
+            port.tx_data.eq(bridge.tx_data),
+            port.tx_valid.eq(bridge.tx_valid),
+            bridge.tx_ready.eq(port.tx_ready),
+        ]
 
     def _clocks(self, m: Module) -> None:
         """Add the clock of the design and its reset."""
@@ -117,16 +154,19 @@ class BoardTop(wiring.Component):
         # Configuration clears these registers, and nothing else does.
         m.domains.power_up = power_up = ClockDomain(reset_less=True)
         m.d.comb += power_up.clk.eq(sync.clk)
-        count = Signal(range(POWER_UP_CYCLES + 1), name="power_up_count")
         pressed = Signal(2)
         if params.button_low is not None:
             level = ~self.button if params.button_low else self.button
             m.d.power_up += pressed.eq((level << 1) | pressed[1])
         reset = Signal(init=1)
+        m.d.comb += sync.rst.eq(reset)
+        if not params.power_up:
+            m.d.power_up += reset.eq(pressed[0])
+            return
+        count = Signal(range(POWER_UP_CYCLES + 1), name="power_up_count")
         with m.If(count != POWER_UP_CYCLES):
             m.d.power_up += count.eq(count + 1)
         m.d.power_up += reset.eq((count != POWER_UP_CYCLES) | pressed[0])
-        m.d.comb += sync.rst.eq(reset)
 
     def _instance(self, m: Module, bridge: Bridge) -> Instance:
         """Return the core, its streams connected to the bridge."""

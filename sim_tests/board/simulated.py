@@ -10,6 +10,7 @@ from typing import Any
 
 from flows.board.design import BoardDesign
 from flows.board.simulation import SimulatedBoard, compile_board
+from flows.board.surroundings import Surroundings
 from flows.build.design import Design
 from flows.build.load import parse_config
 from hwgen.board.registry import board
@@ -33,12 +34,12 @@ def tiny(text: str = TINY, name: str = "icebreaker", **options: Any) -> BoardDes
 
 
 @cache
-def library(design: BoardDesign) -> Path:
+def library(design: Surroundings) -> Path:
     """Return the compiled simulation of a board, for few cycles."""
     return compile_board(design, cycles=10_000)
 
 
-def simulated(design: BoardDesign | None = None, **options: Any) -> SimulatedBoard:
+def simulated(design: Surroundings | None = None, **options: Any) -> SimulatedBoard:
     """Return a simulated board after its power-up."""
     design = design or tiny()
     result = SimulatedBoard(design, library=library(design), **options)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Verilated design of a board, driven and read at its pins alone: an oscillator, and a serial
-// adapter that sends and receives bits at its own rate.  flows/board/simulation.py loads it.
+// The Verilated design of a board, driven and read at its pins alone: an oscillator, and an adapter
+// of the link that sends and receives bits at its own rate.  flows/board/simulation.py loads it, and
+// writes board_pins.h.
 
 #include <cstdint>
 #include <cstring>
@@ -17,6 +18,8 @@
 
 namespace {
 
+#ifdef HWGEN_UART
+
 /// A serial adapter: eight data bits, no parity, one stop bit.  Times are in clock cycles.
 class Adapter {
   public:
@@ -26,8 +29,26 @@ class Adapter {
 
     bool sending() const { return bits_ > 0 || !queue_.empty(); }
 
-    /// Return the level that the adapter drives in a cycle.
-    int drive(double now) {
+    /// Receive, or do not: a board sends when it likes to.
+    void listen(bool) {}
+
+    /// Drive the pins of a link without an adapter.
+    static void release(Vtop& top) { set_rx(top, 1); }
+
+    /// Drive the pins in a cycle; without a cable they are at rest.
+    void drive(Vtop& top, double now, bool connected) {
+        if (connected) set_rx(top, level(now));
+        else release(top);
+    }
+
+    /// Look at the pins in a cycle.
+    void sample(Vtop& top, double now) { sample(now, get_tx(top)); }
+
+    std::vector<uint8_t> received;
+    uint64_t broken = 0;
+
+  private:
+    int level(double now) {
         while (bits_ > 0 && now >= next_) {
             shift_ = (shift_ >> 1) | 0x200;
             if (--bits_ > 0) next_ += bit_;
@@ -42,7 +63,6 @@ class Adapter {
         return bits_ ? shift_ & 1 : 1;
     }
 
-    /// Look at the level that the board drives in a cycle.
     void sample(double now, int level) {
         if (position_ < 0) {
             if (!level && before_) {
@@ -66,10 +86,6 @@ class Adapter {
         before_ = level;
     }
 
-    std::vector<uint8_t> received;
-    uint64_t broken = 0;
-
-  private:
     const double bit_;
     std::deque<uint8_t> queue_;
     int bits_ = 0, shift_ = 0x3ff;
@@ -79,27 +95,116 @@ class Adapter {
     uint8_t byte_ = 0;
 };
 
+#else
+
+/// The controller of a serial peripheral bus in mode 0.  A byte of the board comes with each byte
+/// that is sent; while the adapter listens, it sends zeros.  Times are in clock cycles.
+class Adapter {
+  public:
+    explicit Adapter(double cycles_per_bit) : half_(cycles_per_bit / 2) {}
+
+    void send(const uint8_t* data, size_t count) { queue_.insert(queue_.end(), data, data + count); }
+
+    bool sending() const { return !queue_.empty() || (bits_ > 0 && !filling_); }
+
+    void listen(bool enabled) { listening_ = enabled; }
+
+    static void release(Vtop& top) {
+        set_cs(top, 1);
+        set_sck(top, 0);
+        set_mosi(top, 0);
+    }
+
+    /// Drive the pins in a cycle, and read a bit when the clock rises.  Without a cable the host
+    /// reads ones.
+    void drive(Vtop& top, double now, bool connected) {
+        const bool before = clock_;
+        if (now >= next_) {
+            if (next_ < now - 1) next_ = now;
+            step();
+        }
+        if (clock_ && !before) read(connected ? get_miso(top) : 1);
+        if (!connected) return release(top);
+        set_cs(top, !selected_);
+        set_sck(top, clock_);
+        set_mosi(top, (byte_ >> 7) & 1);
+    }
+
+    void sample(Vtop&, double) {}
+
+    std::vector<uint8_t> received;
+    uint64_t broken = 0;
+
+  private:
+    void step() {
+        if (clock_) {  // a bit ends
+            clock_ = false;
+            next_ += half_;
+            if (--bits_ > 0) {
+                byte_ <<= 1;
+            } else if (!load()) {
+                ending_ = true;
+            }
+        } else if (ending_) {
+            selected_ = ending_ = false;
+            next_ += 2 * half_;
+        } else if (!selected_) {
+            if (!load()) return;
+            selected_ = true;
+            next_ += half_;
+        } else {
+            clock_ = true;
+            next_ += half_;
+        }
+    }
+
+    /// Take the next byte to send, if there is one.
+    bool load() {
+        filling_ = queue_.empty();
+        if (filling_ && !listening_) return false;
+        byte_ = filling_ ? 0 : queue_.front();
+        if (!filling_) queue_.pop_front();
+        bits_ = 8;
+        return true;
+    }
+
+    void read(int level) {
+        incoming_ = static_cast<uint8_t>(incoming_ << 1 | level);
+        if (bits_ == 1) received.push_back(incoming_);
+    }
+
+    const double half_;
+    std::deque<uint8_t> queue_;
+    bool listening_ = false, filling_ = false, selected_ = false, ending_ = false;
+    bool clock_ = false;
+    int bits_ = 0;
+    uint8_t byte_ = 0, incoming_ = 0;
+    double next_ = 0;
+};
+
+#endif
+
 struct Board {
     Board(double cycles_per_bit, int seed) : adapter(cycles_per_bit) {
         const std::string argument = "+verilator+seed+" + std::to_string(seed);
         const char* arguments[] = {"board", "+verilator+rand+reset+2", argument.c_str()};
         context.commandArgs(3, arguments);
         top = std::make_unique<Vtop>(&context);
-        top->clk = 0;
-        top->rx = 1;
+        set_clk(*top, 0);
+        Adapter::release(*top);
         press(*top, false);
         top->eval();
     }
 
     void cycle() {
         const double now = static_cast<double>(cycles);
-        top->rx = connected ? adapter.drive(now) : 1;
-        top->clk = 1;
+        adapter.drive(*top, now, connected);
+        set_clk(*top, 1);
         top->eval();
-        top->clk = 0;
+        set_clk(*top, 0);
         top->eval();
         cycles++;
-        if (connected) adapter.sample(now, top->tx);
+        if (connected) adapter.sample(*top, now);
     }
 
     VerilatedContext context;
@@ -125,11 +230,22 @@ EXPORT void hwgen_board_send(void* board, const uint8_t* data, size_t count) {
 EXPORT size_t hwgen_board_run(void* pointer, size_t wanted, uint64_t limit) {
     auto* board = static_cast<Board*>(pointer);
     uint64_t idle = 0;
+    board->adapter.listen(true);
     while (board->adapter.received.size() < wanted && idle < limit) {
         board->cycle();
         if (!board->connected || !board->adapter.sending()) idle++;
     }
+    board->adapter.listen(false);
     return board->adapter.received.size();
+}
+
+/// Run a number of cycles, and on until everything was sent, without asking for bytes.
+EXPORT void hwgen_board_wait(void* pointer, uint64_t count) {
+    auto* board = static_cast<Board*>(pointer);
+    for (uint64_t idle = 0; idle < count;) {
+        board->cycle();
+        if (!board->connected || !board->adapter.sending()) idle++;
+    }
 }
 
 /// Copy the first `count` of the bytes received, and forget them.

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A core with a port to a host around it: what designs of boards and of chips share."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+from flows.build.analysis import CachedAnalysis
+from flows.build.design import Design
+from hwgen.board.model import Link
+from hwgen.board.pinout import Wire
+from hwgen.board.protocol import DIGEST_BYTES, MOST_PORTS
+from hwgen.errors import InputError
+
+if TYPE_CHECKING:
+    from cost_model.estimate.analysis import Analysis
+    from rtl_templates.board.bridge import BridgeParams
+    from rtl_templates.board.top import BoardTop, TopParams
+
+BUFFER_BYTES = 512
+"""Bytes of the buffer of a port: a block memory of the smallest family."""
+
+SILENCE_S = 0.02
+"""Seconds without a byte after which a request that has begun is forgotten."""
+
+SUFFIX = "_board"
+"""The name of the core with its surroundings is that of the core and this."""
+
+CLOCKS_PER_BIT: dict[Link, int] = {"uart": 4, "spi": 8}
+"""Clock cycles of a bit of a link at least."""
+
+_SHARES = {4: "a quarter", 8: "an eighth"}
+_DOTTED = re.compile(r"\\(\w+(?:\.[\w$]+)+) ")
+
+
+class Surroundings(ABC):
+    """A core with bridge and link, as Verilog whose pins a simulation reaches.
+
+    Subclasses are dataclasses with these attributes.
+
+    Attributes
+    ----------
+    design : Design
+        The hardware of the core.
+    baud : int
+        Bits a second of the link.
+    buffer_bytes : int
+        Bytes of the buffer of each port, a power of two from 16.
+    silence_s : float
+        Seconds without a byte after which a request that has begun is forgotten.
+    link : {"uart", "spi"}
+    """
+
+    design: Design
+    baud: int
+    buffer_bytes: int
+    silence_s: float
+    link: Link
+    needs_reset: ClassVar[bool] = False
+    """Whether nothing but the button brings it into a defined state."""
+
+    # -- what differs ----------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name of the top module."""
+
+    @property
+    @abstractmethod
+    def verilog(self) -> str:
+        """The whole design, with its top module."""
+
+    @property
+    @abstractmethod
+    def oscillator_hz(self) -> int:
+        """Frequency at the pin of the clock in Hz."""
+
+    @property
+    @abstractmethod
+    def clock_hz(self) -> int:
+        """Frequency of the design in Hz."""
+
+    @property
+    @abstractmethod
+    def wires(self) -> dict[str, Wire]:
+        """Bits of ports of the top module: clk, those of the link, led, button."""
+
+    @property
+    @abstractmethod
+    def params(self) -> TopParams:
+        """Parameters of the core's surroundings."""
+
+    # -- what is common --------------------------------------------------------------------------
+
+    @property
+    def clock_mhz(self) -> float:
+        """Frequency of the design in MHz."""
+        return self.clock_hz / 1e6
+
+    @property
+    def bridge_params(self) -> BridgeParams:
+        """Parameters of the bridge."""
+        from rtl_templates.board.bridge import BridgeParams  # start-up time: Amaranth
+
+        core = self.design.core
+        ports = core.ports
+        return BridgeParams(
+            digest=bytes.fromhex(core.digest)[:DIGEST_BYTES],
+            inputs=tuple((p.beat_bytes, bool(p.last)) for p in ports if p.direction == "in"),
+            output=next(port.beat_bytes for port in ports if port.direction == "out"),
+            buffer_bytes=self.buffer_bytes,
+            silence_cycles=round(self.clock_hz * self.silence_s),
+        )
+
+    def check(self) -> None:
+        """Raise `InputError` if the core has no streams, or a setting is out of range."""
+        core = self.design.core
+        inputs = [port for port in core.ports if port.direction == "in"]
+        if core.buses or len(core.ports) - len(inputs) != 1:
+            raise InputError(
+                f"{core.name!r} has no stream ports, or several for results: the bridge of a board"
+                " serves cores with streams; `hwgen families` lists the ports of each"
+            )
+        if not 1 <= len(inputs) <= MOST_PORTS:
+            raise InputError(f"{core.name!r} has {len(inputs)} input ports, not 1..{MOST_PORTS}")
+        size = self.buffer_bytes
+        if not 16 <= size <= 1 << 15 or size & (size - 1):
+            raise InputError(f"--buffer: must be a power of two, 16..32768 bytes, not {size}")
+        clocks = CLOCKS_PER_BIT[self.link]
+        most = self.clock_hz // clocks
+        if not 1200 <= self.baud <= most:
+            raise InputError(
+                f"--baud: must be 1200..{most} at {self.clock_mhz:g} MHz, {_SHARES[clocks]} of the"
+                f" clock, not {self.baud}"
+            )
+
+    @property
+    def inner(self) -> str:
+        """Name of the module of the core with its surroundings."""
+        return self.design.name + SUFFIX
+
+    @cached_property
+    def surroundings(self) -> str:
+        """The Verilog of that module without the core."""
+        from amaranth.back import verilog  # start-up time
+
+        top = self.top()
+        text: str = verilog.convert(
+            top, name=self.inner, ports=top.pins, emit_src=False, strip_internal_attrs=True
+        )
+        # Amaranth joins names of modules with dots; the first line names the Yosys at hand.
+        return _DOTTED.sub(lambda name: name[1].replace(".", "_") + " ", text.split("\n", 1)[1])
+
+    @cached_property
+    def analysis(self) -> Analysis:
+        """The analysis of that module, for estimates."""
+        from amaranth.back import rtlil  # start-up time
+
+        from flows.build.netlist_cache import convert
+
+        top = self.top()
+        text: str = rtlil.convert(top, name=self.inner, ports=top.pins, emit_src=False)
+        netlist = convert([text, *self.design.rtlil], self.inner).netlist
+        return CachedAnalysis(netlist.key, lambda: netlist)
+
+    def top(self) -> BoardTop:
+        """Return the hardware of that module."""
+        from rtl_templates.board.top import BoardTop  # start-up time
+
+        return BoardTop(self.design.name, self.design.core.ports, self.params)
