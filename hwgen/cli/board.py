@@ -259,9 +259,7 @@ def wrap_command(
     The top module has the ports of the pinout, such as those of a tile of a shared chip.
     """
     design = _chip(config, pinout, link, baud=baud, buffer_bytes=buffer)
-    with atomic_directory(output, force=force) as staging:
-        for file, content in design.files.items():
-            (staging / file).write_text(content, encoding="utf-8")
+    _write(design.files, output, force=force)
     if as_json:
         emit_json(json.loads(design.files["chip.json"]))
         return
@@ -279,6 +277,32 @@ def _chip(config: Path, pinout: Path, link: Link, **options: Any) -> ChipDesign:
     from hwgen.board.pinout import load_pinout
 
     return ChipDesign(load_design(config), load_pinout(pinout), link=link, **options)
+
+
+@command.command(
+    "litex", epilog=example("hwgen board litex -c configs/gemm_stream.yaml -o build/litex")
+)
+@config_option
+@path_option("--output", "DIR", "Directory for module, Verilog and driver.", required=True)
+@force_option
+def litex_command(config: Path, output: Path, force: bool) -> None:
+    """Write an engine on memory as a module for SoCs of LiteX, with its C driver."""
+    from flows.board.litex import MODULE, litex_files
+    from flows.build.load import load_design
+
+    files = litex_files(load_design(config))
+    _write(files, output, force=force)
+    console().print(
+        f"{output / MODULE}: `from {Path(MODULE).stem} import add_engine`, then `add_engine(soc)`",
+        soft_wrap=True,
+    )
+
+
+def _write(files: dict[str, str], output: Path, *, force: bool) -> None:
+    with atomic_directory(output, force=force) as staging:
+        for file, content in files.items():
+            (staging / file).parent.mkdir(parents=True, exist_ok=True)
+            (staging / file).write_text(content, encoding="utf-8")
 
 
 @command.command(
