@@ -10,11 +10,19 @@ cycle takes what it takes with only the clock moving, and what operands add to i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from cost_model.estimate.technology import Technology, calibrated, technology
+from cost_model.configurations.metrics import ACTIVITY
+from cost_model.estimate.technology import (
+    Technology,
+    calibrated,
+    is_calibrated,
+    table_of,
+    technology,
+)
 from hwgen.errors import InputError
+from hwgen.technologies import technologies
 
 
 @dataclass(frozen=True)
@@ -33,9 +41,30 @@ class Activity:
     name: str
     changes: float
 
+    def document(self, technology_name: str) -> dict[str, Any]:
+        """Return the activity as JSON values.
+
+        With ``about``, what power in a technology holds for, in words, and ``simulated``, whether
+        energies by simulated netlists are known of it.
+        """
+        known = is_calibrated(technology_name) and bool(technology(technology_name).energies)
+        return {**asdict(self), "about": about(self.name, technology_name), "simulated": known}
+
 
 ASSUMED = Activity("assumed", 0.0)
 WORST = "worst"
+
+
+def about(name: str, technology_name: str) -> str:
+    """Return the activity that power holds for, in words, by `Activity.name`.
+
+    That of a user's table of costs is not known here.
+    """
+    if name != ASSUMED.name:
+        return f"activity of {name} operands"
+    if technology_name in technologies() and table_of(technology_name) is not None:
+        return f"activity of the table of costs {technology_name}"
+    return f"assumed activity of {ACTIVITY:g} rises a cycle"
 
 
 def simulated_energies() -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -106,7 +105,7 @@ def estimate(
         see `hwgen.technologies.utilization`; None of standard cells; ``costs_of``, what area and
         power are sums over, `cost_model.estimate.costed.STRUCTURE`; ``cost_table``, the source of
         the costs, only where they are of a user's table; ``activity``, by which power
-        is; ``limiting_path``, which limits Fmax, if it is known, see
+        is, with ``about``, that in words; ``limiting_path``, which limits Fmax, if it is known, see
         `cost_model.timing.limit.described`; ``notes``, why figures are missing.
     """
     target = _of_one_technology(core.params.target if target is None else target)
@@ -161,7 +160,7 @@ def estimate(
         "roofline": limits,
         "device": _utilization(target, metrics),
         "costs_of": STRUCTURE if costs.breakdown else None,
-        "activity": asdict(activity),
+        "activity": activity.document(technology),
         "notes": notes,
     }
 
@@ -283,7 +282,7 @@ def empty_estimate(
         "roofline": None,
         "device": _utilization(target, {}),
         "costs_of": None,
-        "activity": asdict(ASSUMED),
+        "activity": ASSUMED.document(technology),
         "notes": [],
     }
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from cost_model.configurations.metrics import LUTS_USED, RESOURCES, luts_used
 from cost_model.estimate import technology as technologies
+from cost_model.estimate.activity import ASSUMED
 from cost_model.estimate.analysis import Analysis
 from cost_model.estimate.costed import STRUCTURE, plain
 from cost_model.netlist.costs import breakdown
@@ -86,4 +87,5 @@ def estimate_netlist(
         if chosen is None
         else {**utilization(chosen, metrics), "named": device is not None},
         "costs_of": STRUCTURE,
+        "activity": ASSUMED.document(technology),
     }

@@ -148,6 +148,7 @@ def _outcome(
         points_of(chosen),
         parts,
         points_of,
+        groups=reducer.groups,
     )
 
 

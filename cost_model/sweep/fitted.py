@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from cost_model.configurations.configurations import Configurations
 from cost_model.configurations.metrics import metrics_of
 from cost_model.estimate import technology as technologies
+from cost_model.estimate.activity import ASSUMED
 from cost_model.memories.many import Shape, amounts
 from cost_model.sweep.exclusion import ask_within
 from cost_model.sweep.fit import Fit, Floats, Points, Variables, fit
@@ -254,7 +255,9 @@ def _fitted(
         rows.extend(point for point, _ in new)
         evaluations.extend(evaluation for _, evaluation in new)
         model = replace(
-            _model(pool, rows, evaluations), samples=len(rows), errors=_errors(misses[-1:])
+            _model(pool, rows, evaluations, shaped=plan.activity == ASSUMED.name),
+            samples=len(rows),
+            errors=_errors(misses[-1:]),
         )
 
     add_batch(stars, test=False)
@@ -302,12 +305,20 @@ def meets_specs(plan: Plan, evaluate: Fitted, family: str, point: Mapping[str, A
 
 
 def _model(
-    pool: Pool, rows: Sequence[Mapping[str, Any]], evaluations: Sequence[Evaluation]
+    pool: Pool,
+    rows: Sequence[Mapping[str, Any]],
+    evaluations: Sequence[Evaluation],
+    *,
+    shaped: bool = True,
 ) -> Model:
-    """Return a model that is fitted to samples."""
+    """Return a model that is fitted to samples.
+
+    What memories of a shape take is known for the activity that is assumed; of others (`shaped` is
+    false) it is fitted, as that of all modules.
+    """
     columns = {name: [row[name] for row in rows] for name in pool.names}
     quantities = tuple(evaluations[0].sums)
-    memories = _memories(pool, rows, columns, evaluations)
+    memories = _memories(pool, rows, columns, evaluations) if shaped else ()
     own = {role_of(Ram(2, 2, m.shape.ram.reads, m.shape.ram.asynchronous,
                           m.shape.ram.halves).module) for m in memories}  # fmt: skip
     roles = [

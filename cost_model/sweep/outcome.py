@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -51,6 +51,10 @@ class Refined:
         Number of a candidate: why it has no figures.
     differences : dict
         Metric: mean and worst of the relative difference of fits.
+    total : int
+        Candidates in all, of which those are the first.
+    groups : mapping
+        As of `Outcome`, of the candidates by netlist.
     """
 
     asked: int
@@ -61,6 +65,8 @@ class Refined:
     evaluate: Evaluate
     refused: Mapping[int, str]
     differences: Mapping[str, Mapping[str, float]]
+    total: int
+    groups: Mapping[tuple[float, ...], NDArray[np.int64]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,8 @@ class Outcome:
         The candidates, where not all points are evaluated by netlist.
     excluded : int
         Points without a netlist, because a smaller one misses a spec already.
+    groups : mapping
+        By group, as `cost_model.sweep.reduce.Reducer` counts.
     """
 
     plan: Plan
@@ -101,6 +109,7 @@ class Outcome:
     points_of: Callable[[Indices], Points]
     refined: Refined | None = None
     excluded: int = 0
+    groups: Mapping[tuple[float, ...], NDArray[np.int64]] = field(default_factory=dict)
 
     @property
     def evaluated(self) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cost_model.configurations.metrics import DEVICE, VALID
+from cost_model.estimate.activity import ASSUMED
 from cost_model.sweep.expressions import Expression
 from cost_model.sweep.space import TECHNOLOGY, Space, Subspace, Values, split
 from hwgen.technologies.utilization import FITS
@@ -128,6 +129,8 @@ class Plan:
         Most candidates to evaluate by netlist.
     group_by : tuple of str
         Parameters, or ``family``: each combination of their values has a Pareto set.
+    activity : str
+        By which power is: ``assumed``, ``typical``, ``worst``, or a file of operands.
     """
 
     name: str
@@ -142,6 +145,7 @@ class Plan:
     version: str
     refine: int = REFINE
     group_by: tuple[str, ...] = ()
+    activity: str = ASSUMED.name
 
     @property
     def dimensions(self) -> int:
@@ -165,6 +169,19 @@ class Plan:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return float(value) + 2.0
         return float(self._groups[name].index(str(value)) + 1)
+
+    def group_value(self, name: str, number: float) -> Any:
+        """Return the value that a number of `group_of` is of, None of points without one."""
+        texts = self._groups[name]
+        numeric = any(axis.name == name for s in self.space.subspaces
+                      for axis in s.axes[s.categories :])  # fmt: skip
+        numeric |= any(_is_number(s.fixed.get(name)) for s in self.space.subspaces)
+        numeric |= any(item.name == name for s in self.space.subspaces for item in s.derived)
+        if numeric and name != "family":
+            value = number - 2
+            return None if number == 1 else int(value) if value.is_integer() else value
+        text = texts[int(number) - 1]
+        return None if text == "None" else text
 
     @cached_property
     def _groups(self) -> dict[str, list[str]]:

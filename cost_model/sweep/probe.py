@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path as FilePath
 from typing import Any
 
 import numpy as np
@@ -77,9 +78,16 @@ def probe(file: SweepFile, evaluate: Evaluate) -> Probe:
     networks = {name: asdict(network) for name, network in plan.workloads.items()}
     identity: list[Any] = [
         plan.version, file.document.data, networks, answers, plan.refine, _costs(plan),
+        plan.activity, _digest_of(plan.activity),
     ]  # fmt: skip
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"))
     return Probe(tuple(names), hashlib.sha256(text.encode()).hexdigest())
+
+
+def _digest_of(activity: str) -> str:
+    """Return the digest of the operands of an activity, if they are in a file."""
+    path = FilePath(activity)
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 def _costs(plan: Plan) -> list[Any]:

@@ -90,6 +90,9 @@ class Reducer:
         self.front = front or Front(plan.dimensions)
         self.best = [Best(top.count) for top in plan.tops]
         self.rows: list[Indices] = []
+        self.groups: dict[tuple[float, ...], NDArray[np.int64]] = {}
+        """By group of `Plan.group_by`, its counts, as `Tally` has them, but for that of points."""
+        self._counts_groups = bool(plan.group_by) and front is None
         self._subjects = [spec.subject for spec in plan.specs]
         asked = [*plan.specs, *(objective.expression for objective in plan.objectives)]
         asked += [top.objective.expression for top in plan.tops]
@@ -127,12 +130,24 @@ class Reducer:
         subspace = plan.space.subspaces[segment]
         count = len(indices)
         shape = _shape(values) or (count,)
-        legal, removed = subspace.check(values, shape)
+        stages = np.full(shape, -1) if self._counts_groups else None
+        legal, removed = subspace.check(values, shape, stages)
         self.counts[0] += count
         first = tally.refused(segment)
         self.counts[first : first + len(removed)] += np.array(removed, np.int64)
         present = np.flatnonzero(legal)
+        if stages is not None:
+            all_groups = [
+                np.broadcast_to(plan.group_of(name, subspace.family, values), shape).ravel()
+                for name in plan.group_by
+            ]
+            # Derived parameters out of their bounds make no groups.
+            counted = (stages < 0) | (stages >= len(subspace.derived))
+            stages = np.where(stages < 0, -1, stages + first).ravel()
+            counted = counted.ravel()
         if not len(present):
+            if stages is not None:
+                self._count_groups(all_groups, stages, counted)
             return None
         values, inside = _within(values, legal, len(present))
         shape = inside.shape
@@ -146,7 +161,7 @@ class Reducer:
             for name, value in values.items()
             if name in self._names
         }
-        good = self._meets(values, valid, excluded)
+        good, ends = self._meets(values, valid, excluded)
         objectives = [
             np.broadcast_to(
                 np.asarray(objective.sign * objective.expression(values), np.float64),
@@ -164,6 +179,10 @@ class Reducer:
             complete &= np.isfinite(column)
         self.counts[-2] += np.count_nonzero(good) - np.count_nonzero(complete)
         self.counts[-1] += np.count_nonzero(complete)
+        if stages is not None:
+            ends[good & ~complete] = tally.size - 2
+            stages[present] = ends
+            self._count_groups(all_groups, stages, counted)
         rows = np.flatnonzero(complete)
         if not len(rows):
             return None
@@ -185,13 +204,15 @@ class Reducer:
 
     def _meets(
         self, values: Values, valid: NDArray[np.bool_], excluded: NDArray[np.float64]
-    ) -> NDArray[np.bool_]:
+    ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Mark the points that are legal and meet the specs; count the failures of the others.
 
-        Of a point that is `excluded` only the failure of that spec is known.
+        Returned as well is, for each point, which count it is in.  Of a point that is `excluded`
+        only the failure of that spec is known.
         """
         good = valid.copy()
         counts = self.counts
+        ends = np.where(good, self.tally.size - 1, self.tally.illegal)
         left = legal = int(np.count_nonzero(good))
         counts[self.tally.illegal] += len(good) - left
         for index, spec in enumerate(self.plan.specs):
@@ -203,11 +224,35 @@ class Reducer:
             met = np.where(excluded < 0, met, excluded != index)
             self.failed[index] += legal - np.count_nonzero(met & valid)
             self._reach(index, values, valid)
+            ends[good & ~met] = self.tally.illegal + 1 + index
             good &= met
             remaining = int(np.count_nonzero(good))
             counts[self.tally.illegal + 1 + index] += left - remaining
             left = remaining
-        return good
+        return good, ends
+
+    def _count_groups(
+        self,
+        groups: list[NDArray[np.float64]],
+        stages: NDArray[np.int64],
+        counted: NDArray[np.bool_],
+    ) -> None:
+        """Count points by group, and by the count that they are in."""
+        if not counted.any():
+            return
+        codes = np.zeros(len(stages), np.int64)
+        for group in groups:
+            numbers, inverse = np.unique(group, return_inverse=True)
+            codes = codes * len(numbers) + inverse.reshape(-1)
+        size = self.tally.size
+        kept, where, codes = np.unique(codes[counted], return_index=True, return_inverse=True)
+        table = np.bincount(
+            codes.reshape(-1) * size + stages[counted], minlength=len(kept) * size
+        ).reshape(len(kept), size)
+        examples = np.flatnonzero(counted)[where]
+        for row, example in zip(table, examples.tolist(), strict=True):
+            key = tuple(float(group[example]) for group in groups)
+            self.groups[key] = self.groups.get(key, 0) + row
 
     def _reach(self, number: int, values: Values, valid: NDArray[np.bool_]) -> None:
         """Follow the range of what a spec is about, for the message if nothing meets it."""
@@ -238,6 +283,9 @@ class Reducer:
         for index, best in enumerate(self.best):
             arrays[f"top{index}_values"] = best.values
             arrays[f"top{index}_indices"] = best.indices
+        if self.groups:
+            arrays["group_keys"] = np.array(list(self.groups), np.float64)
+            arrays["group_counts"] = np.stack(list(self.groups.values()))
         if self.plan.keep == "all":
             arrays["rows"] = np.concatenate([np.empty(0, np.int64), *self.rows])
         return arrays
@@ -249,6 +297,10 @@ class Reducer:
         self.lowest = np.fmin(self.lowest, arrays["lowest"])
         self.highest = np.fmax(self.highest, arrays["highest"])
         self.front.add(arrays["front_values"], arrays["front_indices"])
+        if "group_keys" in arrays:
+            pairs = zip(arrays["group_keys"].tolist(), arrays["group_counts"], strict=True)
+            for key, row in pairs:
+                self.groups[tuple(key)] = self.groups.get(tuple(key), 0) + row
         for index, best in enumerate(self.best):
             best.add(arrays[f"top{index}_values"], arrays[f"top{index}_indices"])
 

@@ -46,6 +46,7 @@ class _Near:
         self.comparable = [_sign(column) for column in self.objectives(front).T]
         self.front, self.groups = self.worse(front), front[:, objectives::2]
         self.best = Best(count)
+        self.total = 0
 
     def screen(self, columns: Sequence[Floats]) -> NDArray[np.intp]:
         """Return the points that may matter: all."""
@@ -55,6 +56,7 @@ class _Near:
         """Take points."""
         need = self.need(values)
         near = need <= 0
+        self.total += int(np.count_nonzero(near))
         self.best.add(need[near], numbers[near])
 
     def result(self) -> tuple[Floats, Indices]:
@@ -105,12 +107,12 @@ def _sign(column: Floats) -> int:
 
 def _near_chunk(
     plan: Plan, evaluate: Evaluate, front: Floats, count: int, chunk: int
-) -> tuple[Floats, Indices]:
+) -> tuple[Floats, Indices, int]:
     size, near = chunk_size(plan), _Near(front, count, len(plan.objectives))
     reducer = Reducer(replace(plan, tops=(), keep="pareto"), evaluate, near)
     start = chunk * size
     reduce_range(plan, evaluate, start, min(plan.space.size, start + size), reducer)
-    return near.result()
+    return *near.result(), near.total
 
 
 def add_points(reducer: Reducer, points: Points) -> None:
@@ -120,8 +122,10 @@ def add_points(reducer: Reducer, points: Points) -> None:
         reducer.add(group.segment, values, points.numbers[group.where])
 
 
-def candidates(outcome: Outcome, evaluate: Fitted, executor: Executor, count: int) -> Indices:
-    """Return the numbers of at most `count` candidates, ascending.
+def candidates(
+    outcome: Outcome, evaluate: Fitted, executor: Executor, count: int
+) -> tuple[Indices, int]:
+    """Return the numbers of at most `count` candidates, ascending, and how many there are in all.
 
     First a share of the Pareto set itself, spread over it, and of the best of each ``top``; then
     the nearest points that would be Pareto-optimal if their costs were better by the margin.
@@ -147,14 +151,17 @@ def candidates(outcome: Outcome, evaluate: Fitted, executor: Executor, count: in
         add_points(reducer, outcome.points_of(np.arange(outcome.evaluated)))
         need, numbers = near.result()
         best.add(need[:, 0], numbers)
+        total = near.total
     else:
+        total = 0
         chunks = range(-(-plan.space.size // chunk_size(plan)))
         work = partial(_near_chunk, plan, hopeful, outcome.front_values, count)
-        for _, (need, numbers) in executor.run(work, chunks):
+        for _, (need, numbers, some) in executor.run(work, chunks):
             best.add(need[:, 0], numbers)
+            total += some
     ranked += best.indices.tolist()
-    unique = list(dict.fromkeys(ranked))[:count]
-    return np.sort(np.array(unique, np.int64))
+    unique = list(dict.fromkeys(ranked))
+    return np.sort(np.array(unique[:count], np.int64)), max(total, len(unique))
 
 
 def sweep(
@@ -253,7 +260,7 @@ def refine(
         If no candidate meets the specs.
     """
     plan = outcome.plan
-    numbers = candidates(outcome, evaluate, executor, count)
+    numbers, total = candidates(outcome, evaluate, executor, count)
     points = outcome.points_of(numbers)
     asked = dict(questions(plan, points))
     ask_within(plan, netlists, list(asked.values()), executor, progress)
@@ -285,7 +292,7 @@ def refine(
         rows=rows,
         refined=Refined(
             count, evaluate.margins, evaluate.samples, numbers, points, netlists, refused,
-            _differences(plan, points, evaluate, netlists),
+            _differences(plan, points, evaluate, netlists), total, reducer.groups,
         ),
     )  # fmt: skip
 

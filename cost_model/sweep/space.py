@@ -260,7 +260,12 @@ class Subspace:
         bounds = [(_outside(item), item.path) for item in self.derived]
         return [*bounds, *((str(item), item.path) for item in self.constraints)]
 
-    def check(self, values: Values, shape: tuple[int, ...]) -> tuple[NDArray[np.bool_], list[int]]:
+    def check(
+        self,
+        values: Values,
+        shape: tuple[int, ...],
+        stages: NDArray[np.int64] | None = None,
+    ) -> tuple[NDArray[np.bool_], list[int]]:
         """Add the derived parameters to those of some points and apply the constraints.
 
         Parameters
@@ -269,6 +274,8 @@ class Subspace:
             The parameters of the points; derived ones are added.
         shape : tuple of int
             To which they broadcast.
+        stages : array, optional
+            Of that shape; takes, of each point that is removed, which of `refusals` did it.
 
         Returns
         -------
@@ -282,7 +289,9 @@ class Subspace:
         conditions = self.derive(values)
         conditions += [constraint.expression(values) for constraint in self.constraints]
         left = legal.size
-        for condition in conditions:
+        for index, condition in enumerate(conditions):
+            if stages is not None:
+                stages[legal & ~np.asarray(condition, np.bool_)] = index
             legal &= condition
             remaining = int(np.count_nonzero(legal))
             removed.append(left - remaining)

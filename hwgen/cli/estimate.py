@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hwgen.cli.support.activity import activity_option, requested_activity
+from hwgen.cli.support.activity import OF_FILES, activity_option, requested_activity
 from hwgen.cli.support.common import (
     clock_option,
     emit_json,
@@ -38,10 +38,12 @@ from hwgen.cli.support.verilog import (
 from hwgen.progress import steps
 from hwgen.reports.datasheet import (
     METRICS,
+    activity_of_power,
     assumed_clock,
     breakdown,
     fits,
     missed_clock,
+    power_basis,
     standing,
 )
 from hwgen.reports.roofline import SERVED, describe_memory, number, summary
@@ -83,8 +85,7 @@ _BAR = 24
     show_default=True, help="What memories are made of; those below `memories.registers_below` bits"
     " are registers in any case.",
 )  # fmt: skip
-@activity_option("assumed|typical|worst|FILE", ", or that of the operands in an .npz file"
-                 " (activations, weights)")  # fmt: skip
+@activity_option(OF_FILES)
 @memory_options
 @fpga_energies_option
 @json_option
@@ -250,9 +251,12 @@ def _show(entry: Mapping[str, Any]) -> None:
         if value is None or metric not in METRICS:
             continue
         name, unit = METRICS[metric]
-        table.add_row(name, f"{number(value)} {unit}".strip(),
-                      standing(entry["certainty"].get(metric)))  # fmt: skip
+        stated = [standing(entry["certainty"].get(metric))]
+        stated += [activity_of_power(entry)] if metric == "power_w" else []
+        table.add_row(name, f"{number(value)} {unit}".strip(), ", ".join(filter(None, stated)))
     out.print(table)
+    if text := power_basis(entry):
+        out.print(text)
     if source := entry.get("cost_table"):
         out.print(f"Costs are of the user's table {entry['technology']}: {source}", markup=False)
     if missed := missed_clock(entry):
@@ -439,3 +443,5 @@ def _compare(estimates: Sequence[Mapping[str, Any]]) -> None:
             console().print(f"{entry['name']}: {served}", soft_wrap=True)
     for text in dict.fromkeys(filter(None, map(assumed_clock, estimates))):
         console().print(text, style="yellow")
+    for text in dict.fromkeys(filter(None, map(power_basis, estimates))):
+        console().print(text)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hwgen.cli.support.activity import OF_FILES, activity_option, requested_activity
 from hwgen.cli.support.common import (
     config_option,
     emit_json,
@@ -36,6 +37,7 @@ _SUFFIXES = (".md", ".html")
 @config_option
 @workload_options
 @memory_options
+@activity_option(OF_FILES)
 @path_option("--output", "FILE", "NAME.md or NAME.html; default: shown here.")
 @path_option(
     "--diagram", "FILE", "NAME.svg: the block diagram; without --output nothing else is made."
@@ -50,6 +52,7 @@ def command(
     memory: str | None,
     gb_s: str | None,
     efficiency: str | None,
+    activity: str,
     output: Path | None,
     diagram: Path | None,
     force: bool,
@@ -87,7 +90,8 @@ def command(
                     console().print(f"{diagram}: block diagram of {core.name}", soft_wrap=True)
                 return
         build = Build(design, retarget(core.target, memory=off_chip))
-        sheet = sheet_of(build, workloads)
+        moved = requested_activity(build, activity)
+        sheet = sheet_of(build, workloads, estimate=build.estimate(workloads, activity=moved))
     if output:
         write_sheet(output, core.name, sheet, force=force)
     if as_json:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hwgen.cli.support.activity import OF_FILES, activity_option
 from hwgen.cli.support.common import (
     emit_json,
     example,
@@ -27,6 +28,8 @@ from hwgen.cli.support.common import (
     task_progress,
 )
 from hwgen.cli.support.outputs import MARKER, atomic_directory, claim_entry
+from hwgen.reports.datasheet import power_by_method
+from hwgen.reports.sweep_words import candidates_left, empty_group
 from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
@@ -57,6 +60,7 @@ _JOURNAL = "journal"
     help="Evaluate at most the N points nearest to the Pareto set by netlist; instead of `refine`"
     " in the file.",
 )
+@activity_option(OF_FILES)
 @click.option("--resume", is_flag=True, help="Continue an interrupted sweep.")
 @click.option(
     "--verify",
@@ -72,6 +76,7 @@ def command(
     jobs: int | None,
     scheduler: str | None,
     refine: int | None,
+    activity: str,
     resume: bool,
     verify: str | None,
     force: bool,
@@ -88,13 +93,17 @@ def command(
     from cost_model.sweep.fitted import Fitted
     from cost_model.sweep.journal import Journal
     from cost_model.sweep.output.write import finished, write_output
+    from cost_model.sweep.plan import technologies_of
     from cost_model.sweep.probe import probe
+    from flows.power.estimated_activity import check_activity
     from hwgen import __version__
     from hwgen.errors import ConfigError
 
     file = read_sweep(config, __version__)
     if refine is not None:
         file = replace(file, plan=replace(file.plan, refine=refine))
+    file = replace(file, plan=replace(file.plan, activity=activity))
+    check_activity(activity, technologies_of(file.plan))
     probed = probe(file, Fitted())
     directory = output or Path("build") / f"{file.plan.name}-sweep"
     summary = finished(directory, probed.fingerprint, verify) if resume else None
@@ -147,7 +156,9 @@ def _swept(
     units = {"samples": "netlists", "points": "points", "candidates": "candidates"}
     with task_progress("sweeping", quiet=quiet) as update:
         progress = {step: partial(update, unit) for step, unit in units.items()}
-        return sweep(file, probed, Netlists(NetlistCosts()), executor, journal, progress)
+        return sweep(
+            file, probed, Netlists(NetlistCosts(file.plan.activity)), executor, journal, progress
+        )
 
 
 def _journal(directory: Path, resume: bool, force: bool) -> Path:
@@ -253,6 +264,11 @@ def _report(summary: dict[str, Any], directory: Path) -> None:
     )
     for technology, source in summary.get("cost_tables", {}).items():
         out.print(f"  costs are of the user's table {technology}: {source}", markup=False)
+    if (about := summary["activity"]["about"]) and about.startswith("assumed"):
+        text = power_by_method(about, simulated=summary["activity"]["simulated"])
+        out.print(f"  {text}")
+    elif about:
+        out.print(f"  power is at the {about}")
     if summary["assumed_clock"]:
         out.print(
             f"  no speed of {summary['assumed_clock']:,} kept points is known: their figures per"
@@ -265,6 +281,8 @@ def _report(summary: dict[str, Any], directory: Path) -> None:
         click.echo(f"no {name}, although its costs are known: {problem}", err=True)
     if summary["refine"]:
         _report_refined(out, summary["refine"])
+    for entry in summary["empty_groups"]:
+        out.print(f"  {empty_group(entry)}", style="yellow", markup=False)
     grouped = any("group" in best for best in summary["best"])
     columns = (("group",) if grouped else ()) + ("best by", "figure", "point")
     table = new_table(*columns, left=("group", "best by", "point"))
@@ -299,7 +317,9 @@ def _report_refined(out: Console, refined: Mapping[str, Any]) -> None:
         out.print(
             f"  ranked by fits to {refined['samples']:,} netlists, left-out points: {margins}"
         )
-    out.print(f"  {refined['by_netlist']:,} of {refined['candidates']:,} candidates have a netlist")
+    out.print(f"  {refined['by_netlist']:,} of {refined['total']:,} candidates have a netlist")
+    if text := candidates_left(refined):
+        out.print(f"  {text}", style="yellow", markup=False)
     for metric, difference in refined["differences"].items():
         out.print(
             f"  fits of {metric}: off by {100 * difference['mean']:.1f} % on average,"

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from hwgen.reports.roofline import SERVED, describe_memory, distinct, number, summary
+from hwgen.technologies import technology
 from hwgen.technologies.utilization import NAMES
 
 METRICS = {
@@ -90,6 +91,42 @@ def missed_clock(estimate: Mapping[str, Any]) -> tuple[str, str] | None:
     return f"clock of {asked} MHz is not reached{text}", figure
 
 
+def activity_of_power(estimate: Mapping[str, Any]) -> str:
+    """Return the activity that the power of an estimate holds for, nothing without power."""
+    known = estimate["metrics"]["power_w"] is not None
+    return f"at the {estimate['activity']['about']}" if known else ""
+
+
+def power_basis(estimate: Mapping[str, Any]) -> str:
+    """Return the worth of power by an assumed activity, nothing of other power or without any."""
+    if (
+        not activity_of_power(estimate)
+        or not estimate["activity"]["about"].startswith("assumed")
+        or technology(estimate["technology"]).kind != "standard_cells"
+    ):
+        return ""
+    activity = estimate["activity"]
+    return power_by_method(activity["about"], simulated=activity["simulated"])
+
+
+def power_by_method(about: str, *, simulated: bool) -> str:
+    """Return the worth of power by an assumed activity.
+
+    Parameters
+    ----------
+    about : str
+        The activity in words.
+    simulated : bool
+        Whether there is power by simulated netlists.
+    """
+    text = (
+        f"Power, and all that follows from it, is at the {about}, without the energy inside cells."
+        " Its ± holds for that activity only: real operands may take several times as much."
+    )
+    other = " --activity typical, or a file of operands, is by simulated netlists."
+    return text + (other if simulated else "")
+
+
 def shares_of(device: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     """Return a row for each resource of a device: what it is, used, available, share."""
     rows = []
@@ -164,7 +201,7 @@ def _power(entry: Mapping[str, Any]) -> Tile:
         return "power", "not known", entry["unknown"].get("power_w", "")
     value = f"{number(power)} W" if power >= 1 else f"{number(1e3 * power)} mW"
     per_watt = entry["metrics"]["tops_per_w"]
-    note = [standing(entry["certainty"].get("power_w"))]
+    note = [standing(entry["certainty"].get("power_w")), activity_of_power(entry)]
     note += [f"{number(per_watt)} TOPS/W"] if per_watt else []
     return "power", value, ", ".join(filter(None, note))
 
@@ -406,13 +443,16 @@ def _estimates(estimates: Sequence[Mapping[str, Any]]) -> str:
         cells = []
         for entry in detailed:
             shown = number(entry["metrics"].get(name))
-            cells.append(" ".join(filter(None, (shown, standing(entry["certainty"].get(name))))))
+            stated = [standing(entry["certainty"].get(name))]
+            stated += [activity_of_power(entry)] if name == "power_w" else []
+            cells.append(" ".join(filter(None, (shown, ", ".join(filter(None, stated))))))
         rows.append((words, *cells))
     if any(entry["device"] for entry in detailed):
         rows.append(("fits", *map(fits, detailed)))
     headings = ("", *(f"{e['technology']}, {e['clock_mhz']:g} MHz" for e in detailed))
     paragraphs.append(_table(headings, rows, " " + "r" * len(detailed)))
     paragraphs += filter(None, map(assumed_clock, detailed))
+    paragraphs += dict.fromkeys(filter(None, map(power_basis, detailed)))
     if device := detailed[0]["device"]:
         table = _table((fitting(device), "used", "there", "share"), shares_of(device), " rrr")
         paragraphs.append(table)

@@ -17,6 +17,8 @@ from cost_model.estimate.activity import (
     with_activity,
 )
 from cost_model.estimate.technology import Technology, technology
+from cost_model.sweep.netlists import Evaluation
+from flows.build.costs import NetlistCosts
 from flows.build.load import load_config, parse_config
 from flows.power.netlist_power import port_changes
 from hwgen.cli import main
@@ -107,6 +109,68 @@ def test_estimates(
     assert main(["estimate", "--config", "little.yaml", "--activity", "worst",
                  "--target", "ecp5"]) == 2  # fmt: skip
     assert "were not fitted to simulations" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_estimates_and_data_sheets_say_the_activity(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beside power, and in a sentence where its ± is that of an assumption."""
+    monkeypatch.chdir(tmp_path)
+    Path("little.yaml").write_text(CORE)
+    said = {
+        "assumed": "at the assumed activity of 0.15 rises a cycle",
+        "typical": "at the activity of typical operands",
+    }
+    for activity, text in said.items():
+        arguments = ["--config", "little.yaml", "--activity", activity]
+        assert main(["estimate", *arguments]) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert re.search(rf" power \S+ W modelled, ± [\d.]+ %, {text}", shown)
+        assert main(["report", *arguments, "--output", "sheet.html", "--force"]) == 0
+        page = Path("sheet.html").read_text()
+        assert len(re.findall(rf"<(?:small|td)[^>]*>[^<]*{text}", page)) == 2
+        for words in (shown, page):
+            assert ("real operands may take several times as much" in words) == (
+                activity == "assumed"
+            )
+        capsys.readouterr()
+    assert main(["report", "--config", "little.yaml", "--activity", "often"]) == 2
+    assert "--activity: must be" in capsys.readouterr().err
+
+
+def test_points_of_a_sweep_have_the_power_of_an_activity() -> None:
+    values = {"array.rows": 2, "array.cols": 2, "target.technology": "nangate45"}
+    power = []
+    for activity in ("assumed", "typical"):
+        answer = NetlistCosts(activity).evaluate("systolic", values, {})
+        assert isinstance(answer, Evaluation)
+        power.append(answer.metrics["power_w"] or 0.0)
+    assert power[1] > 2 * power[0] > 0
+
+
+@pytest.mark.parametrize(
+    ("activity", "technology_name", "message"),
+    [
+        ("often", "nangate45", "--activity: must be assumed, typical, worst, .*not 'often'"),
+        ("typical", "ecp5", "energies of ecp5 were not fitted to simulations"),
+    ],
+)
+def test_a_sweep_refuses_an_activity_before_it_starts(
+    activity: str,
+    technology_name: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("sweep.yaml").write_text(
+        "name: s\nfamily: systolic\nparameters: {array: {rows: [2, 4]}}\n"
+        f"targets: {{technology: {technology_name}}}\nobjectives: {{minimize: [power_w]}}\n"
+    )
+    assert main(["sweep", "--config", "sweep.yaml", "--activity", activity]) == 2
+    assert re.search(message, " ".join(capsys.readouterr().err.split()))
+    assert not Path("build").exists()
 
 
 def test_activity_of_an_engine_of_units_is_that_of_the_fitted_designs() -> None:

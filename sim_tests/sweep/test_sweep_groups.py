@@ -154,9 +154,10 @@ def test_candidates_are_near_the_pareto_set_of_their_group(group: str, tmp_path:
         )
     }
     assert 10 < len(expected) <= len(rows)
-    assert set(candidates(outcome, model, Here(), 240).tolist()) == expected
+    assert set(candidates(outcome, model, Here(), 240)[0].tolist()) == expected
     # Of few candidates each group has the best of each objective.
-    few = candidates(outcome, model, Here(), 12)
+    few, total = candidates(outcome, model, Here(), 12)
+    assert len(few) == 12 < total == len(expected)
     assert {str(group_of[number]) for number in few} == {str(each) for each in group_of.values()}
 
 
@@ -236,3 +237,55 @@ def test_the_summary_has_the_best_of_each_group(
         wanted = max(figures) if entry["maximise"] else min(figures)
         assert entry["figures"][entry["objective"]] == wanted
     assert "systolic, asap7" in capsys.readouterr().out
+
+
+EMPTY = """\
+name: empty
+family: systolic
+parameters:
+  activation: [int4, int6, int8]
+  array: {rows: {from: 1, to: 40}, cols: [4, 8]}
+targets: {technology: [nangate45, asap7]}
+constraints: ["activation != 'int6' or array.rows > 90"]
+specs: ["area_mm2 <= 0.0024", "tops >= 0.001"]
+objectives: {minimize: [area_mm2], maximize: [tops]}
+group_by: [activation, target.technology]
+"""
+
+
+def test_groups_without_a_point_are_named_with_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are counted by what removed their points, in the summary, its text and the page."""
+    out = swept(tmp_path, monkeypatch, EMPTY)
+    summary = json.loads((out / "summary.json").read_text())
+    shown = " ".join(capsys.readouterr().out.split())
+    page = (out / "report.html").read_text()
+    there = {(b["group"]["activation"], b["group"]["target.technology"]) for b in summary["best"]}
+    every = {(a, t) for a in ("int4", "int6", "int8") for t in ("nangate45", "asap7")}
+    empty = {tuple(entry["group"].values()): entry for entry in summary["empty_groups"]}
+    assert set(empty) == every - there
+    constraint = "points break \"activation != 'int6' or array.rows > 90\" (systolic)"
+    for name in ("asap7", "nangate45"):
+        entry = empty["int6", name]
+        assert (entry["points"], entry["reason_points"], entry["reason"]) == (80, 80, constraint)
+    # 8 bits: an area of 12e-4 mm2 a PE, so that none of 4 and more PEs is small enough.
+    entry = empty["int8", "nangate45"]
+    assert (entry["points"], entry["reason_points"]) == (80, 80)
+    assert entry["reason"] == "points miss 'area_mm2 <= 0.0024'"
+    text = "o point of activation int8, technology nangate45 is left: 80 of 80 points miss"
+    assert f"n{text}" in shown
+    assert f"N{text}" in page
+
+
+def test_numeric_groups_have_their_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = EMPTY.replace("[activation, target.technology]", "array.rows").replace(
+        "tops >= 0.001", "array.rows > 3"
+    )
+    out = swept(tmp_path, monkeypatch, text)
+    summary = json.loads((out / "summary.json").read_text())
+    empty = {entry["group"]["array.rows"] for entry in summary["empty_groups"]}
+    there = {entry["group"]["array.rows"] for entry in summary["best"]}
+    assert empty | there == set(range(1, 41))
+    assert not empty & there
+    assert all(entry["points"] == 12 for entry in summary["empty_groups"])

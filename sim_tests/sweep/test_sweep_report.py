@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -67,6 +68,21 @@ def test_the_page_holds_everything_and_loads_nothing(page: Path, data: dict[str,
         {"name": "area_mm2[tables]", "part": "tables"},
         {"name": "area_mm2[columns]", "part": "columns"},
     ]
+
+
+def test_power_says_its_activity(page: Path, data: dict[str, Any]) -> None:
+    """In the page, beside each figure that follows from it, in the table and in the summary."""
+    about = "assumed activity of 0.15 rises a cycle"
+    notes = {column["name"]: column["note"] for column in data["columns"]}
+    assert {name for name, note in notes.items() if note} == {"power_w", "tops_per_w"}
+    assert notes["power_w"] == f"at the {about}"
+    header = re.search(r"<header>(.*?)</header>", page.read_text(), re.S)
+    assert header
+    assert f"is at the {about}, without the energy inside cells" in header[1]
+    with (page.parent / "pareto.csv").open(newline="") as file:
+        assert {row["power_activity"] for row in csv.DictReader(file)} == {about}
+    activity = json.loads((page.parent / "summary.json").read_text())["activity"]
+    assert activity == {"name": "assumed", "about": about, "simulated": True}
 
 
 # -- logic ---------------------------------------------------------------------------------------

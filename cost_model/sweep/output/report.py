@@ -11,18 +11,21 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from cost_model.estimate.activity import ASSUMED, simulated_energies
 from cost_model.roofline.picture import Dot, picture
 from cost_model.roofline.roofline import PREFIX
 from cost_model.sweep.outcome import Outcome
-from cost_model.sweep.output.results import CONFIG, PARETO, Chosen
-from cost_model.sweep.plan import Plan
+from cost_model.sweep.output.results import CONFIG, PARETO, Chosen, depends_on_power, power_activity
+from cost_model.sweep.output.summary import summary_of
+from cost_model.sweep.plan import Plan, technologies_of
 from cost_model.sweep.table import FAMILY, INDEX, MEETS_CLOCK, Table, columns_of, ranking_metrics
 from hwgen.config.dotted import nested
 from hwgen.config.parameters import inner_parameters
 from hwgen.core.params.off_chip import OffChip
 from hwgen.core.registry import families
 from hwgen.errors import ToolMissing
-from hwgen.reports.datasheet import METRICS
+from hwgen.reports.datasheet import METRICS, power_by_method
+from hwgen.reports.sweep_words import candidates_left, empty_group
 
 MOST_POINTS = 4000
 """Points of a page; a browser draws more only with pauses."""
@@ -46,6 +49,13 @@ def report_html(outcome: Outcome, chosen: Chosen) -> str:
         f" {len(outcome.front):,} in the Pareto set{groups}, {chosen.count:,} kept{cut}."
         f" {_goals(outcome)} hwgen {outcome.plan.version}."
     )
+    activity = power_activity(outcome.plan, chosen)
+    if activity.startswith(ASSUMED.name):
+        simulated = technologies_of(outcome.plan) <= set(simulated_energies())
+        summary += f" {power_by_method(activity, simulated=simulated)}"
+    said = summary_of(outcome, chosen, "")
+    sentences = [candidates_left(said["refine"]), *map(empty_group, said["empty_groups"])]
+    summary += "".join(f" {text[:1].upper()}{text[1:]}." for text in sentences if text)
     page = {
         "TITLE": html.escape(f"Sweep {outcome.plan.name}"),
         "SUMMARY": html.escape(summary),
@@ -80,6 +90,7 @@ def report_data(outcome: Outcome, chosen: Chosen) -> dict[str, Any]:
     used = {name for spec in plan.specs for name in spec.names}
     columns = []
     breakdowns: dict[str, list[dict[str, str]]] = {}
+    activity = power_activity(plan, chosen)
     for name, values in table.items():
         part = _PART.fullmatch(name)
         if part and name not in metrics:
@@ -92,6 +103,7 @@ def report_data(outcome: Outcome, chosen: Chosen) -> dict[str, Any]:
                 "name": name,
                 "label": label,
                 "unit": unit,
+                "note": f"at the {activity}" if activity and depends_on_power(name) else "",
                 "parameter": name in parameters,
                 "numeric": numeric and name != CONFIG,
                 "part": bool(part),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from cost_model.configurations.configurations import defaults
+from cost_model.estimate.activity import about
 from cost_model.estimate.costed import STRUCTURE
 from cost_model.sweep.outcome import Outcome
-from cost_model.sweep.plan import Evaluate, Plan
+from cost_model.sweep.plan import Evaluate, Plan, technologies_of
 from cost_model.sweep.space import Subspace
 from cost_model.sweep.table import (
     FAMILY,
@@ -153,13 +155,36 @@ def _shown(value: Any) -> str:
 # -- files -----------------------------------------------------------------------------------
 
 
-def csv_text(chosen: Chosen) -> str:
+POWER_ACTIVITY = "power_activity"
+"""Column of pareto.csv: the switching activity that power holds for."""
+
+_POWER = re.compile(r"\b(power_w|tops_per_w|energy_mj|j_per_token)\b")
+
+
+def depends_on_power(metric: str) -> bool:
+    """Return whether a metric, or an expression of metrics, depends on the power of a core."""
+    return bool(_POWER.search(metric))
+
+
+def power_activity(plan: Plan, chosen: Chosen) -> str:
+    """Return the switching activity that power holds for, in words; nothing if none is known."""
+    columns = (values for name, values in chosen.table.items() if depends_on_power(name))
+    if all(value is None for values in columns for value in values):
+        return ""
+    texts = (about(plan.activity, name) for name in sorted(technologies_of(plan)))
+    return "; ".join(dict.fromkeys(texts))
+
+
+def csv_text(plan: Plan, chosen: Chosen) -> str:
     """Return the Pareto set as comma-separated values."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     names = [name for name in chosen.table if name != PARETO]
-    writer.writerow(names)
     columns = [chosen.table[name] for name in names]
+    if text := power_activity(plan, chosen):
+        names.append(POWER_ACTIVITY)
+        columns.append([text] * chosen.count)
+    writer.writerow(names)
     for on_front, *cells in zip(chosen.table[PARETO], *columns, strict=True):
         if on_front:
             writer.writerow(["" if cell is None else cell for cell in cells])

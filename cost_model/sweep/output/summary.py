@@ -6,9 +6,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
+from cost_model.estimate.activity import simulated_energies
 from cost_model.estimate.technology import table_of
 from cost_model.sweep.outcome import Outcome
-from cost_model.sweep.output.results import CONFIG, PARETO, Chosen
+from cost_model.sweep.output.results import CONFIG, PARETO, Chosen, power_activity
 from cost_model.sweep.plan import Plan, technologies_of
 from cost_model.sweep.reduce import Tally
 from cost_model.sweep.refusals import refusals
@@ -41,6 +44,7 @@ def summary_of(outcome: Outcome, chosen: Chosen, fingerprint: str) -> dict[str, 
         "version": plan.version,
         "fingerprint": fingerprint,
         **_cost_tables(plan),
+        "activity": {"name": plan.activity, **_activity(plan, chosen)},
         "points": plan.space.size,
         "evaluated": outcome.evaluated,
         "removed": {
@@ -67,12 +71,19 @@ def summary_of(outcome: Outcome, chosen: Chosen, fingerprint: str) -> dict[str, 
         "clock_within": pareto_points(chosen, WITHIN),
         "clock_missed": pareto_points(chosen, NO),
         "refine": _refined(outcome),
+        "empty_groups": _empty_groups(outcome),
         "best": [
             _best(outcome, chosen, index, group, rows)
             for group, rows in _groups(plan, chosen)
             for index in range(len(plan.objectives))
         ],
     }
+
+
+def _activity(plan: Plan, chosen: Chosen) -> dict[str, Any]:
+    """Return the activity of the power of points, and whether there is power by simulations."""
+    simulated = technologies_of(plan) <= set(simulated_energies())
+    return {"about": power_activity(plan, chosen) or None, "simulated": simulated}
 
 
 def _rules(plan: Plan) -> list[dict[str, Any]]:
@@ -105,6 +116,7 @@ def _refined(outcome: Outcome) -> dict[str, Any] | None:
         return None
     return {
         "asked": refined.asked,
+        "total": refined.total,
         "samples": refined.samples,
         "margins": dict(refined.margins),
         "candidates": len(refined.numbers),
@@ -114,6 +126,43 @@ def _refined(outcome: Outcome) -> dict[str, Any] | None:
         ],
         "differences": {name: dict(each) for name, each in refined.differences.items()},
     }
+
+
+def _empty_groups(outcome: Outcome) -> list[dict[str, Any]]:
+    """Return the groups without a point, with the most frequent reason and its points."""
+    plan, refined = outcome.plan, outcome.refined
+    there = set(map(tuple, outcome.front_values[:, len(plan.objectives) :: 2].tolist()))
+    result = []
+    for key in sorted(outcome.groups.keys() - there):
+        counts, many, by = outcome.groups[key], "points", ""
+        points = int(counts.sum())
+        if counts[-1]:  # left by fits
+            counts = np.zeros_like(counts) if refined is None else refined.groups.get(key, counts)
+            points, many, by = int(counts.sum()), "candidates", " by their netlists"
+        most = int(np.argmax(counts))
+        values = [plan.group_value(*pair) for pair in zip(plan.group_by, key, strict=True)]
+        result.append({
+            "group": dict(zip(plan.group_by, values, strict=True)),
+            "points": points,
+            "reason": f"{many} {_reason(plan, most)}{by}",
+            "reason_points": int(counts[most]),
+        })  # fmt: skip
+    return result
+
+
+def _reason(plan: Plan, number: int) -> str:
+    """Return the common property of points that `Tally` counts at an index."""
+    tally = Tally.of(plan)
+    if number < tally.illegal:
+        index, condition = tally.refusals[number - 1]
+        return f"break {condition!r} ({plan.space.subspaces[index].family})"
+    if number == tally.illegal:
+        return "break a rule of their family"
+    if number < tally.size - 2:
+        return f"miss {str(plan.specs[number - tally.illegal - 1])!r}"
+    if number == tally.size - 2:
+        return "have no known figure of an objective"
+    return "are not among the candidates that `refine` asks for"
 
 
 def _groups(plan: Plan, chosen: Chosen) -> list[tuple[dict[str, Any], list[int]]]:

@@ -78,7 +78,7 @@ def write_output(
         for row in range(chosen.count)
     }
     write_parquet(directory / "results.parquet", outcome, evaluate, metrics, measured)
-    (directory / "pareto.csv").write_text(csv_text(chosen), encoding="utf-8")
+    (directory / "pareto.csv").write_text(csv_text(outcome.plan, chosen), encoding="utf-8")
     configs = directory / "configs"
     configs.mkdir()
     for name, text in chosen.configs.items():

@@ -14,9 +14,14 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+OF_FILES = "assumed|typical|worst|FILE"
+"""Choices of commands that take operands from a file as well."""
+
 
 def activity_option(choices: str, more: str = "", **options: Any) -> Callable[[F], F]:
     """Return a decorator that adds ``--activity`` (parameter `activity`)."""
+    if choices == OF_FILES:
+        more = ", or that of the operands in an .npz file (activations, weights)"
     return click.option(
         "--activity", metavar=choices, default="assumed", show_default=True,
         help="By which switching activity power of standard cells is: one that is assumed, that of"
@@ -33,13 +38,6 @@ def requested_activity(build: Build, text: str) -> Activity:
         If no energies of the technology were fitted to simulations, or the operands of a file do
         not fit the core.
     """
-    from cost_model.estimate.activity import ASSUMED, Activity, with_activity
-    from cost_model.estimate.technology import technology
+    from flows.power.estimated_activity import activity_of
 
-    if text == ASSUMED.name:
-        return ASSUMED
-    from flows.power.netlist_power import port_changes  # start-up time
-
-    tech = technology(build.target.technology)
-    with_activity(tech, Activity(text, 0.0))  # refuses what is not known
-    return Activity(text, port_changes(build.design.core, text, tech.energies["reference"]))
+    return activity_of(build.design.core, build.target.technology, text)

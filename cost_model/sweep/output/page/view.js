@@ -449,7 +449,8 @@
     const cells = columns
       .map((c, i) => i)
       .filter((i) => !columns[i].part && row[i] !== null && columns[i].name !== "config")
-      .map((i) => make("tr", {}, make("th", {}, title(i)), make("td", {}, Logic.text(row[i]))));
+      .map((i) => make("tr", {}, make("th", {}, title(i)), make("td", {}, Logic.text(row[i]),
+        ...(columns[i].note ? [make("div", { class: "hint" }, columns[i].note)] : []))));
     parts.push(make("table", {}, ...cells));
     box.replaceChildren(...parts);
   }
