@@ -35,7 +35,7 @@ from hwgen.models.files.store import Model
 from hwgen.models.run.engine import Run
 from hwgen.models.run.float_engine import FloatEngine
 from hwgen.models.run.golden_engine import GoldenEngine
-from hwgen.models.run.units import Units
+from hwgen.models.run.units import SHIPPED_ENGINES, Units
 from sim_tests.emission.test_driver import Device
 from sim_tests.emission.test_other_drivers import Registers, library
 from sim_tests.engines.decoder_engines import small_engine
@@ -211,6 +211,32 @@ def test_what_cannot_be_compiled_is_said(model: Model, tmp_path: Path) -> None:
         other.description = description.model_copy(update={"nodes": nodes})
         with pytest.raises(InputError, match=text):
             ListCompilation(other, small_engine(), Settings())
+
+
+def test_engines_that_take_other_weights_are_named(model: Model, tmp_path: Path) -> None:
+    int8, w4, ternary = (
+        load_config(ROOT / "configs" / name)
+        for name in ("decoder_engine/int8.yaml", "decoder_w4/engine.yaml",
+                     "decoder_engine/ternary.yaml")
+    )  # fmt: skip
+    for name in ("rows", "groups"):
+        (tmp_path / name).mkdir()
+    rows = quantised(tmp_path / "rows", SMALL, weights="int4")
+    groups = quantised(tmp_path / "groups", SMALL, weights="int4", group=32)
+    for each, config, text in (
+        (model, w4, r"by q4_0; compile it for configs/decoder_engine/int8\.yaml$"),
+        (rows, w4, r"quantise the model with --group 32, or compile it for configs/decoder_engine"),
+        (groups, int8, r"compile it for configs/decoder_w4/engine\.yaml, for an engine whose core"),
+        (model, ternary, r"compile it for configs/decoder_engine/int8\.yaml$"),
+    ):
+        with pytest.raises(InputError, match=text) as refusal:
+            ListCompilation(each, config, Settings())
+        assert "--unit" not in str(refusal.value)
+    for (activation, weight), file in SHIPPED_ENGINES.items():
+        core: Any = Units([load_config(ROOT / "configs" / file)]).configs
+        product = next(config for config in core if config.multiplies)
+        assert str(product.activation) == activation
+        assert weight in (str(product.weight), "int4_g32")
 
 
 def test_an_operation_that_is_not_compiled_is_named(model: Model) -> None:

@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from flows.bench import quantisation
 from flows.build.load import parse_config
 from hwgen.cli import main
+from hwgen.cli.model.quantise import _is_ternary
 from hwgen.errors import InputError
 from hwgen.formats.registry import block_format
 from hwgen.models.files.store import Model
@@ -195,6 +196,12 @@ def test_the_command_reports_each_product_and_evaluates(
     np.save(tokens, np.array([1]))
     assert main([*arguments, "--calibration", str(tokens)]) == 2
     assert main([*arguments, "--calibration", str(tmp_path / "none")]) == 2
+
+
+def test_ternary_weights_are_recognised(model: Model, tmp_path: Path) -> None:
+    result, _ = quantised(model, tmp_path / "q", weights="ternary")
+    assert _is_ternary(result)
+    assert not _is_ternary(model)
 
 
 @pytest.mark.parametrize("size", [1, 2, 9, 64, 72, 576])

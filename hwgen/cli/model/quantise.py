@@ -98,18 +98,21 @@ def _check_activation_bits(ctx: Any, param: Any, value: int) -> int:
     help="Format of rows before products: int8 with a scale a row, or MXFP8 (E4M3 in blocks of 32"
     " with powers of two), with weights in groups of 32.",
 )
-@click.option("--no-smooth", is_flag=True, help="Leave channels of activations as they are.")
+@click.option("--no-smooth", is_flag=True, help="Leave channels of activations as they are. By"
+              " default large ones are divided by a factor, and their weights multiplied by it (as"
+              " SmoothQuant does).")  # fmt: skip
 @click.option(
     "--rotate/--no-rotate",
     default=None,
-    help="Turn what stands between layers, so that no channel is larger than the others; default"
-    " with int8, int4, mxfp4 and nvfp4.",
+    help="Multiply what stands between layers by an orthogonal matrix, and weights by its inverse, so"
+    " that no channel is much larger than the others (as QuaRot does); default with int8, int4,"
+    " mxfp4 and nvfp4.",
 )
 @click.option(
     "--compensate/--no-compensate",
     default=None,
-    help="Make good what the rounding of a weight does by those behind it; default with int8,"
-    " int4, mxfp4 and nvfp4.",
+    help="Round weights one after the other along K, and change those behind so that results in"
+    " calibration change least (as GPTQ does); default with int8, int4, mxfp4 and nvfp4.",
 )
 @click.option(
     "--hadamard",
@@ -120,7 +123,9 @@ def _check_activation_bits(ctx: Any, param: Any, value: int) -> int:
 @path_option(
     "--evaluate",
     "FILE",
-    "Text, or tokens (.npy), to compare predictions with those of the model on; may be repeated.",
+    "Text, or tokens (.npy), to compare predictions with those of the model on, in single precision:"
+    " where both find the same token the most likely (top-1), and the mean Kullback-Leibler"
+    " divergence from the model, KL(model || quantised), in nats; may be repeated.",
     "evaluated",
     multiple=True,
 )
@@ -153,7 +158,9 @@ def quantise_command(
     """Turn weights and activations of a model into integers, keys and values of a decoder too.
 
     Activations have a scale for each token or row, keys and values one for each token and head.
-    The error of every product in calibration is reported.
+    For every product it reports the error of results in calibration, the share of weights at the
+    largest or smallest integer (saturated), and in how many layers channels of its input were
+    smoothed.
     """
     from hwgen.cli.model.arrays import calibrated
     from hwgen.models.files.store import Model
@@ -185,6 +192,9 @@ def quantise_command(
             reports = calibrated(model, directory, calibration[0], recipe)
         result = {}
     else:
+        if weights != "original" and _is_ternary(model):
+            note = "note: the weights of this model are ternary; --weights original leaves them so"
+            click.echo(note, err=True)
         first, *more = [_tokens(model, path) for path in calibration]
         texts = _evaluated_texts(model, evaluated, positions)
         if not as_json:
@@ -206,6 +216,15 @@ def quantise_command(
         emit_json({"output": str(output), "layers": layers, "evaluations": evaluations})
         return
     _print_quantised(output, reports, result)
+
+
+def _is_ternary(model: Any) -> bool:
+    """Return whether the weights of a model's first product are -1, 0 and 1."""
+    product = next((node for node in model.description.nodes if node.operation == "gemm"), None)
+    groups = None if product is None else model.groups(product.inputs["weights"])
+    if groups is None or groups.offsets is not None:
+        return False
+    return bool(groups.values.min() >= -1 and groups.values.max() <= 1)
 
 
 def _print_estimate(model: Any, texts: list[int], recipe: Any) -> None:

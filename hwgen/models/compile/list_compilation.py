@@ -52,7 +52,7 @@ class ListCompilation(Compilation):
         self.config: ListEngine = config
         self.decoder = layered(model.description)
         self.context = settings.positions(self.decoder)
-        self.engine = GoldenEngine(model, Units([config]))
+        self.engine = GoldenEngine(model, Units([config], of_engine=True))
         _check_cores(self.engine, self.decoder)
         try:
             self._program = self._lower(config)

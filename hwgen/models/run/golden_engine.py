@@ -124,8 +124,8 @@ class GoldenEngine(Engine):
                 ):
                     raise InputError(
                         f"{node.name}: its gate is {node.attributes['gate']}, that of"
-                        f" {unit.config.name} is {getattr(gate, 'gate', '')}; name a configuration"
-                        f" whose array has gate: {node.attributes['gate']}"
+                        f" {unit.config.name} is {getattr(gate, 'gate', '')}; take one with"
+                        f" gate: {node.attributes['gate']} in its array"
                     )
 
     def _check_product(self, node: Node) -> None:

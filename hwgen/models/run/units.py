@@ -28,6 +28,21 @@ if TYPE_CHECKING:
 REAL = "fp32"
 """Format of everything between products."""
 
+GROUPS = ("32", "64", "128")
+"""Elements along K that may share a scale, as `hwgen model quantise --group` has them."""
+
+SHIPPED_ENGINES = {
+    ("int8", "int8"): "decoder_engine/int8.yaml",
+    ("int8", "q4_0"): "decoder_w4/engine.yaml",
+    ("int8", "int4_g32"): "decoder_w4/engine.yaml",
+    ("int4", "q4_0"): "decoder_w4/int4.yaml",
+    ("int4", "int4_g32"): "decoder_w4/int4.yaml",
+    ("int8", "mxfp4"): "decoder_mxfp4/engine.yaml",
+    ("int8", "nvfp4"): "decoder_nvfp4/engine.yaml",
+    ("mxfp8_e4m3", "mxfp4"): "decoder_mxfp4/mxfp8.yaml",
+}
+"""Files of `configs` with engines of command lists: by the formats of activations and weights."""
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -70,13 +85,18 @@ class Units:
         Where several can do the same, the first one does.
     make : callable
         Makes a unit of a configuration and one of its operations.
+    of_engine : bool
+        Whether they are the units of one engine, so that no other can be named beside them.
     """
 
     def __init__(
         self,
         configs: Iterable[FamilyConfig],
         make: Callable[[FamilyConfig, Operation], Unit] = Unit,
+        *,
+        of_engine: bool = False,
     ) -> None:
+        self._of_engine = of_engine
         self.configs = tuple(unit for config in configs for unit in parts_of(config))
         self._units = [
             make(config, operation) for config in self.configs for operation in config.operations
@@ -109,7 +129,7 @@ class Units:
         raise InputError(
             f"the model needs {name} with {wanted}; "
             + (f"there is {there}" if there else "no unit has that operation")
-            + "; name a configuration that has it with --unit"
+            + f"; {self._advice()}"
         )
 
     def quantise(self, block: int = 0, result: str = "int8") -> Unit:
@@ -139,8 +159,7 @@ class Units:
         raise InputError(
             f"the model needs {HADAMARD} from {REAL} to {result} in blocks of {block}; "
             + (", ".join(there) or "no unit has that operation")
-            + "; name a configuration that has it with --unit, or quantise the model with another"
-            " --hadamard or without"
+            + f"; {self._advice()}, or quantise the model with another --hadamard or without"
         )
 
     def quantise_block(self) -> Unit:
@@ -211,7 +230,7 @@ class Units:
                 return unit
         raise InputError(
             f"the model needs attention over heads of {elements} elements with scales of tokens; no"
-            " unit has it; name a configuration that has it with --unit"
+            f" unit has it; {self._advice()}"
         )
 
     def core(self, low: int, high: int, k: int, activation: str = "int8") -> FamilyConfig:
@@ -252,6 +271,7 @@ class Units:
         raise InputError(
             f"the model needs {GEMM} of {activation} by {low}..{high} with int32 sums of {k}: "
             + ("; ".join(reasons) or "no unit multiplies matrices")
+            + self._integer_advice(activation, low, high)
         )
 
     def block_core(self, groups: Groups, activation: str = "int8") -> FamilyConfig:
@@ -290,7 +310,39 @@ class Units:
             f"the model needs {GEMM} of {activation} by {low}..{high} in groups of {length} with"
             f" {'scales' if groups.offsets is None else 'scales and minima'}: "
             + ("; ".join(reasons) or "no unit multiplies matrices")
-            + (f"; name a core with weight: {name} by --unit," if name else ";")
-            + " compile the model for an engine that multiplies matrices in memory, or quantise it"
-            " with --weights int8 and without --group"
+            + f"; {self._block_advice(activation, name)}, or quantise it with --weights int8 and"
+            " without --group"
         )
+
+    def _advice(self) -> str:
+        """Return what to do about an operation that no unit has."""
+        if self._of_engine:
+            return "take an engine that has it (docs/compiled-models.md lists those of configs)"
+        return "name a configuration that has it with --unit"
+
+    def _integer_advice(self, activation: str, low: int, high: int) -> str:
+        """Return what to do about weights with a scale a row that no core of an engine takes."""
+        if not self._of_engine:
+            return ""
+        ways = []
+        for config in self.configs:
+            weight: Any = config.weight if config.multiplies else None
+            if weight is None or not weight.is_block or str(config.activation) != activation:
+                continue
+            elements = weight.element.values
+            if str(weight.block) in GROUPS and min(elements) <= low and high <= max(elements):
+                ways.append(f"quantise the model with --group {weight.block}")
+        if file := SHIPPED_ENGINES.get((activation, "int8")):
+            ways.append(f"compile it for configs/{file}")
+        return f"; {', or '.join(ways)}" if ways else ""
+
+    def _block_advice(self, activation: str, weight: str) -> str:
+        """Return the core that would take weights in groups, and where it is."""
+        streaming = "an engine that multiplies matrices in memory"
+        if not self._of_engine:
+            named = f"name a core with weight: {weight} by --unit, " if weight else ""
+            return f"{named}compile the model for {streaming}"
+        file = SHIPPED_ENGINES.get((activation, weight))
+        ways = [f"configs/{file}"] if file else []
+        ways += [f"an engine whose core has weight: {weight}"] if weight else []
+        return f"compile it for {', for '.join([*ways, streaming])}"
