@@ -74,6 +74,12 @@ def compiled(model: Model, config: TransformerConfig, path: Path, **settings: An
     return CompiledList(path)
 
 
+def load_engine(path: Path) -> TransformerConfig:
+    result = load_config(path)
+    assert isinstance(result, TransformerConfig)
+    return result
+
+
 def number_bits(program: ListProgram, name: str, count: int) -> np.ndarray:
     array = program.compiled.arrays[name]
     return np.frombuffer(program.memory.read(array.address, 4 * count), "<u4")
@@ -215,7 +221,7 @@ def test_what_cannot_be_compiled_is_said(model: Model, tmp_path: Path) -> None:
 
 def test_engines_that_take_other_weights_are_named(model: Model, tmp_path: Path) -> None:
     int8, w4, ternary = (
-        load_config(ROOT / "configs" / name)
+        load_engine(ROOT / "configs" / name)
         for name in ("decoder_engine/int8.yaml", "decoder_w4/engine.yaml",
                      "decoder_engine/ternary.yaml")
     )  # fmt: skip
@@ -233,10 +239,20 @@ def test_engines_that_take_other_weights_are_named(model: Model, tmp_path: Path)
             ListCompilation(each, config, Settings())
         assert "--unit" not in str(refusal.value)
     for (activation, weight), file in SHIPPED_ENGINES.items():
-        core: Any = Units([load_config(ROOT / "configs" / file)]).configs
+        core: Any = Units([load_engine(ROOT / "configs" / file)]).configs
         product = next(config for config in core if config.multiplies)
         assert str(product.activation) == activation
         assert weight in (str(product.weight), "int4_g32")
+
+
+def test_rows_that_are_too_long_name_the_unit(model: Model) -> None:
+    engine = small_engine()
+    tree = engine.model_dump(mode="json", exclude_unset=True)
+    tree["units"]["sums"]["compute"]["array"]["longest_row"] = 128  # enough for all but logits
+    with pytest.raises(
+        InputError, match=r"units\.sums\.compute\.array\.longest_row to 272 or more"
+    ):
+        ListCompilation(model, TransformerConfig.model_validate(tree), Settings())
 
 
 def test_an_operation_that_is_not_compiled_is_named(model: Model) -> None:

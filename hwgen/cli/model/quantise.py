@@ -104,8 +104,8 @@ def _check_activation_bits(ctx: Any, param: Any, value: int) -> int:
 @click.option(
     "--rotate/--no-rotate",
     default=None,
-    help="Multiply what stands between layers by an orthogonal matrix, and weights by its inverse, so"
-    " that no channel is much larger than the others (as QuaRot does); default with int8, int4,"
+    help="Multiply what stands between layers by an orthogonal matrix, and weights by its inverse,"
+    " so that no channel is much larger than the others (as QuaRot does); default with int8, int4,"
     " mxfp4 and nvfp4.",
 )
 @click.option(
@@ -123,9 +123,10 @@ def _check_activation_bits(ctx: Any, param: Any, value: int) -> int:
 @path_option(
     "--evaluate",
     "FILE",
-    "Text, or tokens (.npy), to compare predictions with those of the model on, in single precision:"
-    " where both find the same token the most likely (top-1), and the mean Kullback-Leibler"
-    " divergence from the model, KL(model || quantised), in nats; may be repeated.",
+    "Text, or tokens (.npy), to compare predictions with those of the model on, in single"
+    " precision: where both find the same token the most likely (top-1), and the mean"
+    " Kullback-Leibler divergence from the model, KL(model || quantised), in nats; may be"
+    " repeated.",
     "evaluated",
     multiple=True,
 )

@@ -287,12 +287,23 @@ class ListBuilder:
             Operands and results by name; a ``gamma`` for all rows with a stride of 0.
         unit : str
         scalars : mapping of float, optional
+
+        Raises
+        ------
+        InputError
+            If the rows of the unit are shorter.
         """
         from hwgen.families.vector.operations import CODES
 
         config: Any = self.config.units[unit]
         offered: Operation = next(o for o in config.operations if o.name == operation)
         x = arrays["x"]
+        most = next(size.most for size in offered.sizes if size.name == "length")
+        if length > most:
+            raise InputError(
+                f"{operation} of rows of {length} elements: those of the unit {unit} have at most"
+                f" {most}; raise units.{unit}.compute.array.longest_row to {length} or more"
+            )
         offered.check_sizes({"rows": x.rows * x.blocks, "length": length})
         values = offered.check_scalars(scalars or {})
         c1, c2 = constants(config.compute, offered, length, values)

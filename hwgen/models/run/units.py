@@ -315,13 +315,13 @@ class Units:
         )
 
     def _advice(self) -> str:
-        """Return what to do about an operation that no unit has."""
+        """Return the way out where no unit has an operation."""
         if self._of_engine:
             return "take an engine that has it (docs/compiled-models.md lists those of configs)"
         return "name a configuration that has it with --unit"
 
     def _integer_advice(self, activation: str, low: int, high: int) -> str:
-        """Return what to do about weights with a scale a row that no core of an engine takes."""
+        """Return the ways out where no core of an engine takes weights with a scale a row."""
         if not self._of_engine:
             return ""
         ways = []
