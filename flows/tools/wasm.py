@@ -57,14 +57,22 @@ def _environment(caches: str, yowasp: str | None) -> Mapping[str, str]:
     return {"XDG_CACHE_HOME": str(other), "YOWASP_CACHE_DIR": str(other / "YoWASP")}
 
 
-def prepare(tool: Installation) -> None:
-    """Compile a tool for this machine unless that is done; says so, and takes what it takes."""
+def prepare(tool: Installation, number: str = "") -> None:
+    """Compile a tool for this machine unless that is done; says so, and takes what it takes.
+
+    Parameters
+    ----------
+    tool : Installation
+    number : str
+        Which of several tools this is, such as ``1 of 3``.
+    """
     if not is_wasm(tool) or _is_prepared(tool):
         return
     with locked(_stamps(_caches()) / "lock"):
         if _is_prepared(tool):  # by another process meanwhile
             return
-        note(f"preparing {tool.name} for this machine, once: about half a minute")
+        which = f" ({number})" if number else ""
+        note(f"preparing {tool.name} for this machine, once{which}: about half a minute")
         subprocess.run(
             [*tool.argv, *_arguments(tool)],
             env={**os.environ, **tool.environment, **environment()},
@@ -79,9 +87,14 @@ def prepare(tool: Installation) -> None:
 
 def prepare_all() -> None:
     """Compile every such tool that hwgen would use here."""
-    for name, tool in TOOLS.items():
-        if tool.package.startswith(("yowasp-", _AMARANTH)) and (result := find(name)):
-            prepare(result)
+    found = [
+        result
+        for name, tool in TOOLS.items()
+        if tool.package.startswith(("yowasp-", _AMARANTH)) and (result := find(name))
+    ]
+    waiting = [tool for tool in found if is_wasm(tool) and not _is_prepared(tool)]
+    for number, tool in enumerate(waiting, 1):
+        prepare(tool, f"{number} of {len(waiting)}")
 
 
 def _arguments(tool: Installation) -> tuple[str, ...]:

@@ -46,6 +46,10 @@ def command(name: str, matrix: bool, as_json: bool) -> None:
         _show(entry)
 
 
+_WIDEST_DEFAULT = 24
+"""Characters of a line of a default."""
+
+
 def _list() -> None:
     """Print a line for each family."""
     from rich.table import Table
@@ -67,7 +71,8 @@ def _show(entry: dict[str, Any]) -> None:
     from hwgen.config.parameters import yaml_value
 
     table = Table("parameter", "default", "allowed", "meaning", box=None, pad_edge=False)
-    table.columns[0].no_wrap = table.columns[1].no_wrap = True
+    table.columns[0].no_wrap = True
+    table.columns[1].max_width = _WIDEST_DEFAULT  # a core as a default would take half the table
     for row in entry["parameters"]:
         default = "(required)" if row["required"] else yaml_value(row["default"])
         allowed = " ".join(filter(None, (row["allowed"], row["unit"])))

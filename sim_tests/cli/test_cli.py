@@ -176,6 +176,8 @@ def test_families_and_schema(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert "array.rows" in text
     assert "1..256" in text
+    assert main(["families", "gemm_stream"]) == 0  # whose default core is long
+    assert "The core: the configuration of" in capsys.readouterr().out
     assert main(["families", "systolic", "--json"]) == 0
     (entry,) = json.loads(capsys.readouterr().out)
     assert "array.rows" in {p["name"] for p in entry["parameters"]}

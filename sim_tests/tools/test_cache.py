@@ -180,6 +180,16 @@ def test_what_was_removed_is_prepared_again(
     assert Path(slow.argv[-1]).exists()
 
 
+def test_tools_that_are_prepared_together_are_counted(
+    slow: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(wasm, "find", lambda name: slow)
+    wasm.prepare_all()
+    assert "preparing slow for this machine, once (1 of 1): about" in capsys.readouterr().err
+    wasm.prepare_all()
+    assert capsys.readouterr().err == ""
+
+
 def test_the_environment_prepares_them() -> None:
     makefile = (ROOT / "Makefile").read_text()
     installing = makefile[makefile.index("$(STAMP):") :].split("\n\n")[0]
