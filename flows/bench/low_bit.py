@@ -64,6 +64,16 @@ FORMATS: Mapping[str, Format] = {
         ("--weights", "int4", "--group", "32", "--activation-bits", "4", "--hadamard", "32"),
         "configs/decoder_w4/int4.yaml",
     ),
+    "kv8": Format(
+        "4 bits in groups of 32 x int8, keys and values MXFP8",
+        ("--weights", "int4", "--group", "32", "--hadamard", "8", "--kv-format", "mxfp8"),
+        "configs/decoder_w4/kv_mxfp8.yaml",
+    ),
+    "kv4": Format(
+        "4 bits in groups of 32 x int8, keys and values MXFP4",
+        ("--weights", "int4", "--group", "32", "--hadamard", "8", "--kv-format", "mxfp4"),
+        "configs/decoder_w4/kv_mxfp4.yaml",
+    ),
     "mxfp4": Format(
         "MXFP4 x int8",
         ("--weights", "mxfp4", "--hadamard", "8"),

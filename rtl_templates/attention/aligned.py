@@ -6,9 +6,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
+from amaranth.utils import exact_log2
 
+from hwgen.families.attention.formats import BLOCK, BLOCK_SCALE_BITS
 from rtl_templates.arithmetic.float.align import Align, LargestExponent
 from rtl_templates.arithmetic.pipeline import named
 from rtl_templates.hdl.hierarchy import place
@@ -55,6 +57,9 @@ def pop_vectors(
 ) -> Vector:
     """Buffer an input port of vectors, and align them.
 
+    With powers of two for blocks, these come by a port of their own, all of a vector at once; the
+    element's exponent is then that of its format plus that of its block.
+
     Parameters
     ----------
     m : Module
@@ -70,13 +75,27 @@ def pop_vectors(
     """
     config: AttentionConfig = core.config
     fmt, lanes, steps = getattr(config, name), config.array.lanes, config.steps
-    beats = pop_input(m, core, name, Signal(name=f"{name}_pop"))
-    push = named(m, f"{name}_push", beats.valid & beats.ready)
-    largest = place(m, f"{name}_exponent", LargestExponent(fmt, lanes), i=beats.payload)
+    width, blocks = config.exponent_bits(name), config.blocks * (name != "query")
+    source: Stream = pop_input(m, core, name, Signal(name=f"{name}_pop"))
+    beats, push = source, Signal(name=f"{name}_push")
+    largest = place(m, f"{name}_exponent", LargestExponent(fmt, lanes), i=source.payload)
     exponent, special = largest.exponent, largest.special
     step = Signal(range(steps), name=f"{name}_step")
-    so_far = Signal(fmt.exponent_bits + 1, name=f"{name}_so_far")
-    whole = Signal(fmt.exponent_bits + 1, name=f"{name}_whole")
+    so_far = Signal(width + 1, name=f"{name}_so_far")
+    whole = Signal(width + 1, name=f"{name}_whole")
+    if blocks:
+        ends_vector = named(m, f"{name}_powers_pop", push & (step == steps - 1))
+        powers = pop_input(m, core, f"{name}_scale", ends_vector)
+        per_block = BLOCK // lanes
+        of_block = step[exact_log2(per_block) :] if per_block < steps else Const(0, 1)
+        power = Signal(BLOCK_SCALE_BITS, name=f"{name}_power")
+        m.d.comb += power.eq(powers.payload.word_select(of_block, BLOCK_SCALE_BITS))
+        exponent = named(m, f"{name}_raised", exponent + power)
+        special = special | power.all()
+        ready = Signal(name=f"{name}_ready")
+        beats = Stream(Cat(source.payload, power), source.valid & powers.valid, ready)
+        m.d.comb += source.ready.eq(ready & powers.valid)
+    m.d.comb += push.eq(beats.valid & beats.ready)
     above = named(m, f"{name}_above", exponent > so_far[:-1])
     m.d.comb += whole.eq(Cat(Mux(above, exponent, so_far[:-1]), so_far[-1] | special))
     last = named(m, f"{name}_last", step == steps - 1)
@@ -95,11 +114,14 @@ def pop_vectors(
         early = scales(f"{name}_early_scales", pop_scale)
     vectors = buffered(m, f"{name}_vectors", beats, partial(StreamFifo, depth=count * steps))
     m.d.comb += vectors.ready.eq(pop)
-    align = Align(fmt, config.alignment_bits)
+    below: Value = scale.payload[:-1]  # in units of the block's power of two
+    if blocks:
+        below = named(m, f"{name}_below", (below - vectors.payload[lanes * fmt.width :])[:width])
+    align = Align(fmt, config.alignment_bits, width)
     numbers = [
         place(
             m, f"{name}_align_{lane}", align, i=vectors.payload.word_select(lane, fmt.width),
-            exponent=scale.payload[:-1],
+            exponent=below,
         ).o
         for lane in range(lanes)
     ]  # fmt: skip

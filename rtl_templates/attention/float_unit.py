@@ -32,8 +32,8 @@ class FloatSoftmaxUnit(SoftmaxUnit):
     @staticmethod
     def _scales(config: AttentionConfig) -> dict[str, Member]:
         return {
-            "key_scale": In(config.key.exponent_bits + 1),
-            "value_scale": In(config.value.exponent_bits + 1),
+            "key_scale": In(config.exponent_bits("key") + 1),
+            "value_scale": In(config.exponent_bits("value") + 1),
         }
 
     def build(self, m: Module) -> None:

@@ -45,7 +45,7 @@ class Keys:
         self.rows = Signal(range(config.array.rows + 1), name="job_rows")
         self.pop_scales: Value = Const(0, 1)
         if config.floating:
-            self.value_scale = Signal(config.value.exponent_bits + 1, name="value_scale_head")
+            self.value_scale = Signal(config.exponent_bits("value") + 1, name="value_scale_head")
             self.value_scale_valid = Signal(name="value_scale_valid")
 
 

@@ -10,7 +10,7 @@ from hwgen.families.transformer.params import TransformerConfig
 
 def rows(operations: list[str], source: str, target: str, **array: Any) -> dict[str, Any]:
     """Return a vector unit in a stream engine."""
-    lanes = 4 if target in ("int4", "int8", "fp8_e4m3") else 2
+    lanes = {"int4": 4, "int8": 4, "fp8_e4m3": 4, "fp4_e2m1": 8}.get(target, 2)
     given = {"operations": operations, "lanes": lanes, "longest_row": 512, **array}
     return {
         "family": "stream_engine",
@@ -31,9 +31,12 @@ def small_engine(
     hadamard: int = 0,
     mxfp8: bool = False,
     int4: bool = False,
+    keys: str = "",
     **changes: Any,
 ) -> TransformerConfig:
     """Return an engine for heads of up to 24 elements, but for a unit that is left out.
+
+    With a format of elements for `keys`, keys and values are in blocks, and heads have 32.
 
     Its weights are int8, ternary, or a format of `blocks` with scales; rows before products are
     int8, with `mxfp8` blocks, or with `int4` integers of 4 bits.
@@ -55,7 +58,7 @@ def small_engine(
         core = {"family": "adder_tree", "activation": activation, "weight": blocks,
                 "accumulator": "fp32", "max_k": 128, "array": {"cols": 2, "depth": 8}}  # fmt: skip
     kib = dict.fromkeys(("activation_kib", "weight_kib", "output_kib", "column_kib"), 1)
-    units = {
+    units: dict[str, Any] = {
         "products": {
             "family": "gemm_stream", "compute": core, "post": {"outputs": ["raw"]}, "buffers": kib,
         },
@@ -73,6 +76,15 @@ def small_engine(
             "buffers": {"port_beats": 16},
         },
     }  # fmt: skip
+    if keys:
+        del units["scales"]
+        units["queries"] = rows(["dequantise"], "fp32", "fp16")
+        units["keys"] = rows(["quantise_block"], "fp32", keys)
+        units["results"] = rows(["dequantise"], "fp16", "fp32")
+        units["heads"]["compute"] |= {
+            "head": 32, "query": "fp16", "key": keys, "value": keys, "output": "fp16",
+            "scales": "block",
+        }  # fmt: skip
     memory = {"data_width": 64, "max_burst": 8, "outstanding": 4, "address_width": 40}
     values = {
         "name": "decoder",

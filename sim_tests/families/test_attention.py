@@ -37,6 +37,11 @@ FLOATS: dict[str, Any] = {
     "scales": "none",
 }  # fmt: skip
 
+BLOCKS: dict[str, Any] = {
+    "head": 64, "max_keys": 64, "query": "fp16", "key": "fp4_e2m1", "value": "fp8_e4m3",
+    "output": "fp16", "scales": "block", "array": {"rows": 2, "lanes": 16},
+}  # fmt: skip
+
 COVERING: list[dict[str, Any]] = [
     {"head": 1, "max_keys": 1, "array": {"rows": 1, "lanes": 1},
      "pipeline": {"dot": 0, "exponential": 0, "reciprocal": 0}},
@@ -68,6 +73,14 @@ COVERING: list[dict[str, Any]] = [
     {"head": 3, "max_keys": 9, "query": "fp8_e4m3", "key": "fp8_e4m3", "value": "fp8_e4m3",
      "output": "fp8_e5m2", "scales": "none", "alignment_bits": 3,
      "array": {"rows": 2, "lanes": 1}, "pipeline": {"dot": 0}},
+    {"head": 64, "max_keys": 20, "query": "fp16", "key": "fp4_e2m1", "value": "fp4_e2m1",
+     "output": "fp16", "scales": "block", "array": {"rows": 2, "lanes": 16}},
+    {"head": 32, "max_keys": 33, "query": "bf16", "key": "fp8_e4m3", "value": "fp4_e2m1",
+     "output": "bf16", "scales": "block", "array": {"rows": 3, "lanes": 32, "buffers": "double"}},
+    {"head": 128, "max_keys": 12, "query": "fp8_e5m2", "key": "fp8_e5m2", "value": "fp8_e4m3",
+     "output": "fp16", "scales": "block", "array": {"rows": 2, "lanes": 8}},
+    {"head": 256, "max_keys": 9, "query": "fp16", "key": "bf16", "value": "fp4_e2m1",
+     "output": "bf16", "scales": "block", "array": {"rows": 1, "lanes": 4}},
 ]  # fmt: skip
 """Sizes of 1, primes, one and several rows a unit, all formats and registers, both buffers."""
 
@@ -380,8 +393,10 @@ def test_bounds_that_cannot_be_had() -> None:
 
 SMALL_CORES = [
     configuration(**{"name": name, **values})
-    for name, values in (("single", SMALL), ("double", DOUBLE), ("floats", FLOATS))
-]
+    for name, values in (
+        ("single", SMALL), ("double", DOUBLE), ("floats", FLOATS), ("blocks", BLOCKS),
+    )
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("config", SMALL_CORES, ids=lambda config: config.name)
@@ -442,6 +457,12 @@ MUTATIONS = [
              "assign is_bad = odd_2;", FLOATS),
     Mutation("only the last beat is looked at", "core", r"assign value_above = .*;",
              "assign value_above = 1'h1;", FLOATS),
+    Mutation("largest exponent without powers of two of blocks", "core",
+             r"(assign key_raised = .*) \+ key_power;", r"\1;", BLOCKS),
+    Mutation("numbers of blocks aligned alike", "core",
+             r"(value_below \} = .*) - .*;", r"\1;", BLOCKS),
+    Mutation("a power of two that is no number", "core",
+             r"= & value_power;", "= 1'h0;", BLOCKS),
     Mutation("no room in the queue of results", "core", r"assign pushes = .*;",
              "assign pushes = draining;", LONG, ("stalls_7", "stalls_8")),
 ]  # fmt: skip
@@ -487,7 +508,13 @@ CONTRACT = Contract(
         ("value: int2\noutput: int16\nsoftmax: {weight_bits: 8}", r"up to 8 bits behind the point"),
         ("head: 0", r"head: must be 1..256, not 0"),
         ("key: bf16", r"key: query, key, value and output must be all"),
-        (f"{BF16}\noutput: bf16", r"scales: must be none with"),
+        (f"{BF16}\noutput: bf16", r"scales: must be none or block with"),
+        ("scales: block", r"scales: must be token or none with integers, not block"),
+        (f"{BF16}\noutput: bf16\nscales: block\nhead: 96", r"head: must be 32, 64, 128 or 256"),
+        (
+            f"{BF16}\noutput: bf16\nscales: block\narray: {{lanes: 12}}",
+            r"array.lanes: must divide 32 with scales: block, not 12",
+        ),
         (
             "query: fp16\nkey: bf16\nvalue: bf16\noutput: bf16\nscales: none\nalignment_bits: 9",
             r"alignment_bits: must be at least 10",

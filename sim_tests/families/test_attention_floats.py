@@ -64,6 +64,55 @@ def test_results_are_as_near_as_is_proven(fmt: str, keys: int) -> None:
     assert np.abs(got - wanted).max() <= bound_of(config, keys).output * largest
 
 
+@pytest.mark.parametrize(("head", "elements"), [(32, 32), (64, 64), (64, 40), (256, 256)])
+@pytest.mark.parametrize("fmt", ["fp8_e4m3", "fp4_e2m1"])
+def test_keys_in_blocks(fmt: str, head: int, elements: int) -> None:
+    """Results are those of the numbers that blocks stand for, whose sizes differ widely."""
+    config = configuration(
+        "fp16", key=fmt, value=fmt, scales="block", head=head, max_keys=128, alignment_bits=14
+    )
+    rng = np.random.default_rng(head)
+    query = rng.standard_normal((1, 2, 5, elements))
+    sizes = 2.0 ** rng.integers(-3, 4, (1, 50, -(-elements // 32), 1))
+    key, value = (
+        (rng.standard_normal((1, 50, sizes.shape[2], 32)) * sizes).reshape(1, 50, -1)[
+            ..., :elements
+        ]
+        for _ in range(2)
+    )
+    key *= 0.1
+    operands, unit = quantised(config, query, key, value)
+    stands_for = {}
+    for name, numbers in (("key", key), ("value", value)):
+        packed = operands[f"{name}_scale"].astype("<u8")[..., None].view(np.uint8)
+        powers = np.ldexp(1.0, packed.astype(int) - 127)[..., : config.blocks]
+        each = np.repeat(powers, 32, axis=-1)[..., :elements]
+        stands_for[name] = operands[name].astype(float) * each
+        largest = np.abs(numbers).max(axis=-1, keepdims=True)
+        coarse = {"fp8_e4m3": 1 / 16, "fp4_e2m1": 1 / 4}[fmt]
+        assert (np.abs(stands_for[name] - numbers) <= coarse * largest).all()
+    wanted = softmax(query, stands_for["key"], elements**-0.5) @ stands_for["value"][:, None]
+    got = attend(config, Mask(), operands).astype(float)
+    assert unit == 1
+    assert np.abs(got - wanted).max() <= 0.01 * np.abs(wanted).max()
+
+
+def test_a_block_without_a_power_of_two() -> None:
+    """E8M0 255 is no number: rows that look at the key are NaN, others are what they were."""
+    config = configuration("fp16", key="fp4_e2m1", value="fp4_e2m1", scales="block")
+    rng = np.random.default_rng(5)
+    shapes = ((1, 1, 9, 64), (1, 9, 64), (1, 9, 64))
+    query, key, value = (rng.standard_normal(shape) for shape in shapes)
+    operands, _ = quantised(config, query, key, value)
+    before = attend(config, Mask(causal=True), operands).astype(float)
+    for name in ("key_scale", "value_scale"):
+        changed = {**operands, name: operands[name].copy()}
+        changed[name][0, 4] |= 0xFF00
+        after = attend(config, Mask(causal=True), changed).astype(float)
+        assert np.isnan(after[0, 0, 4:]).all()
+        assert np.array_equal(after[0, 0, :4], before[0, 0, :4])
+
+
 @pytest.mark.parametrize(("fmt", "most"), [("bf16", 0.0007), ("fp8_e4m3", 0.0007)])
 def test_mean_error_of_a_weight(fmt: str, most: float) -> None:
     """Of normally distributed scores of deviation 1, rounding of the results to fp16 included."""

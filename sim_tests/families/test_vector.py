@@ -223,9 +223,9 @@ def test_quantise_and_argmax_follow_the_formulas() -> None:
     assert np.array_equal(positions, x.argmax(axis=1))
 
 
-def blocks(**array: Any) -> VectorConfig:
+def blocks(output: str = "fp8_e4m3", **array: Any) -> VectorConfig:
     given = {"operations": ["quantise_block"], "lanes": 8, "longest_row": 32, **array}
-    return vector(input="fp32", output="fp8_e4m3", array=given)
+    return vector(input="fp32", output=output, array=given)
 
 
 def rows_of_every_size() -> np.ndarray:
@@ -234,13 +234,17 @@ def rows_of_every_size() -> np.ndarray:
     x *= np.exp2(rng.integers(-140, 126, (64, 1))).astype(np.float32)
     x[0] = 0
     x[1, :2] = 448, -448
+    x[3, :2] = -6, 6
     x[2] = np.float32(448) * np.float32(1 - 2**-24)
     return x
 
 
-def test_blocks_have_the_largest_scale_below_which_nothing_overflows() -> None:
-    """Elements and exponents are those of MXFP8, and no power of two below would do."""
-    config, x = blocks(), rows_of_every_size()
+@pytest.mark.parametrize(("output", "most"), [("fp8_e4m3", 448), ("fp4_e2m1", 6)])
+def test_blocks_have_the_largest_scale_below_which_nothing_overflows(
+    output: str, most: int
+) -> None:
+    """Elements and exponents are those of MXFP8 and MXFP4, and no power of two below would do."""
+    config, x = blocks(output), rows_of_every_size()
     actual = operate(config, core_of(config).select_operation("quantise_block"), {"x": x}, {})
     assert actual["scales"].dtype == np.uint8
     scale = np.ldexp(1.0, actual["scales"].astype(int) - 127)
@@ -248,15 +252,17 @@ def test_blocks_have_the_largest_scale_below_which_nothing_overflows() -> None:
     assert np.isfinite(elements).all()
     largest = np.abs(x.astype(float)).max(axis=1)
     usual = largest > 2.0**-110
-    assert (np.abs(elements).max(axis=1)[usual] >= 224).all()
+    assert (np.abs(elements).max(axis=1)[usual] >= most / 2).all()
     error = np.abs(elements * scale[:, None] - x)
-    bound = np.maximum(np.abs(x) / 16, (scale * 2.0**-10)[:, None])
+    half, least = (1 / 16, 2.0**-10) if most == 448 else (1 / 4, 0.25)
+    bound = np.maximum(np.abs(x) * half, (scale * least)[:, None])
     assert (error <= bound).all()
     assert not elements[0].any()
 
 
-def test_blocks_in_simulation() -> None:
-    config, x = blocks(lanes=4), rows_of_every_size()
+@pytest.mark.parametrize(("output", "lanes"), [("fp8_e4m3", 4), ("fp4_e2m1", 8)])
+def test_blocks_in_simulation(output: str, lanes: int) -> None:
+    config, x = blocks(output, lanes=lanes), rows_of_every_size()
     x[5, 3], x[6, 7] = np.inf, np.nan
     design = design_of(config)
     job = design.core.job({"x": x}, operation="quantise_block")
@@ -591,7 +597,10 @@ CONTRACT = Contract(
         ("array: {operations: [rope], lanes: 1}", "array.lanes: rope turns pairs"),
         ("array: {operations: [rope], longest_row: 1}", "array.longest_row: rope turns pairs"),
         ("array: {operations: [quantise]}", "output: quantise gives integers"),
-        ("array: {operations: [quantise_block]}", "output: must be fp8_e4m3 with array.operations"),
+        (
+            "array: {operations: [quantise_block]}",
+            "output: must be fp8_e4m3 or fp4_e2m1 with array.operations",
+        ),
         ("output: fp8_e4m3", r"only then, not fp8_e4m3 with \[softmax"),
         ("array: {operations: [argmax], lanes: 1}", "must have 32 bits for argmax, not 1 x 16"),
         ("array: {operations: [add], gate: silu}", "array.gate: is for gated"),

@@ -52,6 +52,14 @@ GROUPS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "decoder_w4/int4": (
         {"blocks": "q4_0", "int4": True}, {"weights": "int4", "group": 32, "activation_bits": 4},
     ),
+    "decoder_w4/kv_mxfp8": (
+        {"blocks": "q4_0", "keys": "fp8_e4m3"},
+        {"weights": "int4", "group": 32, "kv_format": "mxfp8"},
+    ),
+    "decoder_w4/kv_mxfp4": (
+        {"blocks": "q4_0", "keys": "fp4_e2m1"},
+        {"weights": "int4", "group": 32, "kv_format": "mxfp4"},
+    ),
     "decoder_mxfp4/engine": ({"blocks": "mxfp4"}, {"weights": "mxfp4"}),
     "decoder_mxfp4/mxfp8": (
         {"blocks": "mxfp4", "mxfp8": True}, {"weights": "mxfp4", "activations": "mxfp8"},
@@ -66,6 +74,11 @@ ON_TOKEN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32)
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     return quantised(tmp_path_factory.mktemp("model"), SMALL)
+
+
+def width_of(recipe: dict[str, Any], head: int = 32) -> int:
+    """Return the width of a model of two heads, which are whole blocks if keys are in blocks."""
+    return 2 * head if "kv_format" in recipe else SMALL.width
 
 
 def compiled(model: Model, config: TransformerConfig, path: Path, **settings: Any) -> CompiledList:
@@ -118,7 +131,7 @@ def test_a_list_computes_what_golden_runs_do(model: Model, tmp_path: Path) -> No
 @pytest.mark.parametrize("engine", GROUPS)
 def test_weights_in_groups(engine: str, tmp_path: Path) -> None:
     small, recipe = GROUPS[engine]
-    model = quantised(tmp_path, replace(SMALL, layers=1), **recipe)
+    model = quantised(tmp_path, replace(SMALL, layers=1, width=width_of(recipe)), **recipe)
     config = small_engine(**small)
     result = compiled(model, config, tmp_path / "c", tokens=2, context=8)
     assert_same(model, result, config, 2)
@@ -397,7 +410,8 @@ def test_shipped_engines_of_groups(engine: str, tmp_path: Path) -> None:
     config: Any = load_config(ROOT / "configs" / f"{engine}.yaml")
     recipe = GROUPS[engine][1]
     turned = {} if recipe.keys() & {"activations", "activation_bits"} else {"hadamard": 8}
-    model = quantised(tmp_path, replace(SMALL, layers=1), **turned, **recipe)
+    width = width_of(recipe, 64)
+    model = quantised(tmp_path, replace(SMALL, layers=1, width=width), **turned, **recipe)
     result = compiled(model, config, tmp_path / "c", tokens=2, context=8)
     assert_same(model, result, config, 1)
     (tmp_path / "int8").mkdir()
@@ -414,7 +428,7 @@ def test_shipped_engines_of_groups(engine: str, tmp_path: Path) -> None:
 def test_hardware_computes_a_token_with_groups(engine: str, tmp_path: Path) -> None:
     small, recipe = GROUPS[engine]
     config = small_engine(**small)
-    model = quantised(tmp_path, replace(SMALL, layers=1), **recipe)
+    model = quantised(tmp_path, replace(SMALL, layers=1, width=width_of(recipe)), **recipe)
     result = compiled(model, config, tmp_path / "c", tokens=1, context=4)
     simulated = run_compiled(result, PROMPT[:1], 1)
     logits = Run(GoldenEngine(model, Units([config]))).feed(PROMPT[:1])

@@ -98,6 +98,15 @@ def _check_activation_bits(ctx: Any, param: Any, value: int) -> int:
     help="Format of rows before products: int8 with a scale a row, or MXFP8 (E4M3 in blocks of 32"
     " with powers of two), with weights in groups of 32.",
 )
+@click.option(
+    "--kv-format",
+    type=click.Choice(["integers", "mxfp8", "mxfp4"]),
+    default="integers",
+    show_default=True,
+    help="Format of keys and values: int8 with a scale a token and head, or blocks of 32 elements"
+    " with a power of two: 8.25 bits an element, or 4.25 (engines configs/decoder_w4/kv_mxfp8.yaml"
+    " and kv_mxfp4.yaml).",
+)
 @click.option("--no-smooth", is_flag=True, help="Leave channels of activations as they are. By"
               " default large ones are divided by a factor, and their weights multiplied by it (as"
               " SmoothQuant does).")  # fmt: skip
@@ -147,6 +156,7 @@ def quantise_command(
     group: str | None,
     activation_bits: int,
     activations: str,
+    kv_format: str,
     no_smooth: bool,
     rotate: bool | None,
     compensate: bool | None,
@@ -158,7 +168,8 @@ def quantise_command(
 ) -> None:
     """Turn weights and activations of a model into integers, keys and values of a decoder too.
 
-    Activations have a scale for each token or row, keys and values one for each token and head.
+    Activations have a scale for each token or row, keys and values one for each token and head,
+    or for each block.
     For every product it reports the error of results in calibration, the share of weights at the
     largest or smallest integer (saturated), and in how many layers channels of its input were
     smoothed.
@@ -183,6 +194,7 @@ def quantise_command(
         compensate=compensate,
         activations=activations,  # type: ignore[arg-type]  # likewise
         hadamard=int(hadamard or 0),
+        kv_format=kv_format,  # type: ignore[arg-type]  # likewise
     )
     if not model.description.decodes:
         _refuse_of_decoders(calibration, evaluated, rotate or hadamard, compensate)

@@ -37,7 +37,15 @@ from hwgen.core.params.off_chip import OffChip
 from hwgen.core.params.protection import Protection
 from hwgen.core.params.target import MemoryChoice, Target
 from hwgen.errors import did_you_mean
-from hwgen.formats import BINARY, FLOATS, TERNARY, IntegerFormat, NumberFormat, number_format
+from hwgen.formats import (
+    BINARY,
+    FLOATS,
+    SMALL_FLOATS,
+    TERNARY,
+    IntegerFormat,
+    NumberFormat,
+    number_format,
+)
 from hwgen.formats.registry import format_name
 
 if TYPE_CHECKING:
@@ -95,7 +103,7 @@ def format_field(
         if value in words:
             return str(value)
         if isinstance(value, str) and value in names:
-            return number_format(value)
+            return SMALL_FLOATS.get(value) or number_format(value)
         shown = repr(value)[:80]
         hint = did_you_mean(value, names + words) if isinstance(value, str) else ""
         raise PydanticCustomError(
@@ -139,6 +147,18 @@ OperandFormat = Annotated[
     WithJsonSchema({"type": "string", "enum": [*OPERANDS, *_FLOATS]}),
 ]
 """An operand format: an `IntegerOperand`, or a `FloatFormat` of up to 16 bits."""
+
+_STORED = (*OPERANDS, *_FLOATS, "fp4_e2m1")
+
+StoredFormat = Annotated[
+    Any,
+    BeforeValidator(
+        format_field(f"int2..int16, uint2..uint16, {either((*_FLOATS, 'fp4_e2m1'))}", _STORED)
+    ),
+    _as_name,
+    WithJsonSchema({"type": "string", "enum": list(_STORED)}),
+]
+"""An operand that memory holds much of: an `OperandFormat`, or floating point of 4 bits."""
 
 
 _LOW_BIT = (TERNARY.name, BINARY.name, "int2", "int3", "int4")

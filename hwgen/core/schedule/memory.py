@@ -216,14 +216,26 @@ def memory_plan(job: Job, plan: Plan, ports: Sequence[StreamPort]) -> MemoryPlan
     return LinearPlan(job, plan, ports)
 
 
+_HALF = 4  # bits of half a byte
+
+
 def image(fmt: Any, values: NDArray[Any]) -> Bytes:
-    """Return the bytes of numbers, whose lanes have 8, 16 or 32 bits, in C order."""
+    """Return the bytes of numbers in C order.
+
+    Lanes have 8, 16 or 32 bits; or 4, two of which share a byte, the first its lower half.
+    """
+    if fmt.lane_width == _HALF:
+        low, high = fmt.encode(values).astype(np.uint8).reshape(-1, 2).T
+        return np.ascontiguousarray(low | high << _HALF)
     encoded = np.ascontiguousarray(fmt.encode(values).astype(f"<u{fmt.lane_width // 8}"))
     return encoded.reshape(-1).view(np.uint8)
 
 
 def numbers(fmt: Any, data: Bytes, shape: tuple[int, ...]) -> NDArray[Any]:
     """Return numbers from the bytes that `image` makes."""
+    if fmt.lane_width == _HALF:
+        halves = np.stack([data & 15, data >> _HALF], axis=-1)
+        return np.asarray(fmt.decode(halves).reshape(shape).astype(fmt.dtype))
     encoded = np.ascontiguousarray(data).view(f"<u{fmt.lane_width // 8}")
     result: NDArray[Any] = fmt.decode(encoded).reshape(shape).astype(fmt.dtype)
     return result

@@ -11,9 +11,17 @@ from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from hwgen.arithmetic.functions import FunctionUnit, Wanted, design
-from hwgen.core.params.base import AUTO, FamilyConfig, Model, OperandFormat, registers
+from hwgen.core.params.base import (
+    AUTO,
+    FamilyConfig,
+    Model,
+    OperandFormat,
+    StoredFormat,
+    registers,
+)
 from hwgen.core.params.spatial import SpatialArray, SpatialConfig
 from hwgen.formats import IntegerFormat, NumberFormat, dot_format, integer
+from hwgen.formats.block.elements import E8M0_BIAS
 from hwgen.formats.integer import enclosing_format
 
 
@@ -133,6 +141,15 @@ SCALE = IntegerFormat(16, signed=False)
 QUERY_SCALE = IntegerFormat(22, signed=False)
 """Scales of queries: a mantissa of 16 bits, above it by how many bits a score is shifted."""
 
+BLOCK = 32
+"""Elements of a key or value that share a power of two, as in the MX formats."""
+
+BLOCK_SCALE_BITS = 8
+"""Bits of a block's power of two, E8M0: biased by 127."""
+
+NO_POWER = (1 << BLOCK_SCALE_BITS) - 1
+"""What stands for no number instead of a power of two."""
+
 SUM_GUARD = 8
 """Bits behind the point that sums of weights have beyond the weights that values take."""
 
@@ -150,8 +167,8 @@ class AttentionFormats(FamilyConfig):
 
     family: Literal["attention"] = Field("attention", description="Family of the accelerator.")
     query: OperandFormat = Field(integer("int8"), description="Format of Q.")
-    key: OperandFormat = Field(integer("int8"), description="Format of K.")
-    value: OperandFormat = Field(
+    key: StoredFormat = Field(integer("int8"), description="Format of K.")
+    value: StoredFormat = Field(
         integer("int8"),
         description="Format of V. Q, K, V and results are all integers or all floating point.",
     )
@@ -160,10 +177,11 @@ class AttentionFormats(FamilyConfig):
         description="Format of the results: averages of V with as many more bits behind the point"
         " as it is wider than V; with floating point the nearest numbers of this format.",
     )
-    scales: Literal["token", "none"] = Field(
+    scales: Literal["token", "block", "none"] = Field(
         "token",
-        description="Scales of keys and of values: one for each token, or none beside those of the"
-        " queries.",
+        description="Scales of keys and of values: one for each token of integers; a power of two"
+        f" for each {BLOCK} elements of floating point, as in MXFP8 and MXFP4; or none beside those"
+        " of the queries.",
     )
     head: int = Field(
         64,
@@ -221,8 +239,28 @@ class AttentionFormats(FamilyConfig):
 
     @property
     def scaled_keys(self) -> bool:
-        """Whether keys and values have scales."""
+        """Whether keys and values have scales of tokens."""
         return self.scales == "token"
+
+    @property
+    def blocks(self) -> int:
+        """Blocks with a power of two in a key or value, 0 without."""
+        return self.head // BLOCK if self.scales == "block" else 0
+
+    @property
+    def block_scales(self) -> IntegerFormat:
+        """Format of the powers of two of a key or value, the first block's in the lowest bits."""
+        return IntegerFormat(BLOCK_SCALE_BITS * self.blocks, signed=False)
+
+    def exponent_bits(self, name: str) -> int:
+        """Return the bits of the biased exponent of a vector of queries, keys or values."""
+        bits = int(getattr(self, name).exponent_bits)
+        return max(bits, BLOCK_SCALE_BITS) + 1 if self.blocks and name != "query" else bits
+
+    def exponent_bias(self, name: str) -> int:
+        """Return what biased exponents of vectors of queries, keys or values are larger by."""
+        bias = int(getattr(self, name).bias)
+        return bias + E8M0_BIAS * (self.blocks > 0 and name != "query")
 
     @property
     def macs_per_cycle(self) -> int:
@@ -245,12 +283,12 @@ class AttentionFormats(FamilyConfig):
     @property
     def align_shift(self) -> int:
         """Constant added to the shift of a query's scale; both biased exponents are subtracted."""
-        return int(2 * self.alignment_bits + self.query.bias + self.key.bias)
+        return 2 * self.alignment_bits + self.exponent_bias("query") + self.exponent_bias("key")
 
     @property
     def row_shift(self) -> IntegerFormat:
         """Format of the shift of a row's scale, less the exponent of its queries."""
-        low = self.align_shift - (1 << self.query.exponent_bits) + 1
+        low = self.align_shift - (1 << self.exponent_bits("query")) + 1
         return enclosing_format(min(low, -1), self.align_shift + 63)
 
     @property
@@ -263,13 +301,13 @@ class AttentionFormats(FamilyConfig):
     @property
     def value_level(self) -> IntegerFormat:
         """Format of the running maximum of weights times their values' powers of two."""
-        top = (1 << self.softmax.integer_bits) + (1 << self.value.exponent_bits)
+        top = (1 << self.softmax.integer_bits) + (1 << self.exponent_bits("value"))
         return enclosing_format(-(1 << self.softmax.integer_bits), top)
 
     @property
     def gap_bits(self) -> int:
         """Bits by which both running maxima differ."""
-        return int(self.value.exponent_bits) if self.floating else 0
+        return self.exponent_bits("value") if self.floating else 0
 
     @property
     def state_bits(self) -> int:
@@ -285,7 +323,7 @@ class AttentionFormats(FamilyConfig):
     def quotient_scale(self) -> int:
         """Power of two of a quotient's unit, without the exponents that it comes with."""
         return int(
-            SUM_GUARD + 1 - self.value.bias - self.alignment_bits - self.sum_bits
+            SUM_GUARD + 1 - self.exponent_bias("value") - self.alignment_bits - self.sum_bits
             - self.reciprocal_bits
         )  # fmt: skip
 

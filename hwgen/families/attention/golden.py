@@ -20,7 +20,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hwgen.arithmetic.alignment import aligned, exponents
-from hwgen.families.attention.formats import SCALE, SUM_GUARD
+from hwgen.families.attention.formats import (
+    BLOCK,
+    BLOCK_SCALE_BITS,
+    NO_POWER,
+    SCALE,
+    SUM_GUARD,
+)
 from hwgen.families.attention.params import FIRST_MOVES, LAST_MOVES
 from hwgen.families.attention.schedule import Mask, words_of
 from hwgen.lazy import np
@@ -56,13 +62,36 @@ class Vectors(NamedTuple):
     special: Flags
 
 
-def vectors(config: AttentionConfig, fmt: Any, values: NDArray[Any]) -> Vectors:
-    """Return vectors of a format, shape (..., elements), as integers of one exponent."""
+def vectors(
+    config: AttentionConfig, fmt: Any, values: NDArray[Any], scales: Integers | None = None
+) -> Vectors:
+    """Return vectors of a format, shape (..., elements), as integers of one exponent.
+
+    Parameters
+    ----------
+    config : AttentionConfig
+    fmt : FloatFormat
+    values : ndarray, shape (..., elements)
+    scales : ndarray of int64, shape (...), optional
+        Biased powers of two of the vectors' blocks, that of the first in the lowest bits. Blocks
+        without elements count, too: hardware takes theirs for zeros.
+    """
     bits = fmt.encode(values)
     special = ~np.isfinite(fmt.to_float64(bits)).all(axis=-1)
+    powers: Any = np.zeros(bits.shape, np.int64)
+    least: Any = 0
+    if scales is not None:
+        block = np.arange(bits.shape[-1]) // BLOCK
+        whole = np.asarray(scales).astype(np.uint64)[..., None]
+        shift = (BLOCK_SCALE_BITS * np.arange(config.blocks)).astype(np.uint64)
+        of_block = (whole >> shift & np.uint64(NO_POWER)).astype(np.int64)
+        special = special | (of_block == NO_POWER).any(axis=-1)
+        powers = of_block[..., block]
+        least = np.where(special, 0, 1 + of_block.max(axis=-1))
     bits = np.where(special[..., None], 0, bits)
-    exponent = exponents(fmt, bits).max(axis=-1)
-    numbers = aligned(fmt, bits, exponent[..., None], config.alignment_bits)
+    powers = np.where(special[..., None], 0, powers)
+    exponent = np.maximum((exponents(fmt, bits) + powers).max(axis=-1), least)
+    numbers = aligned(fmt, bits, exponent[..., None] - powers, config.alignment_bits)
     return Vectors(numbers, exponent, special)
 
 
@@ -93,6 +122,7 @@ def attended(
     key: NDArray[Any],
     value: NDArray[Any],
     seen: Flags,
+    scales: tuple[Integers, Integers] | None = None,
 ) -> NDArray[Any]:
     """Return the results of rows of queries, shape (rows, elements).
 
@@ -104,11 +134,13 @@ def attended(
     key, value : ndarray, shape (keys, elements)
     seen : ndarray of bool, shape (rows, keys)
         Which keys a row looks at.
+    scales : tuple of ndarray, shape (keys,), optional
+        Powers of two of the blocks of keys, and of values.
     """
-    q, k, v = (
-        vectors(config, fmt, values)
-        for fmt, values in ((config.query, query), (config.key, key), (config.value, value))
-    )
+    of_keys, of_values = scales or (None, None)
+    q = vectors(config, config.query, query)
+    k = vectors(config, config.key, key, of_keys)
+    v = vectors(config, config.value, value, of_values)
     x = scale_float_scores(config, q, scale, k)
     fraction = config.softmax.fraction_bits
     whole = x >> fraction
@@ -352,7 +384,9 @@ def attend(
 
 def _plain(config: AttentionConfig, name: str, array: NDArray[Any]) -> NDArray[Any]:
     """Return an operand as integers; vectors of floating point stay what they are."""
-    return array if config.floating and not name.endswith("scale") else array.astype(np.int64)
+    if config.floating and not name.endswith("scale"):
+        return array
+    return array if array.dtype == np.uint64 else array.astype(np.int64)
 
 
 def _rows(
@@ -361,7 +395,8 @@ def _rows(
     """Return the results of rows of queries that share keys, shape (rows, elements)."""
     query, scale, key, value = (arrays[name] for name in ("query", "query_scale", "key", "value"))
     if config.floating:
-        return attended(config, query, scale, key, value, seen)
+        scales = (arrays["key_scale"], arrays["value_scale"]) if config.blocks else None
+        return attended(config, query, scale, key, value, seen, scales)
     x = scale_scores(config, query @ key.T, scale, arrays.get("key_scale"))
     sums = accumulated(config, x, seen, value, arrays.get("value_scale"))
     return divided(config, sums.weights, sums.values)

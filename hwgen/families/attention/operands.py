@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operands of attention from real numbers, with scales as the core takes them.
 
-Those in floating point are the nearest numbers of their formats. Integers are quantised by token:
+Those in floating point are the nearest numbers of their formats, or of blocks with powers of two by
+which the largest magnitude of each fits. Integers are quantised by token:
 a token's largest magnitude becomes the largest of its format. Scales of keys and of values are in
 units of the largest, rounded to 16 bits, those of queries have a mantissa of 16 bits.
 """
@@ -12,7 +13,8 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hwgen.errors import InputError
-from hwgen.families.attention.formats import SCALE
+from hwgen.families.attention.formats import BLOCK, BLOCK_SCALE_BITS, NO_POWER, SCALE
+from hwgen.formats.block.elements import E8M0_BIAS
 from hwgen.lazy import np
 
 if TYPE_CHECKING:
@@ -63,17 +65,24 @@ def quantised(
     for name, array in (("query", query), ("key", key), ("value", value)):
         if not np.isfinite(array).all():
             raise InputError(f"{name}: must be finite numbers")
-        if np.abs(array).max(initial=0) > getattr(config, name).max and config.floating:
-            raise InputError(f"{name}: must be up to {getattr(config, name).max:g} in magnitude")
+        in_blocks = config.blocks and name != "query"
+        most = getattr(config, name).max
+        if config.floating and not in_blocks and np.abs(array).max(initial=0) > most:
+            raise InputError(f"{name}: must be up to {most:g} in magnitude")
         if not getattr(config, name).signed:
             raise InputError(f"{name}: {getattr(config, name)} has no sign; use a signed format")
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     if not 0 < scale < math.inf:
         raise InputError(f"scale: must be a positive number, not {scale}")
     if config.floating:
-        factor = np.full(query.shape[:-1], scale * _factor(config))
+        factor = np.full(query.shape[:-1], scale * score_units(config))
         arrays = (("query", query), ("key", key), ("value", value))
-        result = {name: array.astype(getattr(config, name).dtype) for name, array in arrays}
+        result: dict[str, NDArray[Any]] = {}
+        for name, array in arrays:
+            if config.blocks and name != "query":
+                result[name], result[f"{name}_scale"] = in_blocks_of(config, name, array)
+            else:
+                result[name] = array.astype(getattr(config, name).dtype)
         return Quantised({**result, "query_scale": query_scales(factor)}, 1.0)
     q, q_unit = _by_token(query, config.query)
     tokens = config.scaled_keys
@@ -86,12 +95,46 @@ def quantised(
             operands[name] = np.round(unit / most * SCALE.max).astype(SCALE.dtype)
         # The largest is one unit less than a power of two.
         k_most, v_most = k_most / SCALE.max, v_most * (1 << SCALE.width) / SCALE.max
-    factor = q_unit * (k_most * scale * _factor(config))
+    factor = q_unit * (k_most * scale * score_units(config))
     operands["query_scale"] = query_scales(factor)
     return Quantised(operands, v_most * 2.0**-config.fraction)
 
 
-def _factor(config: AttentionConfig) -> float:
+def in_blocks_of(
+    config: AttentionConfig, name: str, numbers: Reals
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return keys or values in blocks: their elements, and the powers of two of each vector.
+
+    A power of two is the least of which the largest element makes the largest magnitude of its
+    block or more than half of it, as `quantise_block` of the vector units has it.
+
+    Parameters
+    ----------
+    config : AttentionConfig
+    name : str
+        ``key`` or ``value``.
+    numbers : ndarray of float64, shape (..., elements)
+        Filled up with zeros to whole blocks.
+    """
+    fmt: Any = getattr(config, name)
+    padded = np.zeros((*numbers.shape[:-1], config.blocks * BLOCK))
+    padded[..., : numbers.shape[-1]] = numbers
+    blocks = padded.reshape(*numbers.shape[:-1], config.blocks, BLOCK)
+    largest = np.abs(blocks).max(axis=-1).astype(np.float32) * np.float32(2 / fmt.max)
+    powers = np.clip(np.frexp(largest)[1] - 1 + E8M0_BIAS, 1, NO_POWER - 1)
+    unit = np.ldexp(1.0, (powers - E8M0_BIAS).astype(np.int32))[..., None]
+    elements = fmt.nearest(blocks / unit).reshape(padded.shape)[..., : numbers.shape[-1]]
+    return elements, packed_powers(config, powers)
+
+
+def packed_powers(config: AttentionConfig, powers: NDArray[Any]) -> NDArray[Any]:
+    """Return the powers of two of blocks, shape (..., blocks), as a number for each vector."""
+    shift = (BLOCK_SCALE_BITS * np.arange(config.blocks)).astype(np.uint64)
+    whole = np.bitwise_or.reduce(powers.astype(np.uint64) << shift, axis=-1)
+    return np.asarray(whole.astype(config.block_scales.dtype))
+
+
+def score_units(config: AttentionConfig) -> float:
     """Return units of a scaled score for one of a score in powers of e."""
     return float(math.log2(math.e) * 2.0**config.softmax.fraction_bits)
 

@@ -14,7 +14,13 @@ from pydantic import model_validator
 
 from hwgen.core.params.base import AUTO, check_rules
 from hwgen.core.port import StreamPort
-from hwgen.families.attention.formats import QUERY_SCALE, SCALE, AttentionFormats, bound_of
+from hwgen.families.attention.formats import (
+    BLOCK,
+    QUERY_SCALE,
+    SCALE,
+    AttentionFormats,
+    bound_of,
+)
 from hwgen.formats import IntegerFormat
 
 if TYPE_CHECKING:
@@ -92,11 +98,13 @@ class AttentionConfig(AttentionFormats):
     def _broken_floats(self) -> list[str]:
         """Return the errors of floating-point formats."""
         broken = []
-        if self.scales != "none":
+        if self.scaled_keys:
             broken.append(
-                "scales: must be none with floating point, whose rows have exponents of their"
-                f" own, not {self.scales}"
+                "scales: must be none or block with floating point, whose rows have exponents of"
+                f" their own, not {self.scales}"
             )
+        if self.blocks or self.scales == "block":
+            broken += self._broken_blocks()
         least = max(fmt.mantissa_bits for fmt in (self.query, self.key, self.value))
         if self.alignment_bits < least:
             broken.append(
@@ -111,9 +119,29 @@ class AttentionConfig(AttentionFormats):
             )
         return broken
 
+    def _broken_blocks(self) -> list[str]:
+        """Return the errors of keys and values whose blocks have powers of two."""
+        broken = []
+        if self.head < BLOCK or self.head & (self.head - 1):
+            broken.append(
+                f"head: must be {BLOCK}, {2 * BLOCK}, {4 * BLOCK} or {8 * BLOCK} with scales:"
+                f" block, not {self.head}"
+            )
+        if BLOCK % self.array.lanes:
+            broken.append(
+                f"array.lanes: must divide {BLOCK} with scales: block, not {self.array.lanes};"
+                " take a power of two"
+            )
+        return broken
+
     def _broken_output(self) -> list[str]:
         """Return the errors of an integer format of results."""
         broken = []
+        if self.scales == "block":
+            broken.append(
+                "scales: must be token or none with integers, not block, which is for floating"
+                " point: fp8_e4m3 and fp4_e2m1"
+            )
         if self.output.signed < self.value.signed:
             broken.append(f"output: must be signed as V is, {self.value}, not {self.output}")
         elif not 0 <= self.fraction <= self.softmax.weight_bits:
@@ -136,6 +164,13 @@ class AttentionConfig(AttentionFormats):
         if not self.floating:
             del values["alignment_bits"]
         return values
+
+    @property
+    def key_scale(self) -> IntegerFormat | None:
+        """Format of the scale, or the scales, of a key and of a value; None if there are none."""
+        if self.scaled_keys:
+            return SCALE
+        return self.block_scales if self.blocks else None
 
     # -- timing ----------------------------------------------------------------------------
 
@@ -199,12 +234,12 @@ class AttentionConfig(AttentionFormats):
         operands = [
             Tensor("query", "query", queries, self.query, "query_scale"),
             Tensor("query_scale", "query_scale", queries[:-1], QUERY_SCALE),
-            Tensor("key", "key", keys, self.key, "key_scale" if self.scaled_keys else ""),
-            Tensor("value", "value", keys, self.value, "value_scale" if self.scaled_keys else ""),
+            Tensor("key", "key", keys, self.key, "key_scale" if self.key_scale else ""),
+            Tensor("value", "value", keys, self.value, "value_scale" if self.key_scale else ""),
         ]
-        if self.scaled_keys:
+        if self.key_scale is not None:
             operands += [
-                Tensor(f"{name}_scale", f"{name}_scale", keys[:-1], SCALE)
+                Tensor(f"{name}_scale", f"{name}_scale", keys[:-1], self.key_scale)
                 for name in ("key", "value")
             ]
         rows = self.array.rows
@@ -282,10 +317,11 @@ class AttentionConfig(AttentionFormats):
             StreamPort("key", "in", self.key, lanes, self.key.width, f"K[key, c], {slices}"),
             StreamPort("value", "in", self.value, lanes, self.value.width, f"V[key, c], {slices}"),
         ]
-        if self.scaled_keys:
+        if (scale := self.key_scale) is not None:
+            text = f"powers of two of the blocks of {BLOCK}" if self.blocks else "scale"
             ports += [
-                StreamPort("key_scale", "in", SCALE, 1, SCALE.width, "scale of a key"),
-                StreamPort("value_scale", "in", SCALE, 1, SCALE.width, "scale of a value"),
+                StreamPort(f"{name}_scale", "in", scale, 1, scale.width, f"{text} of a {name}")
+                for name in ("key", "value")
             ]
         out = self.output
         width = max(8, 1 << (int(out.width) - 1).bit_length())

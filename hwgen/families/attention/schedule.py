@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwgen.core.operation import lengths_of
 from hwgen.core.schedule.memory import SIZE_BITS, Access, CoreJob
-from hwgen.families.attention.formats import SCALE
+from hwgen.families.attention.formats import BLOCK_SCALE_BITS, NO_POWER, SCALE
 from hwgen.families.attention.params import COMMAND, FIRST_MOVES, LAST_MOVES
 from hwgen.lazy import np
 
@@ -115,6 +115,7 @@ def words_of(beat: Bytes) -> dict[str, int]:
     return dict(zip(COMMAND, np.ascontiguousarray(beat).view("<i4").tolist(), strict=True))
 
 
+_FAR = 0.02  # powers of two of blocks that are anything
 _SPECIAL = 0.02  # vectors of random ones with an element that is no finite number
 
 
@@ -331,7 +332,8 @@ def draw_operands(
         elif pattern == "alternating":
             values = np.where(np.indices(shape).sum(axis=0) % 2, fmt.min, fmt.max)
         else:
-            values = fmt.random(rng, shape)
+            in_blocks = config.blocks and tensor.name in ("key_scale", "value_scale")
+            values = _powers(config, rng, shape) if in_blocks else fmt.random(rng, shape)
             if pattern != "random":
                 values[rng.random(shape) < (0.8 if pattern == "sparse" else 1)] = 0
         if tensor.name == "query_scale" and pattern != "highest":
@@ -343,11 +345,25 @@ def draw_operands(
 
 
 def _make_special(vectors: NDArray[Any], fmt: Any, rng: np.random.Generator) -> None:
-    """Put infinities and NaNs into a few vectors."""
+    """Put infinities and NaNs, where the format has them, into a few vectors."""
     ends = np.array([value for value in fmt.specials if not np.isfinite(value)])
+    if not len(ends):
+        return
     flat = vectors.reshape(-1, vectors.shape[-1])  # the same elements
     some = np.flatnonzero(rng.random(len(flat)) < _SPECIAL)
     flat[some, rng.integers(flat.shape[1], size=len(some))] = rng.choice(ends, len(some))
+
+
+def _powers(
+    config: AttentionConfig, rng: np.random.Generator, shape: tuple[int, ...]
+) -> NDArray[np.uint64]:
+    """Return powers of two of blocks: most near 1, a few anything, or no number."""
+    each = (*shape, config.blocks)
+    powers = 127 + rng.integers(-6, 7, each)
+    powers = np.where(rng.random(each) < _FAR, rng.integers(0, NO_POWER, each), powers)
+    powers = np.where(rng.random(each) < _SPECIAL / 4, NO_POWER, powers).astype(np.uint64)
+    shift = (BLOCK_SCALE_BITS * np.arange(config.blocks)).astype(np.uint64)
+    return np.asarray(np.bitwise_or.reduce(powers << shift, axis=-1))
 
 
 def _usual_scales(

@@ -27,8 +27,8 @@ FORMATS = (*INTEGERS, *FLOATS)
 QUANTISED = ("int4", *INTEGERS)
 """Integer formats of results; int4 is sign-extended to a byte, as products take it."""
 
-BLOCK_ELEMENT = "fp8_e4m3"
-"""Format of the results of `quantise_block`, elements of MXFP8."""
+BLOCK_ELEMENTS = ("fp8_e4m3", "fp4_e2m1")
+"""Formats of the results of `quantise_block`, elements of MXFP8 and MXFP4."""
 
 EXPONENT = IntegerFormat(8, False)
 """Format of a biased exponent, the scale of a block."""
@@ -37,6 +37,7 @@ COMMAND_WORDS = 5
 """Words of 32 bits in a command: code, rows, length, `c1`, `c2`."""
 
 MOST_ROWS = (1 << 31) - 1
+_BYTE = 8
 
 Name = Literal[
     "softmax",
@@ -67,7 +68,7 @@ def _formats(names: tuple[str, ...]) -> Any:
 
 
 Element = Annotated[Any, *_formats(FORMATS)]
-Result = Annotated[Any, *_formats((*QUANTISED, *FLOATS, BLOCK_ELEMENT))]
+Result = Annotated[Any, *_formats((*QUANTISED, *FLOATS, *BLOCK_ELEMENTS))]
 Parameter = Annotated[Any, *_formats(FLOATS)]
 
 
@@ -138,7 +139,7 @@ class VectorConfig(FamilyConfig):
     input: Element = Field(floating("bf16"), description="Format of x and of the second operand.")
     output: Result = Field(
         floating("bf16"),
-        description=f"Format of the results; {BLOCK_ELEMENT} of `quantise_block` only.",
+        description=f"Format of the results; {either(BLOCK_ELEMENTS)} of `quantise_block` only.",
     )
     parameters: Parameter = Field(
         floating("bf16"), description="Format of gamma, beta, cosines, sines and scales of columns."
@@ -163,12 +164,13 @@ class VectorConfig(FamilyConfig):
                     f" it, or remove {name} from array.operations"
                 )
         broken += self._hadamard_errors()
-        if ("quantise_block" in names or str(self.output) == BLOCK_ELEMENT) and (
-            names != ["quantise_block"] or str(self.output) != BLOCK_ELEMENT
+        in_blocks = str(self.output) in BLOCK_ELEMENTS
+        if ("quantise_block" in names or in_blocks) and not (
+            names == ["quantise_block"] and in_blocks
         ):
             broken.append(
-                f"output: must be {BLOCK_ELEMENT} with array.operations: [quantise_block], and only"
-                f" then, not {self.output} with [{', '.join(names)}]"
+                f"output: must be {either(BLOCK_ELEMENTS)} with array.operations:"
+                f" [quantise_block], and only then, not {self.output} with [{', '.join(names)}]"
             )
         quantising = ("quantise", "hadamard_quantise", "quantise_block")
         wide = [name for name in (*quantising, "argmax") if name in names]
@@ -466,6 +468,8 @@ class VectorConfig(FamilyConfig):
         elif path.second in ("", "row") and name != "rope":
             scalars.append(Scalar("scale", "Multiplies x.", 1.0, -1e30, 1e30))
         block = self.hadamard_size if path.hadamard else 2 if name == "rope" else 1
+        if self.output.lane_width < _BYTE:  # rows in memory are whole bytes
+            block = _BYTE // self.output.lane_width
         usual = min(3 * self.array.lanes, self.array.longest_row // block * block)
         sizes = [
             Size("rows", MOST_ROWS, 3),

@@ -12,6 +12,7 @@ from hwgen.families.gemm_stream.schedule import plan_of
 from hwgen.models.compile.list_builder import parameter_rows
 from hwgen.models.graph.description import Node, real, sizes_of
 from hwgen.models.graph.layered import Layered, rope_table
+from hwgen.models.run.block_rows import key_format
 from hwgen.models.run.golden_engine import GoldenEngine
 from hwgen.models.run.token_scales import TokenScales
 
@@ -38,7 +39,8 @@ class Constants:
     engine : GoldenEngine
         Of the network, with the engine's units.
     decoder : Layered
-    scales : TokenScales
+    scales : TokenScales or None
+        None if keys and values are in blocks.
     units : mapping of str
         Names of the units by their purpose; see `hwgen.models.compile.decoder_list`.
     """
@@ -48,7 +50,7 @@ class Constants:
         config: ListEngine,
         engine: GoldenEngine,
         decoder: Layered,
-        scales: TokenScales,
+        scales: TokenScales | None,
         units: dict[str, str],
     ) -> None:
         self.config, self.engine, self.decoder = config, engine, decoder
@@ -73,7 +75,14 @@ class Constants:
             if "bias" in node.inputs:
                 result["bias"] = model.numbers(node.inputs["bias"])
             return result
+        if node.operation == "attention" and key_format(node):
+            ones = np.ones(sizes_of(node)[2], np.float32)
+            return {
+                f"{name}_factor": self._parameters(purpose, ones)
+                for name, purpose in (("query", "queries"), ("result", "results"))
+            }
         if node.operation == "attention":
+            assert self.scales is not None
             factors: dict[str, NDArray[Any]] = {
                 f"{name}_factor": self._parameters(
                     "scales", np.array([self.scales.factor(node, name)])
@@ -111,7 +120,7 @@ class Constants:
         """Return numbers, and others that share their beats, as a unit takes them."""
         compute: Any = self.config.units[self.units[purpose]].compute
         fmt = compute.parameters
-        if purpose in ("scales", "results") and fmt.name != "fp32":
+        if purpose in ("scales", "queries", "results") and fmt.name != "fp32":
             raise InputError(
                 f"units.{self.units[purpose]}.compute.parameters: must be fp32, not {fmt}:"
                 " scales of tokens go through it"

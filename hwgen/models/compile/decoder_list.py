@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hwgen.errors import InputError
+from hwgen.families.attention.formats import SCALE
 from hwgen.families.gemm_stream.schedule import plan_of
 from hwgen.models.compile.constants import Constants, sums_unit
 from hwgen.models.compile.list_builder import ListBuilder, Number, Rows, parameter_row_bytes
@@ -20,11 +21,12 @@ from hwgen.models.compile.placement import IMAGE, WORK, Placement
 from hwgen.models.graph.description import Node, real, sizes_of
 from hwgen.models.graph.hadamard import HADAMARD, ROTATED_OPERANDS
 from hwgen.models.graph.layered import Layered, local_name, rope_table
-from hwgen.models.run.block_rows import BLOCK, ELEMENT, row_format
+from hwgen.models.run.block_rows import BLOCK, ELEMENT, key_format, row_format
 from hwgen.models.run.token_scales import FORMAT
-from hwgen.models.run.units import REAL
+from hwgen.models.run.units import KEY, REAL
 
 if TYPE_CHECKING:
+    from hwgen.core.port import StreamPort
     from hwgen.models.compile.list_builder import ListEngine
 
 REGISTERS = {
@@ -40,7 +42,6 @@ POSITION, PROMPT, STOP, END = (number for number, _ in REGISTERS.values())
  OTHER) = range(5, 16)  # fmt: skip
 
 REAL_BYTES = 4
-SCALE = 2  # bytes of a scale of a key or value
 QUERY_SCALE = 4
 
 TOKENS, X = "tokens", "x"
@@ -94,6 +95,7 @@ def units_of(
     sums: Collection[str] = ("int32",),
     *,
     in_blocks: bool = False,
+    keys: str = "",
 ) -> dict[str, str]:
     """Return the units of an engine by their purpose in a decoder.
 
@@ -109,6 +111,8 @@ def units_of(
         Formats of the sums of products that are scaled row by row.
     in_blocks : bool
         Whether rows of products are in blocks of MXFP8.
+    keys : str
+        Format of the elements of keys and values in blocks; empty if they have scales of tokens.
 
     Raises
     ------
@@ -127,11 +131,20 @@ def units_of(
     if in_blocks:
         result["quantise_block"] = of("quantise_block", x=REAL, result=ELEMENT.name)
     result |= {sums_unit(name): of("dequantise_rows", x=name, result=REAL) for name in sums}
+    result["argmax"] = of("argmax", x=REAL)
+    if not keys:
+        return result | {
+            "scales": of("dequantise", x=REAL, result=FORMAT),
+            "attention": of("attention", key=KEY, key_scale=SCALE.name),
+            "results": of("dequantise", x="int16", result=REAL),
+        }
+    attention = of("attention", key=keys, value=keys)
+    core: Any = builder.config.units[attention].compute
     return result | {
-        "argmax": of("argmax", x=REAL),
-        "scales": of("dequantise", x=REAL, result=FORMAT),
-        "attention": of("attention"),
-        "results": of("dequantise", x="int16", result=REAL),
+        "attention": attention,
+        "keys": of("quantise_block", x=REAL, result=keys),
+        "queries": of("dequantise", x=REAL, result=str(core.query)),
+        "results": of("dequantise", x=str(core.output), result=REAL),
     }
 
 
@@ -234,7 +247,7 @@ class DecoderList:
                 heads, name = sizes_of(node)[1], local_name(node)
                 for part in ("key", "value"):
                     cache[f"{name}.{part}s"] = heads * self.context * self._head_bytes
-                    cache[f"{name}.{part}_scales"] = heads * self.context * SCALE
+                    cache[f"{name}.{part}_scales"] = heads * self.context * self._scale_bytes
         count = len(self.decoder.layers)
         self._cache_stride = self.memory.repeat(cache, count, WORK, written=True)
 
@@ -275,7 +288,7 @@ class DecoderList:
             raise InputError("rotations of several sizes are not compiled")
         program.multiply(ROPE_OFFSET, POSITION, turns.pop() if turns else 0)
         program.multiply(KEY_BYTES, POSITION, self._head_bytes)
-        program.multiply(SCALE_BYTES, POSITION, SCALE)
+        program.multiply(SCALE_BYTES, POSITION, self._scale_bytes)
         program.set(WEIGHTS, 0)
         program.set(CACHE, 0)
         program.set(LAYERS, len(self.decoder.layers))
@@ -314,9 +327,23 @@ class DecoderList:
 
     @property
     def _head_bytes(self) -> int:
-        """Bytes of a query, a key or a value, filled up to what the unit takes."""
-        port = next(port for port in self._core.ports if port.name == "key")
-        return int(port.beat_bytes * self._core.steps)
+        """Bytes of a key or a value, filled up to what the unit takes."""
+        return int(self._port("key").beat_bytes * self._core.steps)
+
+    @property
+    def _query_bytes(self) -> int:
+        """Bytes of a query, likewise."""
+        return int(self._port("query").beat_bytes * self._core.steps)
+
+    @property
+    def _scale_bytes(self) -> int:
+        """Bytes of the scale, or the scales, of a key or value."""
+        return int(self._port("key_scale").beat_bytes)
+
+    def _port(self, name: str) -> StreamPort:
+        """Return a port of the attention unit."""
+        port: StreamPort = next(port for port in self._core.ports if port.name == name)
+        return port
 
     def _work(self, name: str, row_bytes: int, rows: int = 1) -> int:
         """Return the address of rows of every token that the list works on."""
@@ -488,9 +515,14 @@ class DecoderList:
 
     def _attention(self, node: Node) -> None:
         heads, kv_heads, elements = sizes_of(node)
-        self._tokens_scaled(node, "query", heads)
-        for part in ("key", "value"):
-            self._tokens_scaled(node, part, kv_heads)
+        if key_format(node):
+            self._queries(node, heads)
+            for part in ("key", "value"):
+                self._keys_in_blocks(node, part, kv_heads)
+        else:
+            self._tokens_scaled(node, "query", heads)
+            for part in ("key", "value"):
+                self._tokens_scaled(node, part, kv_heads)
         out = next(port for port in self._core.ports if port.name == "out")
         out_bytes = int(out.beat_bytes * self._core.steps)
         name, rows = local_name(node), self._tokens * heads
@@ -504,10 +536,40 @@ class DecoderList:
             unit=self.units["results"], scalars={"scale": 1.0},
         )  # fmt: skip
 
+    def _queries(self, node: Node, heads: int) -> None:
+        """Append what makes queries of the format of an attention to keys in blocks."""
+        name, elements, size = local_name(node), sizes_of(node)[2], self._query_bytes
+        rows = self._tokens * heads
+        target = Rows(f"{name}.query", self._work(f"{name}.query", size, heads), rows, size)
+        x = self._rows(node.inputs["query"], rows=rows, stride=REAL_BYTES * elements)
+        self.list.rows(
+            "dequantise", elements,
+            {"x": x, "scales": self._constant(node, "query_factor", rows), "result": target},
+            unit=self.units["queries"], scalars={"scale": 1.0},
+        )  # fmt: skip
+
+    def _keys_in_blocks(self, node: Node, part: str, heads: int) -> None:
+        """Append what makes blocks of keys or values, a job for each token."""
+        name, elements = local_name(node), sizes_of(node)[2]
+        size, scales = self._head_bytes, self._scale_bytes
+        count, row = elements // BLOCK, REAL_BYTES * BLOCK
+        at, scale_at = (self.memory.at(f"{name}.{part}{end}") for end in ("s", "_scales"))
+        for token in range(self._tokens):
+            x = self._rows(node.inputs[part], rows=count, stride=row, blocks=heads,
+                           step=count * row, offset=token * heads * count * row)  # fmt: skip
+            rows = {
+                "x": x,
+                "result": Rows(f"{name}.{part}s", at + token * size, count, size // count, heads,
+                               self.context * size, KEY_AT),
+                "scales": Rows(f"{name}.{part}_scales", scale_at + token * scales, count, 1, heads,
+                               self.context * scales, SCALE_AT),
+            }  # fmt: skip
+            self.list.rows("quantise_block", BLOCK, rows, unit=self.units["keys"])
+
     def _tokens_scaled(self, node: Node, part: str, heads: int) -> None:
         """Append what makes integers of queries, keys or values, and their scales."""
         name, t, elements = local_name(node), self._tokens, sizes_of(node)[2]
-        size, cached = self._head_bytes, part != "query"
+        size, cached, scale = self._head_bytes, part != "query", self._scale_bytes
         steps, real_row = f"{name}.{part}_steps", REAL_BYTES * elements
         steps_at = self._work(steps, REAL_BYTES, heads)
         one = {"blocks": t, "step": REAL_BYTES * heads, "stride": REAL_BYTES}
@@ -515,9 +577,10 @@ class DecoderList:
             at = self.memory.at(f"{name}.{part}s")
             target = Rows(f"{name}.{part}s", at, heads, self.context * size, t, size, KEY_AT)
             at = self.memory.at(f"{name}.{part}_scales")
-            scales = Rows(f"{name}.{part}_scales", at, heads, self.context * SCALE, t, SCALE,
+            scales = Rows(f"{name}.{part}_scales", at, heads, self.context * scale, t, scale,
                           SCALE_AT)  # fmt: skip
         else:
+            size = self._query_bytes
             at = self._work(f"{name}.query", size, heads)
             target = Rows(f"{name}.query", at, heads, size, t, heads * size)
             at = self.memory.at(f"{name}.query_scales")  # the lower half of each word
@@ -543,6 +606,7 @@ class DecoderList:
         """Append the attention of each head of keys, as many queries at once as there are rows."""
         heads, kv_heads, _ = sizes_of(node)
         name, group, size = local_name(node), heads // kv_heads, self._head_bytes
+        scale = self._scale_bytes
         at_once, window = self._core.array.rows // group, self._window(node)
         if not at_once:
             raise InputError(
@@ -554,13 +618,13 @@ class DecoderList:
                 count = min(at_once, self._tokens - first)
                 there = first * heads + head * group
                 arrays = {}
-                for key, array, row in (("query", "query", size),
+                for key, array, row in (("query", "query", self._query_bytes),
                                         ("query_scale", "query_scales", QUERY_SCALE),
                                         ("output", "heads", out_bytes)):  # fmt: skip
                     at = self.memory.at(f"{name}.{array}") + there * row
                     arrays[key] = Rows(f"{name}.{array}", at, group, row, count, heads * row)
-                for key, row in (("key", size), ("value", size), ("key_scale", SCALE),
-                                 ("value_scale", SCALE)):  # fmt: skip
+                for key, row in (("key", size), ("value", size), ("key_scale", scale),
+                                 ("value_scale", scale)):  # fmt: skip
                     at = self.memory.at(f"{name}.{key}s") + head * self.context * row
                     arrays[key] = Rows(f"{name}.{key}s", at, register=CACHE)
                 keys = first + count
@@ -568,6 +632,6 @@ class DecoderList:
                     arrays, unit=self.units["attention"], queries=count, group=group,
                     keys=Number(keys, POSITION), last=Number(first + 1, POSITION),
                     key_bytes=Number(keys * size, KEY_BYTES),
-                    scale_bytes=Number(keys * SCALE, SCALE_BYTES),
+                    scale_bytes=Number(keys * scale, SCALE_BYTES),
                     first=Number(first + 1 - window, POSITION) if window else None,
                 )  # fmt: skip

@@ -25,6 +25,7 @@ from hwgen.models.compile.placement import IMAGE, WORK, Placement
 from hwgen.models.files.store import Model
 from hwgen.models.graph.description import Node, real
 from hwgen.models.graph.layered import layered, local_name, rope_table
+from hwgen.models.run.block_rows import key_format
 from hwgen.models.run.float_engine import FloatEngine
 from hwgen.models.run.host_arithmetic import CODE_MOST
 
@@ -75,9 +76,12 @@ class JobCompilation(JobsCompilation):
         description = self.model.description
         makers = {node.output: node for node in description.nodes}
         for node in description.nodes:
-            if node.operation == "attention" and node.attributes.get("bits") != 8:
+            if node.operation == "attention" and (
+                node.attributes.get("bits") != 8 or key_format(node)
+            ):
                 raise InputError(
-                    f"{node.name}: keys and values are not in int8; run `hwgen model quantise`"
+                    f"{node.name}: keys and values are not in int8; run `hwgen model quantise`,"
+                    " without --kv-format"
                 )
             if node.operation != "gemm":
                 continue

@@ -351,7 +351,7 @@ class ListBuilder:
         ----------
         arrays : mapping of Rows
             ``query``, its rows those of the group's heads, its blocks the queries, ``query_scale``,
-            ``key``, ``value``, and ``output``, as the query; of a unit with scales of tokens also
+            ``key``, ``value``, and ``output``, as the query; of a unit with scales of keys also
             ``key_scale`` and ``value_scale``.  Rows of keys lie one behind the other.
         unit : str
         queries, group : int
@@ -379,8 +379,8 @@ class ListBuilder:
 
         config: Any = self.config.units[unit]
         core = config.compute
-        if core.scaled_keys != (scale_bytes is not None):
-            wanted = "none" if scale_bytes is None else "token"
+        if (core.key_scale is None) != (scale_bytes is None):
+            wanted = "none" if scale_bytes is None else "token or block"
             raise InputError(
                 f"unit {unit!r} of a list must have scales: {wanted}, not {core.scales}"
             )

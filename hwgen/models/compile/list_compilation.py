@@ -20,8 +20,8 @@ from hwgen.models.compile.placement import IMAGE, LIST, Placement
 from hwgen.models.files.store import Model
 from hwgen.models.graph.description import Description, real
 from hwgen.models.graph.layered import Layered, layered, local_name
-from hwgen.models.run.block_rows import row_format
-from hwgen.models.run.golden_engine import GoldenEngine
+from hwgen.models.run.block_rows import KEY_FORMATS, key_format, row_format
+from hwgen.models.run.golden_engine import GoldenEngine, block_query_scale
 from hwgen.models.run.token_scales import TokenScales
 from hwgen.models.run.units import Units
 
@@ -70,10 +70,11 @@ class ListCompilation(Compilation):
         sums = {str(core.result) for name, core in cores.items() if self.engine.scales_rows(name)}
         in_blocks = any(not self.engine.scales_rows(name) for name in cores)
         units = units_of(
-            builder, operations, _quantisers(description), sorted(sums), in_blocks=in_blocks
-        )
+            builder, operations, _quantisers(description), sorted(sums), in_blocks=in_blocks,
+            keys=_block_elements(description),
+        )  # fmt: skip
         core = config.units[units["attention"]].compute
-        self.scales = TokenScales(self.model.description.nodes, core)
+        self.query_scale, self.scales = _query_scale(description, core)
         self.constants = Constants(config, self.engine, self.decoder, self.scales, units)
         self.most = min(self.settings.tokens, self.context)
         lowering = DecoderList(
@@ -135,7 +136,7 @@ class ListCompilation(Compilation):
                     yield Content(memory, f"{local_name(node)}.{key}", array, layer)
         for place in memory.arrays.values():
             if place.region == IMAGE and place.written:
-                filled = np.full(place.bytes // 4, self.scales.word, "<u4")
+                filled = np.full(place.bytes // 4, self.query_scale, "<u4")
                 yield Content(memory, place.name, filled)
 
     def write(self, directory: Path) -> None:
@@ -145,12 +146,35 @@ class ListCompilation(Compilation):
         super().write(directory)
 
 
+def _block_elements(description: Description) -> str:
+    """Return the format of the elements of keys and values in blocks, empty if there are none."""
+    formats = {key_format(n) for n in description.nodes if n.operation == "attention"}
+    if len(formats) > 1:
+        raise InputError(
+            "keys and values of all layers must be of one format, not"
+            f" {', '.join(sorted(name or 'int8' for name in formats))}"
+        )
+    (name,) = formats
+    return KEY_FORMATS[name].name if name else ""
+
+
+def _query_scale(description: Description, core: Any) -> tuple[int, TokenScales | None]:
+    """Return what scales of queries are at first, and the scales of tokens if there are any."""
+    if not core.blocks:
+        scales = TokenScales(description.nodes, core)
+        return scales.word, scales
+    every = {block_query_scale(n, core) for n in description.nodes if n.operation == "attention"}
+    if len(every) > 1:
+        raise InputError("scores of all layers must have the same scale for keys in blocks")
+    return every.pop(), None
+
+
 def _quantisers(description: Description) -> list[tuple[int, str]]:
     """Return the blocks and formats in which rows are quantised; see `units_of`."""
     result = set()
     for node in description.nodes:
         block = int(real(node, "hadamard"))
-        if node.operation == "attention":
+        if node.operation == "attention" and not key_format(node):
             result |= {(0, "int8"), (block, "int8")}  # values are not rotated
         elif node.operation == "quantise" and not node.attributes.get("format"):
             result.add((block, row_format(node)))

@@ -202,6 +202,7 @@ TENSOR_OPERATIONS: dict[str, Form] = {
 CHOICES: dict[str, tuple[str, ...]] = {
     "gate": GATES,
     "format": ("", "mxfp8_e4m3"),
+    "key_format": ("", "mxfp8", "mxfp4"),
     "part": ("values", "scale", "zero"),
     "dtype": ("float32", "int8", "uint8", "int32", "int64", "bool"),
     "rounding": ("even", "zero", "floor", "ceil", "half_up"),
@@ -244,10 +245,11 @@ OPERATIONS: dict[str, Form] = {
     "attention": Form(
         "softmax(query key^T * scale) value, heads in groups that share keys; scale 0 is 1 /"
         " sqrt(elements), scores become cap * tanh(scores / cap); queries and keys first as"
-        " `quantise` has it with hadamard",
+        " `quantise` has it with hadamard; with key_format, keys and values in blocks, each with a"
+        " power of two",
         ("query", "key", "value"), attributes={**_HEADS, "causal": bool},
         defaults={"window": 0, "bits": 0, "query_unit": 0.0, "key_unit": 0.0, "value_unit": 0.0,
-                  "hadamard": 0, "scale": 0.0, "cap": 0.0},
+                  "hadamard": 0, "scale": 0.0, "cap": 0.0, "key_format": ""},
     ),
     "quantise": Form(
         "x in integers, each row divided by its largest magnitude over the largest integer; with"

@@ -22,7 +22,7 @@ from hwgen.arithmetic.hadamard import hadamard_transform
 from hwgen.errors import InputError
 from hwgen.models.files.gguf_blocks import Groups
 from hwgen.models.files.store import TOKENIZER, WEIGHTS, Model, Writer, write_description
-from hwgen.models.graph.description import Description, Node
+from hwgen.models.graph.description import Description, Node, sizes_of
 from hwgen.models.graph.hadamard import check_blocks, query_makers
 from hwgen.models.quantise.calibration import Calibration
 from hwgen.models.quantise.recipe import Recipe
@@ -34,6 +34,7 @@ from hwgen.models.quantise.smoothing import (
     chosen_factors,
     sites_of,
 )
+from hwgen.models.run.block_rows import BLOCK
 from hwgen.models.run.exact_products import one_thread
 from hwgen.progress import steps
 
@@ -400,8 +401,19 @@ class _Work:
         return {"hadamard": self.recipe.hadamard} if self.recipe.hadamard else {}
 
     def _attention(self, node: Node) -> Node:
-        """Return an attention of integers, with what the largest scales of tokens stand for."""
-        bits = self.recipe.kv_bits
+        """Return an attention of integers, with what the largest scales of tokens stand for.
+
+        Blocks of keys and values have scales that stand for themselves.
+        """
+        keys, bits = self.recipe.keys, self.recipe.kv_bits
+        if "key_format" in keys:
+            elements = sizes_of(node)[2]
+            if elements % BLOCK:
+                raise InputError(
+                    f"{node.name}: heads of {elements} elements are no whole blocks of {BLOCK};"
+                    " keep keys and values as integers"
+                )
+            return node.model_copy(update={"attributes": {**node.attributes, **keys}})
         most = (1 << (bits - 1)) - 1
         units: dict[str, float] = {
             f"{name}_unit": (float(self.largest[f"{node.name}.{name}"].max()) or 1.0)
@@ -409,5 +421,5 @@ class _Work:
             * _MARGIN
             for name in ("query", "key", "value")
         }
-        made = {**node.attributes, "bits": bits, **units, **self._blocks}
+        made = {**node.attributes, **keys, **units}
         return node.model_copy(update={"attributes": made})

@@ -18,7 +18,7 @@ from hwgen.models.quantise.compensation import (
     round_to_e2m1,
     round_to_integers,
 )
-from hwgen.models.run.block_rows import BLOCK, BLOCK_ROWS, round_blocks
+from hwgen.models.run.block_rows import BLOCK, BLOCK_ROWS, KEY_FORMATS, round_blocks
 from hwgen.models.run.float_engine import rounded
 
 if TYPE_CHECKING:
@@ -54,6 +54,9 @@ class Recipe:
     smooth : bool
         Whether channels are made alike.
     activation_bits, kv_bits : int
+        Of integers, of which keys and values have a scale for each token and head.
+    kv_format : str
+        ``integers``, or the blocks of keys and values: ``mxfp8`` or ``mxfp4``.
     rotate : bool, optional
         Whether the residual stream and values are rotated; default if weights are int8, int4,
         mxfp4 or nvfp4 and hardware rotates nothing. Weights that were trained to be ternary would
@@ -83,6 +86,7 @@ class Recipe:
     compensate: bool | None = None
     activations: Literal["int8", "mxfp8"] = "int8"
     hadamard: int = 0
+    kv_format: Literal["integers", "mxfp8", "mxfp4"] = "integers"
 
     def __post_init__(self) -> None:
         if self.weights in BLOCKS:
@@ -138,6 +142,13 @@ class Recipe:
         """Attributes of the operations that quantise rows."""
         result: dict[str, int | str] = {"bits": self.activation_bits}
         return result | ({"format": BLOCK_ROWS} if self.activations == "mxfp8" else {})
+
+    @property
+    def keys(self) -> dict[str, int | str]:
+        """Attributes of attention, by the format of keys and values."""
+        if self.kv_format in KEY_FORMATS:
+            return {"bits": KEY_FORMATS[self.kv_format].width, "key_format": self.kv_format}
+        return {"bits": self.kv_bits, **({"hadamard": self.hadamard} if self.hadamard else {})}
 
     def of(self, name: str, weights: Reals, inputs: Inputs | None = None) -> Groups:
         """Return weights as integers with scales.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formats of rows of activations, and blocks of MXFP8 as `quantise_block` makes them."""
+"""Formats of rows of activations, keys and values; blocks as `quantise_block` makes them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hwgen.formats.block.elements import E8M0_BIAS
-from hwgen.formats.floating import FLOATS
+from hwgen.formats.floating import FLOATS, SMALL_FLOATS, FloatFormat
 from hwgen.formats.format import Lines
 from hwgen.formats.registry import block_format
 
@@ -28,6 +28,9 @@ BLOCK = 32
 ELEMENT = FLOATS["fp8_e4m3"]
 """Format of elements."""
 
+KEY_FORMATS: dict[str, FloatFormat] = {"mxfp8": ELEMENT, "mxfp4": SMALL_FLOATS["fp4_e2m1"]}
+"""Formats of elements of keys and values in blocks, by the name of the blocks."""
+
 _LEAST = 1 - E8M0_BIAS  # exponent of the smallest scale
 
 
@@ -36,7 +39,12 @@ def row_format(node: Node) -> str:
     return str(node.attributes.get("format") or f"int{node.attributes['bits']}")
 
 
-def round_blocks(x: Reals) -> Reals:
+def key_format(node: Node) -> str:
+    """Return the name of the blocks of keys and values of an attention, empty if there are none."""
+    return str(node.attributes.get("key_format") or "")
+
+
+def round_blocks(x: Reals, element: FloatFormat = ELEMENT) -> Reals:
     """Return the numbers that rows in blocks represent.
 
     A scale is the power of two by which the largest magnitude of its block fits below the largest
@@ -46,12 +54,14 @@ def round_blocks(x: Reals) -> Reals:
     ----------
     x : ndarray, shape (rows, k)
         Of whole blocks.
+    element : FloatFormat, optional
+        Format of their elements.
     """
     blocks = x.reshape(len(x), -1, BLOCK)
-    largest = np.abs(blocks).max(axis=2, keepdims=True) * (np.float32(2) / np.float32(ELEMENT.max))
+    largest = np.abs(blocks).max(axis=2, keepdims=True) * (np.float32(2) / np.float32(element.max))
     _, above = np.frexp(largest)
     scale = np.ldexp(np.float32(1), np.maximum(above - 1, _LEAST))
-    elements = ELEMENT.nearest((blocks / scale).astype(np.float64)).astype(np.float32)
+    elements = element.nearest((blocks / scale).astype(np.float64)).astype(np.float32)
     return np.asarray(elements * scale, np.float32).reshape(x.shape)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from hwgen.arithmetic.hadamard import hadamard_transform
 from hwgen.models.graph.description import Node, real, score_scale, sizes_of
-from hwgen.models.run.block_rows import round_blocks
+from hwgen.models.run.block_rows import KEY_FORMATS, key_format, round_blocks
 from hwgen.models.run.engine import Cache, Engine
 
 if TYPE_CHECKING:
@@ -61,7 +61,10 @@ class FloatEngine(Engine):
         bits, block = int(real(node, "bits")), int(real(node, "hadamard"))
         if block:
             query, key = hadamard_transform(query, block), hadamard_transform(key, block)
-        if bits:
+        if blocks := key_format(node):
+            element = KEY_FORMATS[blocks]
+            key, value = (round_blocks(x.reshape(-1, elements), element) for x in (key, value))
+        elif bits:
             query, key, value = (
                 rounded(x.reshape(-1, elements), bits) for x in (query, key, value)
             )

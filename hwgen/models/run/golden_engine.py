@@ -19,12 +19,19 @@ import numpy as np
 
 from hwgen.core import registry
 from hwgen.errors import InputError
-from hwgen.families.attention.operands import query_scales
+from hwgen.families.attention.operands import packed_powers, query_scales, score_units
 from hwgen.models.files.store import Model
 from hwgen.models.graph.description import Node, real, score_scale, sizes_of
 from hwgen.models.graph.hadamard import ROTATED_OPERANDS
 from hwgen.models.run import host_arithmetic
-from hwgen.models.run.block_rows import BLOCK, BLOCK_ROWS, block_operand, row_format
+from hwgen.models.run.block_rows import (
+    BLOCK,
+    BLOCK_ROWS,
+    KEY_FORMATS,
+    block_operand,
+    key_format,
+    row_format,
+)
 from hwgen.models.run.engine import Cache, Engine
 from hwgen.models.run.exact_products import ExactWeights
 from hwgen.models.run.group_weights import records, tensor_scale
@@ -59,6 +66,11 @@ class Rows(NamedTuple):
 def _block(node: Node, name: str) -> int:
     """Return the elements of blocks in which an operand of attention is turned."""
     return int(real(node, "hadamard")) if name in ROTATED_OPERANDS else 0
+
+
+def block_query_scale(node: Node, core: Any) -> int:
+    """Return the scale of all queries of an attention to keys in blocks."""
+    return int(query_scales(np.array([score_scale(node) * score_units(core)]))[0])
 
 
 class GoldenEngine(Engine):
@@ -101,9 +113,16 @@ class GoldenEngine(Engine):
                 else:
                     self.units.quantise(int(real(node, "hadamard")), row_format(node))
             elif node.operation == "attention":
-                for name in ("query", "value"):
-                    self.units.quantise(_block(node, name))
-                if node.attributes.get("bits", 0) != 8:
+                if blocks := key_format(node):
+                    element = KEY_FORMATS[blocks].name
+                    self.units.quantise_block(element)
+                    unit = self.units.attention(sizes_of(node)[2], element)
+                    self.units.find("dequantise", x=REAL, result=unit.format_of("query"))
+                else:
+                    for name in ("query", "value"):
+                        self.units.quantise(_block(node, name))
+                    unit = self.units.attention(sizes_of(node)[2])
+                if not blocks and node.attributes.get("bits", 0) != 8:
                     raise InputError(
                         f"{node.name}: keys and values are not in int8; run `hwgen model quantise`"
                     )
@@ -113,7 +132,6 @@ class GoldenEngine(Engine):
                         f" ({real(node, 'cap'):g}); compile the model for an engine that multiplies"
                         " matrices in memory, whose host computes attention"
                     )
-                unit = self.units.attention(sizes_of(node)[2])
                 self.units.find("dequantise", x=unit.format_of("output"), result=REAL)
             elif node.operation in ("rms_norm", "layer_norm", "rope", "gated", "add"):
                 unit = self.units.find(node.operation, x=REAL, result=REAL)
@@ -189,7 +207,7 @@ class GoldenEngine(Engine):
                 count += 1 + back + ("bias" in node.inputs)
             elif node.operation == "attention":
                 count += 5  # queries, keys, values as integers, attention, its results as numbers
-                count += 3 * (self._scale is not None)
+                count += 3 * (self._scale is not None and not key_format(node))
             elif node.operation not in ("embed", "soft_cap"):
                 count += 1
         return count
@@ -340,8 +358,10 @@ class GoldenEngine(Engine):
         values are rounded to units of `key_unit` and `value_unit` over 65535; those of queries,
         times the key's unit and what a scaled score counts, to a mantissa and a shift.
         """
+        if key_format(node):
+            return self._attention_in_blocks(node, cache, query, key, value)
         _, kv_heads, elements = sizes_of(node)
-        rows, before = len(query), cache.length
+        rows = len(query)
         unit = self.units.attention(elements)
         core: Any = core_of(unit.config)
         integers = {
@@ -357,10 +377,48 @@ class GoldenEngine(Engine):
         for name in ("key", "value"):
             stored[name] = integers[name]["result"].reshape(rows, kv_heads, elements)
             stored[f"{name}_scale"] = scales[name].astype(np.uint16).reshape(rows, -1)
-        cache.append(**stored)
         query_int, query_scale = integers["query"]["result"], scales["query"]
+        return self._attend(node, cache, unit, (query_int, query_scale), stored, stands_for)
+
+    def _attention_in_blocks(
+        self, node: Node, cache: Cache, query: Reals, key: Reals, value: Reals
+    ) -> Reals:
+        """Return attention whose keys and values are in blocks with powers of two.
+
+        Queries are floating point of the unit's format; their scales are the same for all.
+        """
+        _, kv_heads, elements = sizes_of(node)
+        element = KEY_FORMATS[key_format(node)].name
+        unit = self.units.attention(elements, element)
+        core: Any = core_of(unit.config)
+        to_query = self.units.find("dequantise", x=REAL, result=unit.format_of("query"))
+        ones = np.ones(elements, np.float32)
+        queries = to_query({"x": query.reshape(-1, elements), "scales": ones}, scale=1.0)["result"]
+        stored: dict[str, NDArray[Any]] = {}
+        for name, array in (("key", key), ("value", value)):
+            blocks = self.units.quantise_block(element)({"x": array.reshape(-1, BLOCK)})
+            stored[name] = blocks["result"].reshape(len(query), kv_heads, elements)
+            powers = blocks["scales"].reshape(len(query), kv_heads, -1)
+            stored[f"{name}_scale"] = packed_powers(core, powers)
+        scales = np.full(len(queries), block_query_scale(node, core), np.int64)
+        return self._attend(node, cache, unit, (queries, scales), stored, np.float32(1))
+
+    def _attend(
+        self,
+        node: Node,
+        cache: Cache,
+        unit: Unit,
+        queries: tuple[NDArray[Any], NDArray[Any]],
+        stored: dict[str, NDArray[Any]],
+        stands_for: np.float32,
+    ) -> Reals:
+        """Return attention of queries, with their scales, to a cache that takes more keys."""
+        _, kv_heads, elements = sizes_of(node)
+        rows, before = len(stored["key"]), cache.length
+        cache.append(**stored)
+        query, query_scale = queries
         operands = {
-            "query": query_int.reshape(rows, kv_heads, -1, elements).transpose(1, 2, 0, 3),
+            "query": query.reshape(rows, kv_heads, -1, elements).transpose(1, 2, 0, 3),
             "query_scale": query_scale.reshape(rows, kv_heads, -1).transpose(1, 2, 0),
             **{name: np.moveaxis(cache.rows(name), 0, 1) for name in stored},
         }

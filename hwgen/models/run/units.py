@@ -43,6 +43,9 @@ SHIPPED_ENGINES = {
 }
 """Files of `configs` with engines of command lists: by the formats of activations and weights."""
 
+KEY = "int8"
+"""Format of keys and values that have scales of tokens."""
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -162,15 +165,20 @@ class Units:
             + f"; {self._advice()}, or quantise the model with another --hadamard or without"
         )
 
-    def quantise_block(self) -> Unit:
-        """Return the unit that makes MXFP8 blocks of rows in single precision.
+    def quantise_block(self, element: str = ELEMENT.name) -> Unit:
+        """Return the unit that makes blocks of rows in single precision.
+
+        Parameters
+        ----------
+        element : str
+            Format of the elements; by default those of MXFP8.
 
         Raises
         ------
         InputError
             If there is none.
         """
-        return self.find("quantise_block", x=REAL, result=ELEMENT.name)
+        return self.find("quantise_block", x=REAL, result=element)
 
     def offers(self, name: str, **formats: str) -> Unit | None:
         """Return the unit of an operation, or None; see `find`."""
@@ -213,8 +221,15 @@ class Units:
                 return unit
         return None
 
-    def attention(self, elements: int) -> Unit:
+    def attention(self, elements: int, blocks: str = "") -> Unit:
         """Return the unit of attention over heads of some elements, with scales of tokens.
+
+        Parameters
+        ----------
+        elements : int
+        blocks : str
+            Format of the elements of blocks with scales of their own, if keys and values are in
+            such; the heads of the unit are then exactly as long.
 
         Raises
         ------
@@ -226,10 +241,17 @@ class Units:
                 continue
             names = {tensor.name for tensor in unit.operation.operands}
             sizes = {size.name: size.most for size in unit.operation.sizes}
-            if "key_scale" in names and sizes["elements"] >= elements:
+            if "key_scale" not in names:
+                continue
+            if blocks:
+                stored = {unit.format_of(name) for name in ("key", "value")}
+                if stored == {blocks} and sizes["elements"] == elements:
+                    return unit
+            elif unit.format_of("key") == KEY and sizes["elements"] >= elements:
                 return unit
+        scales = f"blocks of {blocks}" if blocks else "scales of tokens"
         raise InputError(
-            f"the model needs attention over heads of {elements} elements with scales of tokens; no"
+            f"the model needs attention over heads of {elements} elements with {scales}; no"
             f" unit has it; {self._advice()}"
         )
 

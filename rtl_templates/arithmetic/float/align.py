@@ -57,6 +57,8 @@ class LargestExponent(Block):
 
 def special_of(fmt: FloatFormat, pattern: Value) -> Value:
     """Return whether a bit pattern is an infinity or a NaN."""
+    if not fmt.has_nan:
+        return Const(0, 1)
     return pattern[fmt.mantissa_bits : -1].all() if fmt.infinities else pattern[:-1].all()
 
 
@@ -71,6 +73,8 @@ class Align(Block):
     fmt : FloatFormat
     fraction_bits : int
         Places below the leading one of a number of exponent `e`; at least those of the mantissa.
+    exponent_bits : int, optional
+        Bits of `exponent`; by default those of the format's exponents.
 
     Members
     -------
@@ -87,16 +91,18 @@ class Align(Block):
         If there are fewer places than the mantissa has bits.
     """
 
-    def __init__(self, fmt: FloatFormat, fraction_bits: int) -> None:
+    def __init__(self, fmt: FloatFormat, fraction_bits: int, exponent_bits: int = 0) -> None:
         if fraction_bits < fmt.mantissa_bits:
             raise ValueError(
                 f"fraction_bits must be {fmt.mantissa_bits} or more of {fmt}, not {fraction_bits}"
             )
+        self.exponent_bits = exponent_bits or fmt.exponent_bits
+        wider = f"_{exponent_bits}" if self.exponent_bits > fmt.exponent_bits else ""
         super().__init__(
-            f"align_{fmt.name}_{fraction_bits}",
+            f"align_{fmt.name}_{fraction_bits}{wider}",
             {
                 "i": In(fmt.width),
-                "exponent": In(fmt.exponent_bits),
+                "exponent": In(self.exponent_bits),
                 "o": Out(signed(fraction_bits + 2)),
             },
         )
@@ -107,7 +113,7 @@ class Align(Block):
         field, sign = self.i[fmt.mantissa_bits : -1], self.i[-1]
         normal = named(m, "normal", field.any())
         own = Cat(field[0] | ~normal, field[1:])
-        distance = named(m, "distance", (self.exponent - own)[: fmt.exponent_bits])
+        distance = named(m, "distance", (self.exponent - own)[: self.exponent_bits])
         # One place below the last decides about the rounding.
         below = Const(0, places - fmt.mantissa_bits + 1)
         significand = Cat(below, self.i[: fmt.mantissa_bits], normal)

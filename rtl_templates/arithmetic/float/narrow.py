@@ -24,7 +24,8 @@ class FloatNarrow(Block):
     Members
     -------
     i, o : In, Out
-        Bit patterns.  Every NaN becomes ``dst.nan``.
+        Bit patterns.  Every NaN becomes ``dst.nan``; in a format without infinities and NaNs an
+        infinity becomes the largest number of its sign, and a NaN the largest number.
 
     Raises
     ------
@@ -71,6 +72,7 @@ class FloatNarrow(Block):
         up = named(m, "up", truncated[0] & (truncated[1] | lost))
         whole = exponent[:-1] & truncated[-1].replicate(len(exponent) - 1)
         rounded = named(m, "rounded", Cat(truncated[1:-1], whole) + up)
-        infinite = special if dst.infinities else Const(0, 1)
-        none = nan if dst.infinities else special
+        has_infinite = dst.infinities or not dst.has_nan
+        infinite = special if has_infinite else Const(0, 1)
+        none = nan if has_infinite else special
         m.d.comb += self.o.eq(encoded(m, dst, self.i[-1], none, infinite, rounded))

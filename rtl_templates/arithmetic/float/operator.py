@@ -92,6 +92,9 @@ def encoded(
         Mantissa and, above it, exponent, with bits to spare for what is too large.
     """
     width = fmt.width - 1
+    if not fmt.has_nan:  # the largest number stands for whatever is above it, and for a NaN
+        beyond = named(m, "beyond", nan | infinite | rounded[width:].any())
+        return Cat(rounded[:width] | beyond.replicate(width), sign & ~nan)
     if not fmt.infinities:
         # The largest magnitude is the NaN, and whatever is above it too.
         nan = named(m, "none", nan | rounded[:width].all() | rounded[width:].any())
