@@ -496,6 +496,7 @@ CONTRACT = Contract(
     refused=(
         ("array: {units: 5}", r"array.units: must divide the 16 rows, not 5; use auto, or one of"),
         ("array: {units: 2}", r"array.units: must be at least 4, not 2: a unit takes 8 rows"),
+        ("array: {units: 0}", r"array.units: must be auto or 1..64, not 0"),
         ("array: {units: few}", r"array.units: must be auto or 1..64, not 'few'"),
         ("array: {lanes: 1}\npipeline: {dot: 2}", r"pipeline.dot: must be 0 or 1 with one lane"),
         ("query: int16\nkey: int16", r"query: int16 x int16 with 64 elements gives scores of"),

@@ -26,7 +26,7 @@ from hwgen.formats.integer import enclosing_format
 
 
 def _units(value: Any) -> Any:
-    if value == AUTO or (isinstance(value, int) and not isinstance(value, bool)):
+    if value == AUTO or (isinstance(value, int) and not isinstance(value, bool) and value > 0):
         return value
     raise PydanticCustomError("units", "must be auto or 1..64, not {value}", {"value": repr(value)})
 
