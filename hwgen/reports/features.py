@@ -127,10 +127,10 @@ def _companion_values(family: type[Core[Any]], parameter: Parameter) -> Iterator
 
 
 def _joint_values(others: Sequence[Parameter]) -> Iterator[dict[str, Any]]:
-    """Yield a value for all parameters of the same choices, beside one of another parameter."""
+    """Yield a value for all parameters that have a set of choices, beside one of another one."""
     ends = {other.field: _ends_of_runs(other.choices) for other in others}
     for choices in dict.fromkeys(other.choices for other in others if other.choices):
-        alike = [other.field for other in others if other.choices == choices]
+        alike = [other.field for other in others if set(choices) <= set(other.choices)]
         if len(alike) < 2:
             continue
         beside = [other.field for other in others if other.field not in alike]

@@ -258,7 +258,7 @@ class AttentionFormats(FamilyConfig):
         return max(bits, BLOCK_SCALE_BITS) + 1 if self.blocks and name != "query" else bits
 
     def exponent_bias(self, name: str) -> int:
-        """Return what biased exponents of vectors of queries, keys or values are larger by."""
+        """Return the bias of exponents of vectors of queries, keys or values."""
         bias = int(getattr(self, name).bias)
         return bias + E8M0_BIAS * (self.blocks > 0 and name != "query")
 

@@ -159,7 +159,7 @@ def _block_elements(description: Description) -> str:
 
 
 def _query_scale(description: Description, core: Any) -> tuple[int, TokenScales | None]:
-    """Return what scales of queries are at first, and the scales of tokens if there are any."""
+    """Return the first scale of all queries, and the scales of tokens if there are any."""
     if not core.blocks:
         scales = TokenScales(description.nodes, core)
         return scales.word, scales
