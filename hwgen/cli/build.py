@@ -44,12 +44,12 @@ def command(
     build = Build(design)
     if not force:
         _refuse_others(directory, core.name)
-    texts = dict(build.files)
-    if start_values is not None:
-        from flows.simulation.vectors.power_up import simulated_text
-
-        texts[f"{core.name}_sim.v"] = simulated_text(design, start_values, memories=True)
     with atomic_directory(directory, force=force) as staging:
+        texts = dict(build.files)
+        if start_values is not None:
+            from flows.simulation.vectors.power_up import simulated_text
+
+            texts[f"{core.name}_sim.v"] = simulated_text(design, start_values, memories=True)
         for name, text in texts.items():
             (staging / name).write_text(text, encoding="utf-8")
     for problem in (*build.problems, *build.warnings):

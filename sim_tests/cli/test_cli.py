@@ -168,7 +168,10 @@ def test_the_feature_matrix_is_computed_from_trials(
     assert main(["families", "systolic", "--matrix"]) == 2
 
 
-def test_families_and_schema(capsys: pytest.CaptureFixture[str]) -> None:
+def test_families_and_schema(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     assert main(["families"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(families())
