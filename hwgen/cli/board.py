@@ -298,6 +298,33 @@ def litex_command(config: Path, output: Path, force: bool) -> None:
     )
 
 
+@command.command(
+    "vivado",
+    epilog=example("hwgen board vivado --board pynq-z2 -c configs/gemm_stream.yaml -o build/z2"),
+)
+@click.option("--board", "name", metavar="NAME", required=True,
+              type=click.Choice(["arty-a7", "pynq-z2", "kv260"]),
+              help="A board: arty-a7, pynq-z2 or kv260.")  # fmt: skip
+@config_option
+@click.option("--clock", "clock_mhz", metavar="MHZ", type=float, default=100.0, show_default=True,
+              help="Frequency of the engine in MHz.")  # fmt: skip
+@path_option("--output", "DIR", "Directory for the project.", required=True)
+@force_option
+def vivado_command(name: str, config: Path, clock_mhz: float, output: Path, force: bool) -> None:
+    """Write an engine on memory as a project of Vivado, with drivers in C and Python.
+
+    It has packaged IP, a script that makes the block design and the bitstream, constraints, and an
+    overlay of the device tree.
+    """
+    from flows.board.vivado.boards import BOARDS
+    from flows.board.vivado.package import vivado_files
+    from flows.build.load import load_design
+
+    files = vivado_files(load_design(config), BOARDS[name], clock_mhz)
+    _write(files, output, force=force)
+    console().print(f"{output}: vivado -mode batch -source {output / 'build.tcl'}", soft_wrap=True)
+
+
 def _write(files: dict[str, str], output: Path, *, force: bool) -> None:
     with atomic_directory(output, force=force) as staging:
         for file, content in files.items():

@@ -28,6 +28,8 @@ ALLOWED_SKIPS = (
     r"cocotb's runner cannot compile where a path has a space",
     r"the interpreter is not a shared library",
     r"this processor has no fused multiplications",
+    r"this Python has no tkinter",
+    r"no device-tree compiler",
     # Place and route of further families: extras of their own, 33 to 172 MB each.
     r"pip install 'hwgen\[(nexus|machxo2|gowin|gatemate)\]'",
     # Published models, fetched on demand: up to 93 MB, and calibrated for minutes.
