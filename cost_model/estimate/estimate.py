@@ -105,7 +105,8 @@ def estimate(
         see `hwgen.technologies.utilization`; None of standard cells; ``costs_of``, what area and
         power are sums over, `cost_model.estimate.costed.STRUCTURE`; ``cost_table``, the source of
         the costs, only where they are of a user's table; ``activity``, by which power
-        is, with ``about``, that in words; ``limiting_path``, which limits Fmax, if it is known, see
+        is, with ``about``, that in words; ``memories_w``, the share of the memories in
+        power; ``limiting_path``, which limits Fmax, if it is known, see
         `cost_model.timing.limit.described`; ``notes``, why figures are missing.
     """
     target = _of_one_technology(core.params.target if target is None else target)
@@ -155,6 +156,7 @@ def estimate(
         ),
         "breakdown": [_plain(part) for part in costs.breakdown],
         "memories": [_plain(each.document()) for each in costs.made],
+        "memories_w": _memories_w(costs.made, metrics, clock),
         "memories_source": costs.macros_source,
         "memory": memory,
         "roofline": limits,
@@ -163,6 +165,17 @@ def estimate(
         "activity": activity.document(technology),
         "notes": notes,
     }
+
+
+def _memories_w(
+    made: Sequence[memories.Made], metrics: Mapping[str, Any], clock_mhz: float
+) -> float | None:
+    """Return the share of the memories in power, None where that is not known."""
+    if metrics["power_w"] is None or metrics["area_mm2"] is None:  # of FPGAs it is not separate
+        return None
+    clock = min(clock_mhz, metrics["fmax_mhz"] or clock_mhz)
+    total = sum((each.leakage_nw + each.energy_fj * clock) * 1e-9 for each in made)
+    return plain(total)
 
 
 def _source(technology: str) -> dict[str, str]:
@@ -277,6 +290,7 @@ def empty_estimate(
         "certainty": {},
         "breakdown": [],
         "memories": [],
+        "memories_w": None,
         "memories_source": None,
         "memory": None,
         "roofline": None,

@@ -94,6 +94,7 @@ def engine_estimate(
         "figures_at_mhz": at,
         "clock_basis": basis,
         "device": shares and {**shares, "named": target.device is not None},
+        "memories_w": _sum([entry["memories_w"] for entry in (result, *beside)]),
         "parts": parts,
         "notes": list(dict.fromkeys(
             note for entry in (result, *beside) for note in entry["notes"]

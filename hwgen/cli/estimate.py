@@ -12,6 +12,7 @@ import click
 from hwgen.cli.support.activity import OF_FILES, activity_option, requested_activity
 from hwgen.cli.support.common import (
     clock_option,
+    configs_option,
     emit_json,
     example,
     file_option,
@@ -19,7 +20,6 @@ from hwgen.cli.support.common import (
     json_option,
     memory_options,
     new_table,
-    optional_config,
     print_device,
     print_device_warnings,
     requested_memory,
@@ -46,7 +46,7 @@ from hwgen.reports.datasheet import (
     power_basis,
     standing,
 )
-from hwgen.reports.roofline import SERVED, describe_memory, number, summary
+from hwgen.reports.roofline import SERVED, describe_memory, joules_of, number, summary
 from hwgen.reports.terminal import console
 from hwgen.technologies import fpga_family
 from hwgen.technologies.utilization import NAMES, used_resources
@@ -64,7 +64,7 @@ _BAR = 24
         "hwgen estimate -c configs/lut_core.yaml --workload bitnet_2b4t_decode --memory lpddr4x"
     )
 )
-@optional_config("Configuration file (YAML); `hwgen init FAMILY` writes one.")
+@configs_option("Configuration file (YAML); `hwgen init FAMILY` writes one.", required=False)
 @verilog_options
 @target_option("Technology or FPGA device instead of the configuration's.")
 @clock_option("Clock instead of the configuration's.")
@@ -77,9 +77,7 @@ _BAR = 24
 @file_option(
     "--post", "Post-processing of the products, as `hwgen run` takes it; default raw results."
 )
-@file_option(
-    "--compare", "Another configuration to show beside it; may be repeated.", multiple=True
-)
+@file_option("--compare", "Another configuration, as a further -c.", multiple=True)
 @click.option(
     "--memories", "made_of", type=click.Choice(["macros", "registers"]), default="macros",
     show_default=True, help="What memories are made of; those below `memories.registers_below` bits"
@@ -90,7 +88,7 @@ _BAR = 24
 @fpga_energies_option
 @json_option
 def command(
-    config: Path | None,
+    configs: Sequence[Path],
     verilog: Sequence[Path],
     top: str | None,
     target: str | None,
@@ -118,7 +116,7 @@ def command(
     results, as Fmax is; nine of ten designs that the fit has not seen stay within what is shown.
     Each figure says what it is.  Cycles are exact; of serial PEs they are expected, unless
     --activations gives values.  Where `hwgen synth` has kept a result for the same hardware, it is
-    shown beside the estimate.
+    shown beside the estimate.  Several -c are compared in one table, a column each.
     """
     from cost_model.estimate.technology import calibrated
     from flows.build.build import Build, retarget
@@ -131,7 +129,7 @@ def command(
 
     if target is not None:
         target_of(target)  # refuses an unknown name
-    if is_verilog(config, verilog, top):
+    if is_verilog(configs, verilog, top):
         refuse_others("--verilog", "target", "clock_mhz", "verilog", "top", "as_json")
         entry = verilog_estimate(verilog, str(top), target, clock_mhz)
         if as_json:
@@ -139,8 +137,7 @@ def command(
         else:
             _show(entry)
         return
-    assert config is not None
-    cores = [load_config(path) for path in (config, *compare)]
+    cores = [load_config(path) for path in (*configs, *compare)]
     workloads = named_workloads(gemms, names, cores, context)
     matrices = [read_operands(core, activations, weights, n) for core in cores]
     for name, (a, w) in matrices[0].items():
@@ -175,7 +172,7 @@ def command(
     for entry, result in zip(estimates, results, strict=True):
         entry["measured"] = result and _measured(entry, result)
     if as_json:
-        emit_json(estimates if compare else estimates[0])
+        emit_json(estimates if len(estimates) > 1 else estimates[0])
         return
     if len(estimates) == 1:
         _show(estimates[0])
@@ -347,6 +344,8 @@ def _print_workloads(entry: Mapping[str, Any], out: Any) -> None:
         more = [entry["metrics"].get(f"{m}({name})") for m in _OF_TOKENS.values() if tokens]
         table.add_row(name, cycles, stated, *map(number, values[1:]), *map(number, more))
     out.print(table)
+    if tokens:
+        out.print(joules_of("token", served=True))
     if entry["roofline"]:
         print_roofline(entry, out)
     else:
@@ -422,7 +421,8 @@ def _print_memory(memory: Mapping[str, Any], out: Any) -> None:
 def _compare(estimates: Sequence[Mapping[str, Any]]) -> None:
     shown = (f"{entry['name']}\n{entry['technology']}" for entry in estimates)
     table = new_table("", *shown, "", left=("",))
-    for metric in estimates[0]["metrics"]:
+    table.add_row("clock of the figures MHz", *(number(e["figures_at_mhz"]) for e in estimates), "")
+    for metric in dict.fromkeys(name for entry in estimates for name in entry["metrics"]):
         values = [entry["metrics"].get(metric) for entry in estimates]
         if all(value is None for value in values):
             continue

@@ -12,7 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from hwgen.reports.roofline import SERVED, describe_memory, distinct, number, summary
+from hwgen.reports.roofline import (
+    SERVED,
+    describe_joules,
+    describe_memory,
+    distinct,
+    number,
+    summary,
+)
 from hwgen.technologies import technology
 from hwgen.technologies.utilization import NAMES
 
@@ -399,6 +406,12 @@ def _model(model: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
     headings = ("pass", "tokens", "context", "ms", f"{each_is}s/s", f"J/{each_is}",
                 "of the bandwidth's floor", "limited by")  # fmt: skip
     text = f"## Model\n\n{model['name']}:\n\n{_table(headings, rows, ' rrrrrr')}"
+    words = (
+        f"{name}: {joules}."
+        for name, result in passes.items()
+        if (joules := describe_joules(result, each_is))
+    )
+    text += "".join(f"\n\n{each}" for each in words)
     if "prefill" in passes:
         text += f"\n\nTime to the first token: {number(passes['prefill']['ms'])} ms."
     return text
@@ -421,7 +434,12 @@ def _roofline(entry: Mapping[str, Any], pictures: Mapping[str, str]) -> str:
                     "limited by")  # fmt: skip
         result = [(label, entry["metrics"].get(f"{metric}({name})")) for label, metric in
                  (("tokens/s", "tokens_per_s"), ("J/token", "j_per_token"))]  # fmt: skip
-        shown = "; ".join(f"{number(value)} {label}" for label, value in result if value)
+        shown = "; ".join(
+            f"{number(value)} {label}"
+            + (" (core, memories on the chip and the memory behind the ports)"
+               if label == "J/token" else "")
+            for label, value in result if value
+        )  # fmt: skip
         text = "; ".join(filter(None, (shown, summary(entry, name))))
         paragraphs += [_table(headings, rows, " rrrr"), f"{text[:1].upper()}{text[1:]}."]
         if name in pictures:

@@ -13,6 +13,48 @@ SERVED = (
 """What figures per second assume without a memory."""
 
 
+def joules_of(each_is: str, *, served: bool) -> str:
+    """Return the parts of the energy of a token or frame, in words.
+
+    Parameters
+    ----------
+    each_is : str
+        ``token`` or ``frame``.
+    served : bool
+        Whether a memory behind the ports is named.
+    """
+    memory = (
+        "the memory behind the ports" if served else "no memory behind the ports: none is named"
+    )
+    return f"J/{each_is} is of the core, memories on the chip, and {memory}."
+
+
+def describe_joules(result: Mapping[str, Any], each_is: str) -> str:
+    """Return the energy of a token or frame of a pass, and its parts.
+
+    Parameters
+    ----------
+    result : mapping
+        Of a pass, of `hwgen.models.graph.passes.speeds`.
+    each_is : str
+        ``token`` or ``frame``.
+    """
+    parts = result["joules"]
+    if parts["core"] is None:
+        return ""
+    if parts["memories"] is None:
+        words = [f"core with its memories {number(parts['core'])}"]
+    else:
+        words = [
+            f"core {number(parts['core'])}",
+            f"memories on the chip {number(parts['memories'])}",
+        ]
+    whole, off_chip = result[f"j_per_{each_is}"], parts["off_chip"]
+    missing = "unknown" if whole is None else "not included, as none is named"
+    words.append(f"memory behind the ports {missing if off_chip is None else number(off_chip)}")
+    return f"{number(whole)} J/{each_is}: {', '.join(words)}"
+
+
 def describe_memory(roofline: Mapping[str, Any]) -> str:
     """Return the memory of an estimate in words, and the ports that it serves."""
     memory = roofline["memory"]

@@ -338,6 +338,12 @@ def test_estimate_prints(yaml_file: Path, capsys: pytest.CaptureFixture[str]) ->
     assert data["metrics"]["cycles(1x64x64)"] > 0
     assert main([*arguments, "--compare", str(yaml_file)]) == 0
     assert "(1.00x)" in capsys.readouterr().out
+    other = yaml_file.with_name("other.yaml")
+    other.write_text(yaml_file.read_text())
+    assert main([*arguments, "--config", str(other), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [data, data]
+    assert main([*arguments, "--config", str(other)]) == 0
+    assert "(1.00x)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -338,9 +339,11 @@ def test_passes_are_those_of_the_model(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="65 positions do not fit"):
         passes_of(model.description, 7, 64)
     metrics = {"latency_ms(decode)": 2.0, "energy_mj(decode)": 5.0, "latency_ms(prefill)": None}
-    fast = speeds(metrics, result)
+    entry = {"metrics": {**metrics, "power_w": 2.5}, "memories_w": 0.5, "roofline": None}
+    fast = speeds(entry, result)
     assert fast["decode"]["tokens_per_s"] == 500
     assert fast["decode"]["j_per_token"] == 0.005
+    assert fast["decode"]["joules"] == {"core": 0.004, "memories": 0.001, "off_chip": None}
     assert fast["prefill"]["tokens_per_s"] is None
 
 
@@ -386,11 +389,50 @@ def test_estimates_for_several_targets_stand_in_one_table(
     metrics, decode = cells["estimate"]["metrics"], cells["passes"]["decode"]
     assert decode["j_per_token"] == metrics["j_per_token(decode)"]
     assert decode["j_per_token"] > metrics["energy_mj(decode)"] * 1e-3  # the memory's is added
+    assert sum(decode["joules"].values()) == pytest.approx(decode["j_per_token"])
+    assert decode["joules"]["off_chip"] > 0
     assert main([*arguments, *memory, *targets]) == 0
     rows = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()]
     assert {"target", "nangate45", "ecp5"} <= set(rows)
     assert main([*arguments, "--target", "nangate46"]) == 2
     assert "no technology or device is called 'nangate46'" in capsys.readouterr().err
+
+
+def test_several_designs_stand_in_one_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A row each, with the figures of each alone."""
+    arguments, config = estimating(tmp_path)
+    other = tmp_path / "other.yaml"
+    other.write_text(config.read_text().replace("name: ", "name: other_"))
+    several = [*arguments, "--config", str(other), "--memory", "ddr4"]
+    assert main([*several, "--json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)["designs"]
+    assert main([*arguments, "--memory", "ddr4", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == first
+    assert second["estimate"]["name"] == f"other_{first['estimate']['name']}"
+    assert second["passes"] == first["passes"]
+    assert main(several) == 0
+    shown = capsys.readouterr().out
+    rows = [line.split()[0] for line in shown.splitlines() if line.strip()]
+    assert {"design", first["estimate"]["name"], second["estimate"]["name"]} <= set(rows)
+    assert "J/token is of the core, memories on the chip, and the memory" in " ".join(shown.split())
+    assert main([*several, "--report", str(tmp_path / "x.md")]) == 2
+    assert "--report is of one --config, not 2" in capsys.readouterr().err
+
+
+def test_the_energy_of_a_token_has_parts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments, config = estimating(tmp_path)
+    without = CORE.replace(", memory: {kind: lpddr4x}", "")
+    for text, end in ((CORE, r"[\d.e-]+"), (without, "not included, as none is named")):
+        config.write_text(text)
+        assert main(arguments) == 0
+        shown = capsys.readouterr().out
+        number = r"[\d.e-]+"
+        parts = rf"core {number}, memories on the chip {number}, memory behind the ports {end}$"
+        assert len(re.findall(rf"^\w+: {number} J/token: {parts}", shown, re.M)) == 2
 
 
 def test_every_device_is_a_target_and_an_unknown_clock_is_never_met(

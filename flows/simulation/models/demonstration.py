@@ -212,6 +212,6 @@ def demonstrate(request: Request, directory: Path, tell: Callable[[str], None]) 
         "text": tokenizer.decode(tokens) if tokenizer else "",
         "simulated": {"operations": record.simulated, "cycles": dict(record.cycles)},
         "cycles_per_token": timings["decode"].cycles.number,
-        "passes": speeds(entry["metrics"], passes),
+        "passes": speeds(entry, passes),
         "estimate": entry,
     }

@@ -274,7 +274,7 @@ def _speed(core: Core[Any], description: Description, timing: Mapping[str, Any])
         "mhz": entry["figures_at_mhz"],
         "clock_basis": entry["clock_basis"],
         "missing": "" if "least" in next(iter(timing.values())) else HOST,
-        "passes": speeds(entry["metrics"], workloads),
+        "passes": speeds(entry, workloads),
     }
 
 

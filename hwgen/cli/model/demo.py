@@ -117,7 +117,7 @@ def _print(result: dict[str, Any]) -> None:
     """Print the text, the simulation, and the figures of the engine."""
     from hwgen.cli.model.estimate import clock_of
     from hwgen.reports.datasheet import describe_size
-    from hwgen.reports.roofline import number
+    from hwgen.reports.roofline import describe_joules, number
 
     numbers = " ".join(map(str, result["tokens"]))
     click.echo(f"{result['prompt']}{result['text']}" if result["text"] else numbers)
@@ -138,6 +138,8 @@ def _print(result: dict[str, Any]) -> None:
         f"decode behind {decode['context']} positions: {result['cycles_per_token']:,d}"
         f" cycles/token, {number(decode['tokens_per_s'])} tokens/s, {energy}"
     )
+    if parts := describe_joules(decode, "token"):
+        speed += f" ({parts.partition(': ')[2]})"
     first = f"time to the first token: {number(result['passes']['prefill']['ms'])} ms"
     for line in (rtl, engine, speed, first):
         console().print(line, highlight=False, soft_wrap=True)

@@ -9,8 +9,8 @@ import click
 
 from hwgen.cli.estimate import print_roofline
 from hwgen.cli.support.common import new_table, print_device_warnings
-from hwgen.reports.datasheet import describe_size, fits, share, standing
-from hwgen.reports.roofline import SERVED, number
+from hwgen.reports.datasheet import describe_size, fits, power_basis, share, standing
+from hwgen.reports.roofline import SERVED, describe_joules, joules_of, number
 from hwgen.reports.terminal import console
 from hwgen.technologies import technology
 
@@ -44,6 +44,8 @@ def print_speeds(name: str, speeds: Any, entry: Any) -> None:
         if (cycles := entry["metrics"].get(f"cycles({key})")) is not None:
             certain = standing(entry["certainty"].get(f"cycles({key})"))
             out.print(f"{key}: {cycles:,.0f} cycles ({certain})", soft_wrap=True)
+        if text := describe_joules(speeds[key], each_is):
+            out.print(f"{key}: {text}", soft_wrap=True)
     out.print(size_and_power(entry), soft_wrap=True)
     if "prefill" in speeds:
         out.print(f"time to the first token: {number(speeds['prefill']['ms'])} ms")
@@ -100,8 +102,13 @@ def _clock(entry: Any) -> str:
     return f"{clock}, Fmax unknown" if entry["clock_basis"] == "assumed" else clock
 
 
-def print_targets(name: str, speeds: list[Any], entries: list[Any]) -> None:
-    """Print the speed of the last pass, a row for each technology."""
+def print_targets(
+    name: str, speeds: list[Any], entries: list[Any], *, designs: bool = False
+) -> None:
+    """Print the speed of the last pass, a row for each technology, or for each of several designs.
+
+    Rows of designs have their names as well.
+    """
     out = console()
     passes = speeds[0]
     last = next(reversed(passes))
@@ -110,25 +117,36 @@ def print_targets(name: str, speeds: list[Any], entries: list[Any]) -> None:
     what = "a frame" if not by_token else (
         f"{last} of {passes[last]['tokens']:,} behind {passes[last]['context']:,}"
     )  # fmt: skip
-    out.print(f"{name} on {entries[0]['name']}: {what}")
+    of_each = {} if designs else {entries[0]["name"]: None}
+    out.print(f"{name}{''.join(f' on {each}' for each in of_each)}: {what}")
     speeds_of = (f"{each_is}s/s", f"J/{each_is}", "of the floor")
-    headings = ("MHz", "mm²", "LUTs", "DSPs", "fits", *speeds_of)
-    table = new_table("target", *headings, "limited by", left=("fits", "limited by"))
+    headings = ("MHz", "mm²", "W", "LUTs", "DSPs", "fits", *speeds_of)
+    first = ("design", "target") if designs else ("target",)
+    table = new_table(*first, *headings, "limited by", left=("target", "fits", "limited by"))
     for each, entry in zip(speeds, entries, strict=True):
         metrics, speed = entry["metrics"], each[last]
         table.add_row(
+            *((entry["name"],) if designs else ()),
             entry["technology"],
             _clock(entry),
-            *(number(metrics[key]) for key in ("area_mm2", "luts_used", "dsps")),
+            *(number(metrics[key]) for key in ("area_mm2", "power_w", "luts_used", "dsps")),
             fits(entry),
             *(number(speed[key]) for key in (f"{each_is}s_per_s", f"j_per_{each_is}")),
             share(speed["floor_share"]),
             limit_of(entry, last) or "-",
         )
     out.print(table)
+    out.print(joules_of(each_is, served=all(entry["roofline"] for entry in entries)))
+    for text in dict.fromkeys(filter(None, map(power_basis, entries))):
+        out.print(text, soft_wrap=True)
     print_device_warnings(entry["device"] for entry in entries)
-    for note in dict.fromkeys(note for entry in entries for note in entry["notes"]):
-        out.print(f"note: {note}", soft_wrap=True)
+    notes: dict[str, list[str]] = {}
+    for entry in entries:
+        for note in dict.fromkeys(entry["notes"]):
+            notes.setdefault(note, []).append(entry["name"])
+    for note, names in notes.items():
+        of = "" if len(names) == len(entries) else f"{', '.join(dict.fromkeys(names))}: "
+        out.print(f"note: {of if designs else ''}{note}", soft_wrap=True)
 
 
 def limit_of(entry: Any, name: str) -> str | None:
@@ -138,12 +156,16 @@ def limit_of(entry: Any, name: str) -> str | None:
     return result
 
 
-def check_report(output: Path, targets: Sequence[str], *, force: bool) -> None:
+def check_report(
+    output: Path, configs: Sequence[Path], targets: Sequence[str], *, force: bool
+) -> None:
     """Refuse a report that cannot be written, before anything is computed."""
     from hwgen.cli.report import check_sheet
 
     if len(targets) > 1:
         raise click.UsageError(f"--report is of one --target, not {len(targets)}")
+    if len(configs) > 1:
+        raise click.UsageError(f"--report is of one --config, not {len(configs)}")
     check_sheet(output, "--report", force=force)
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -12,7 +12,7 @@ from hwgen.cli.support.activity import activity_option, requested_activity
 from hwgen.cli.support.common import (
     at_once_option,
     clock_option,
-    config_option,
+    configs_option,
     emit_json,
     example,
     force_option,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     ),
 )
 @click.argument("source", metavar="DIR", type=click.Path(path_type=Path))
-@config_option
+@configs_option("Configuration file (YAML); `hwgen init FAMILY` writes one.", required=True)
 @click.option(
     "--prompt",
     "prompt",
@@ -83,7 +83,7 @@ if TYPE_CHECKING:
 @json_option
 def estimate_command(
     source: Path,
-    config: Path,
+    configs: tuple[Path, ...],
     prompt: int,
     context: int | None,
     units: tuple[Path, ...],
@@ -106,7 +106,7 @@ def estimate_command(
     operation is in the figures, attention and the output layer included, as the compiled list
     executes them; on an engine that multiplies in memory every job of the queue, without the host;
     on other cores every product, and with --unit all operations of the units. Each job has its
-    constant cost.
+    constant cost. Several -c are compared in one table, a row each.
     """
     from flows.build.build import Build, retarget
     from flows.build.engine_estimate import engine_estimate
@@ -121,58 +121,75 @@ def estimate_command(
     for target in targets:
         target_of(target)  # refuses an unknown name
     if report is not None:
-        shown.check_report(report, targets, force=force)
+        shown.check_report(report, configs, targets, force=force)
     elif force:
         raise click.UsageError("--force belongs to --report")
     model = Model(source)
     description = model.description
-    designs = [load_design(path) for path in (config, *units)]
-    core = designs[0].params
-    served = requested_memory(core.target, memory, gb_s, efficiency)
-    workloads = _workloads(description, prompt, context, source, (config, core))
+    engines = [[load_design(path) for path in (config, *units)] for config in configs]
+    results: list[_Result] = []
     with task_progress("estimating", quiet=as_json) as update:
         update("operations", 0, 0)
-        configs = [design.params for design in designs]
-        timings = engine_passes(model, configs, workloads, at_once)
-        entries = [
-            engine_estimate(
-                designs, retarget(core.target, target, clock_mhz, served), workloads, timings,
-                fpga_energies=fpga_energies,
-                activity=lambda build: requested_activity(build, activity),
-            )
-            for target in steps("technologies", targets or (None,))
-        ]  # fmt: skip
-    missing = next(iter(timings.values())).missing
-    note = f"not in these figures: {missing}" if missing else "all operations are in these figures"
-    notes = [note, *filter(None, [difference(model, core)])]
-    for entry in entries:
-        entry["notes"] = [*notes, *entry["notes"]]
-    result = [speeds(entry["metrics"], workloads) for entry in entries]
+        for config, designs in zip(configs, engines, strict=True):
+            core = designs[0].params
+            served = requested_memory(core.target, memory, gb_s, efficiency)
+            workloads = _workloads(description, prompt, context, source, (config, core))
+            timings = engine_passes(model, [each.params for each in designs], workloads, at_once)
+            missing = next(iter(timings.values())).missing
+            note = f"not in these figures: {missing}" if missing else _COMPLETE
+            notes = [note, *filter(None, [difference(model, core)])]
+            for aim in steps("technologies", targets or (None,)):
+                entry = engine_estimate(
+                    designs, retarget(core.target, aim, clock_mhz, served), workloads, timings,
+                    fpga_energies=fpga_energies,
+                    activity=lambda build: requested_activity(build, activity),
+                )  # fmt: skip
+                entry["notes"] = [*notes, *entry["notes"]]
+                passes = speeds(entry, workloads)
+                results.append(_Result(core, workloads, missing, entry, passes))
+    first = results[0]
     if report is not None:
         from hwgen.cli.report import sheet_of
 
+        core = first.core
+        served = requested_memory(core.target, memory, gb_s, efficiency)
         own = next(iter(targets), None)
-        build = Build(designs[0], retarget(core.target, own, clock_mhz, served))
-        sheet = sheet_of(build, workloads, estimate=entries[0])  # with all operations
-        about = {"name": description.name, "passes": result[0]}
+        build = Build(engines[0][0], retarget(core.target, own, clock_mhz, served))
+        sheet = sheet_of(build, first.workloads, estimate=first.entry)  # with all operations
+        about = {"name": description.name, "passes": first.passes}
         shown.write_report(report, about, sheet, force=force)
-    frame = next((network for network in workloads.values() if network.tokens is None), None)
+    frame = next((each for each in first.workloads.values() if each.tokens is None), None)
     if as_json:
         layers = {} if frame is None else {"layers": shown.layers_document(frame)}
         documents = [
-            {"model": description.name, "passes": passes, "missing": missing, "estimate": entry,
-             **layers}
-            for passes, entry in zip(result, entries, strict=True)
+            {"model": description.name, "passes": each.passes, "missing": each.missing,
+             "estimate": each.entry, **layers}
+            for each in results
         ]  # fmt: skip
-        emit_json(documents[0] if len(documents) == 1 else {"targets": documents})
+        several = "designs" if len(configs) > 1 else "targets"
+        emit_json(documents[0] if len(documents) == 1 else {several: documents})
         return
-    if frame is not None:
-        weight: Any = core.weight
-        shown.print_layers(frame, weight.width, core.activation.width)
-    if len(entries) == 1:
-        shown.print_speeds(description.name, result[0], entries[0])
+    if frame is not None and len(configs) == 1:
+        weight: Any = first.core.weight
+        shown.print_layers(frame, weight.width, first.core.activation.width)
+    if len(results) == 1:
+        shown.print_speeds(description.name, first.passes, first.entry)
     else:
-        shown.print_targets(description.name, result, entries)
+        passes_of_all, entries = [each.passes for each in results], [each.entry for each in results]
+        shown.print_targets(description.name, passes_of_all, entries, designs=len(configs) > 1)
+
+
+_COMPLETE = "all operations are in these figures"
+
+
+class _Result(NamedTuple):
+    """Estimate of a model on a design, for a target."""
+
+    core: FamilyConfig
+    workloads: dict[str, Network]
+    missing: str | None
+    entry: dict[str, Any]
+    passes: dict[str, dict[str, Any]]
 
 
 def _workloads(

@@ -39,6 +39,15 @@ def optional_config(about: str) -> Callable[[F], F]:
     return _config(about, required=False)
 
 
+def configs_option(about: str, *, required: bool) -> Callable[[F], F]:
+    """Return a decorator that adds ``--config FILE``, which may be repeated (parameter `configs`).
+
+    Designs of several are compared.
+    """
+    about += " May be repeated: one table then compares all."
+    return file_option("--config", about, "configs", required=required, multiple=True)
+
+
 def _config(about: str, *, required: bool) -> Callable[[F], F]:
     return file_option("--config", about, "config", required=required, multiple=True,
                        callback=_only)  # fmt: skip

@@ -25,11 +25,11 @@ def verilog_options(function: F) -> F:
     return files(top(function))
 
 
-def is_verilog(config: Path | None, files: Sequence[Path], top: str | None) -> bool:
+def is_verilog(configs: Sequence[Path], files: Sequence[Path], top: str | None) -> bool:
     """Return whether Verilog is to be estimated, not a configuration; refuse both and neither."""
-    if config is None and not files:
+    if not configs and not files:
         raise click.UsageError("give --config FILE, or --verilog FILE and --top NAME")
-    if config is not None and (files or top):
+    if configs and (files or top):
         raise click.UsageError("give either --config or --verilog and --top, not both")
     if files and top is None:
         raise click.UsageError("--verilog: needs --top NAME, its top module")
