@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from hwgen.errors import InputError
 from hwgen.formats.registry import block_format
 from hwgen.models.files.store import Model
 from hwgen.models.quantise import duration
+from hwgen.models.quantise import quantise as quantise_module
 from hwgen.models.quantise.calibration import Calibration
 from hwgen.models.quantise.compensation import compensated, factor, round_to_e2m1
 from hwgen.models.quantise.evaluation import compare_predictions
@@ -458,3 +460,38 @@ def test_weights_that_were_read_are_released(model: Model) -> None:
     before = model.numbers(name)
     model.forget()
     np.testing.assert_array_equal(model.numbers(name), before)
+
+
+def with_a_large_channel(model: Model, directory: Path) -> Model:
+    """Return an equal model with a pair of channels of keys that are large, of queries small."""
+    shutil.copytree(model.path, directory)
+    with (directory / "weights.bin").open("r+b") as file:
+        for name, heads, factor in (("key", 1, 40.0), ("query", 2, 1 / 40)):
+            tensor = f"layers.0.{name}"
+            matrix = model.numbers(tensor).reshape(heads, 32, -1).copy()
+            matrix[:, 2:4] *= np.float32(factor)
+            file.seek(model.description.tensors[tensor].values.offset)
+            file.write(matrix.astype("<f4").tobytes())
+    return Model(directory)
+
+
+def test_channels_of_keys_are_made_alike_for_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large channel would leave the others of its block nothing."""
+    small = Small(width=64, heads=2, kv_heads=1, weight_type=Ggml.F32, layers=1, tensor_scale=4.0)
+    model = made(tmp_path, small)
+    large = with_a_large_channel(model, tmp_path / "large")
+    recipe = {"weights": "int8", "activation_bits": 16, "compensate": False, "rotate": False}
+
+    def divergence(source: Model, name: str) -> float:
+        result, _ = quantised(source, tmp_path / name, kv_format="mxfp4", **recipe)
+        return compare_predictions(FloatEngine(source), FloatEngine(result), TOKENS).kl
+
+    usual, alike = divergence(model, "usual"), divergence(large, "alike")
+    monkeypatch.setattr(
+        quantise_module, "key_factors", lambda node, largest, of_a_head: np.ones((1, 32), "f4")
+    )
+    apart = divergence(large, "apart")
+    assert alike < 1.5 * usual
+    assert apart > 2 * alike

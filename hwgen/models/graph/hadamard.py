@@ -20,12 +20,26 @@ ROTATED_OPERANDS = ("query", "key")
 
 
 def query_makers(description: Description) -> dict[str, Node]:
-    """Return the products or norms that queries are made by, by the name of the attention.
+    """Return the products or norms that queries are made by; see `operand_makers`."""
+    try:
+        return operand_makers(description, "query")
+    except InputError as error:
+        raise InputError(f"{error}; leave out --hadamard") from None
+
+
+def operand_makers(description: Description, operand: str) -> dict[str, Node]:
+    """Return the products or norms that queries or keys are made by, by the attention's name.
+
+    Parameters
+    ----------
+    description : Description
+    operand : str
+        ``query`` or ``key``.
 
     Raises
     ------
     InputError
-        If queries are made otherwise than by a product or a norm of their own, rotated by their
+        If they are made otherwise than by a product or a norm of their own, rotated by their
         position or not.
     """
     makers = {node.output: node for node in description.nodes}
@@ -37,18 +51,16 @@ def query_makers(description: Description) -> dict[str, Node]:
     for node in description.nodes:
         if node.operation != "attention":
             continue
-        array = node.inputs["query"]
+        array = node.inputs[operand]
         maker = makers.get(array)
         alone = len(users[array]) == 1
         if maker is not None and maker.operation == "rope":
             array = maker.inputs["x"]
             maker, alone = makers.get(array), alone and len(users[array]) == 1
-        operand = {"gemm": "weights", "rms_norm": "gamma"}.get(maker.operation if maker else "")
-        if maker is None or operand is None or not alone or len(users[maker.inputs[operand]]) > 1:
-            raise InputError(
-                f"{node.name}: its queries are made by no product or norm of their own; leave"
-                " out --hadamard"
-            )
+        own = {"gemm": "weights", "rms_norm": "gamma"}.get(maker.operation if maker else "")
+        if maker is None or own is None or not alone or len(users[maker.inputs[own]]) > 1:
+            what = {"query": "queries", "key": "keys"}[operand]
+            raise InputError(f"{node.name}: its {what} are made by no product or norm of their own")
         result[node.name] = maker
     return result
 

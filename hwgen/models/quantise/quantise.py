@@ -25,6 +25,7 @@ from hwgen.models.files.store import TOKENIZER, WEIGHTS, Model, Writer, write_de
 from hwgen.models.graph.description import Description, Node, sizes_of
 from hwgen.models.graph.hadamard import check_blocks, query_makers
 from hwgen.models.quantise.calibration import Calibration
+from hwgen.models.quantise.key_channels import key_factors, makers_of_scores, scale_channels
 from hwgen.models.quantise.recipe import Recipe
 from hwgen.models.quantise.rotation import Changed, rotate_values_only, rotated
 from hwgen.models.quantise.smoothing import (
@@ -140,8 +141,9 @@ def _quantised(
     if recipe.hadamard:
         check_blocks(description, recipe.hadamard)
     calibration = Calibration(
-        model, [tokens, *more], inputs, moments=recipe.compensates, block=recipe.hadamard
-    )
+        model, [tokens, *more], inputs, moments=recipe.compensates,
+        block=0 if recipe.keys_in_blocks else recipe.hadamard,
+    )  # fmt: skip
     work = _Work(model, recipe, calibration, sites)
     with (directory / WEIGHTS).open("wb") as file:
         work.writer = Writer(file)
@@ -212,7 +214,9 @@ class _Work:
         self.reports: list[LayerReport] = []
         self._changed: dict[str, Reals] = {}
         self._names: dict[str, str] = {}
+        self._sources: dict[str, str] = {}
         self._smoothed: set[str] = set()
+        self._scores = makers_of_scores(model.description) if recipe.keys_in_blocks else {}
         self.writer: Writer
         shared = {
             name for node in model.description.nodes for operand, name in node.inputs.items()
@@ -222,6 +226,7 @@ class _Work:
             for node in site.products:
                 weights = node.inputs["weights"]
                 self._names[node.name] = f"{node.name}.weights" if weights in shared else weights
+                self._sources[self._names[node.name]] = weights
 
     def _weights(self, name: str) -> Reals:
         return self._changed[name] if name in self._changed else self.model.numbers(name)
@@ -245,6 +250,10 @@ class _Work:
                     self._smooth(site, factors)
         if self.recipe.hadamard:
             self._rotate(sites, names)
+        if self.recipe.keys_in_blocks and self.recipe.weights != "original":
+            for node in nodes:
+                if node.name in self._scores:
+                    self._equalise_keys(node, *self._scores[node.name])
         if self.recipe.compensates and self.recipe.weights != "original":
             inputs = [self.operands[site.array] for site in sites]
             _in_threads(lambda each: each.factor(self.recipe.activation_bits), inputs)
@@ -278,6 +287,8 @@ class _Work:
                 self._changed[name] = hadamard_transform(
                     self._weights(weights), block
                 ) / np.float32(block)
+        if self.recipe.keys_in_blocks:  # hardware turns neither queries nor keys
+            return
         for node in query_makers(self.model.description).values():
             if node.name not in names:
                 continue
@@ -286,6 +297,23 @@ class _Work:
                 changed.append(node.inputs["bias"])
             for name in changed:
                 self._changed[name] = self._weights(name) / np.float32(block)
+
+    def _equalise_keys(self, node: Node, query: Node, key: Node) -> None:
+        """Divide channels of keys by their size, and multiply those of queries by it."""
+        heads, kv_heads, elements = sizes_of(node)
+        of_a_head = any(
+            maker.operation != "gemm"
+            and self.model.description.tensors[maker.inputs["gamma"]].shape == (elements,)
+            for maker in (query, key)
+        )
+        factors = key_factors(node, self.largest[f"{node.name}.key"], of_a_head=of_a_head)
+        of_queries = np.repeat(factors, heads // kv_heads, axis=0)
+        for maker, each in ((key, np.float32(1) / factors), (query, of_queries)):
+            self._changed |= scale_channels(maker, each, self._current, self._names)
+
+    def _current(self, name: str) -> Reals:
+        """Return weights by the name that they are written by, changed ones as they are now."""
+        return self._weights(name if name in self._changed else self._sources.get(name, name))
 
     def _factors(self, site: Site) -> Reals | None:
         """Return the factors that channels of a site's maker are divided by, None if by none."""

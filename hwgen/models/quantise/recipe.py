@@ -144,9 +144,14 @@ class Recipe:
         return result | ({"format": BLOCK_ROWS} if self.activations == "mxfp8" else {})
 
     @property
+    def keys_in_blocks(self) -> bool:
+        """Whether keys and values are in blocks with powers of two."""
+        return self.kv_format in KEY_FORMATS
+
+    @property
     def keys(self) -> dict[str, int | str]:
         """Attributes of attention, by the format of keys and values."""
-        if self.kv_format in KEY_FORMATS:
+        if self.keys_in_blocks:
             return {"bits": KEY_FORMATS[self.kv_format].width, "key_format": self.kv_format}
         return {"bits": self.kv_bits, **({"hadamard": self.hadamard} if self.hadamard else {})}
 
