@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of ``docs/boards.md``: boards by their data files, and results of `hwgen board build`.
+"""Tables of ``docs/boards.md``, and a page for each board: data files, and stored results.
 
-``python -m flows.bench.boards docs/boards.md [DIR ...]`` writes them; each DIR is an output of
-``hwgen board build``, and without any the table of results stays as it is.
+``python -m flows.bench.boards docs/boards.md [DIR ...]`` writes them, the pages into the folder
+``boards`` next to it; each DIR is an output of ``hwgen board build``, whose report is stored in
+``boards.json`` beside this module.
 """
 
 from __future__ import annotations
@@ -12,9 +13,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flows.bench.common import markdown, parser, run, write_sections
+from flows.bench.common import Document, markdown, parser, run, write_sections
 from hwgen.board.model import LINKS, BoardData
 from hwgen.board.registry import board, boards
+
+RESULTS = Path(__file__).with_name("boards.json")
+
+PAGES = "boards"
+"""Folder of the pages, next to that of the tables."""
+
+_STORED = (
+    "name", "board", "device", "link", "clock_mhz", "oscillator_mhz", "pll", "clocks_tried_mhz",
+    "fmax_mhz", "fmax_of_seeds_mhz", "estimated_fmax_mhz", "utilization", "estimated", "bitstream",
+    "bitstream_bytes", "digest",
+)  # fmt: skip
+"""Fields of a report that are stored."""
 
 _LOGIC = ("ICESTORM_LC", "TRELLIS_COMB", "LUT4", "CPE_LT", "CPE")
 _MEMORIES = ("ICESTORM_RAM", "DP16KD", "BSRAM", "RAM_HALF", "RAM")
@@ -27,7 +40,8 @@ def boards_table() -> str:
         data = board(name)
         pins = data.pins
         rows.append([
-            f"`{name}`", data.summary, f"`{data.device}`", data.package, f"{data.clock.mhz:g}",
+            f"[{name}](boards/{name}.md)", data.summary, f"`{data.device}`", data.package,
+            f"{data.clock.mhz:g}",
             *(pins.get(port, "-") for port in ("clk", "rx", "tx", "led", "button")),
             data.uart.note, _bus(data),
         ])  # fmt: skip
@@ -44,21 +58,124 @@ def _bus(data: BoardData) -> str:
     return f"{pins}: {data.spi.note}"
 
 
+_HEADINGS = (
+    "board", "core", "logic cells", "LUTs by estimate", "memories", "by estimate", "clock, MHz",
+    "Fmax of the seeds, MHz", "by estimate", "bytes",
+)  # fmt: skip
+
+
 def results_table(documents: Iterable[Mapping[str, Any]]) -> str:
     """Return the table of builds, from the contents of their ``board.json``."""
-    rows = []
-    for document in sorted(documents, key=lambda each: str(each["board"])):
-        used, estimated = document["utilization"], document["estimated"]
-        rows.append([
-            f"`{document['board']}`", f"`{document['device']}`",
-            _count(used, _LOGIC), f"{estimated['luts']['used']:,}",
-            _count(used, _MEMORIES), f"{estimated['brams']['used']:,}",
-            f"{document['clock_mhz']:g}", f"{document['fmax_mhz']:.1f}",
-            _number(document["estimated_fmax_mhz"]), f"{document['bitstream_bytes']:,}",
-        ])  # fmt: skip
-    headings = ("board", "device", "logic cells", "LUTs by estimate", "memories", "by estimate",
-                "clock, MHz", "routed Fmax, MHz", "by estimate", "bytes")  # fmt: skip
-    return markdown(headings, rows)
+    rows = [[f"[{document['board']}](boards/{document['board']}.md)", *_result(document)]
+            for document in _ordered(documents)]  # fmt: skip
+    return markdown(_HEADINGS, rows)
+
+
+def _ordered(documents: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return sorted(documents, key=lambda each: (str(each["name"]), str(each["board"])))
+
+
+def _result(document: Mapping[str, Any]) -> list[str]:
+    """Return a row of results without its board."""
+    used, estimated = document["utilization"], document["estimated"]
+    seeds = sorted(mhz for mhz in document["fmax_of_seeds_mhz"] if mhz is not None)
+    return [
+        f"`{document['name']}`",
+        _count(used, _LOGIC), f"{estimated['luts']['used']:,}",
+        _count(used, _MEMORIES), f"{estimated['brams']['used']:,}",
+        f"{document['clock_mhz']:g}", ", ".join(f"{mhz:.1f}" for mhz in seeds),
+        _number(document["estimated_fmax_mhz"]), f"{document['bitstream_bytes']:,}",
+    ]  # fmt: skip
+
+
+def board_page(name: str, documents: Iterable[Mapping[str, Any]]) -> str:
+    """Return the page of a board: facts, pins, commands, and results of its builds.
+
+    Parameters
+    ----------
+    name : str
+    documents : iterable of mapping
+        Stored reports of any boards.
+    """
+    data = board(name)
+    facts = [
+        ["device, package", f"`{data.device}`, {data.package}"],
+        ["speed grade", data.speed or "-"],
+        ["oscillator", f"{data.clock.mhz:g} MHz, pin {data.clock.pin}"],
+        ["other clocks", f"`{data.pll}`" if data.pll else "none"],
+        ["bitstream", f"`.{data.bitstream}`; openFPGALoader calls the board `{data.loader}`"],
+        ["source of the pins", data.source],
+    ]
+    pins = [
+        [f"`{link}`", ", ".join(f"{port} {data.pins_of(link)[port]}" for port in LINKS[link]),
+         data.of_link(link).note]
+        for link in data.links
+    ]  # fmt: skip
+    others = (("light, lit at", data.led), ("reset button, pressed at", data.button))
+    pins += [
+        [label, pin.pin, "0" if pin.active_low else "1"] for label, pin in others if pin is not None
+    ]
+    results = [_result(each) for each in _ordered(documents) if each["board"] == name]
+    clocks = [
+        [f"`{each['name']}`", f"{asked:g}", f"{reached:.1f}", "yes" if reached >= asked else "no"]
+        for each in _ordered(documents)
+        if each["board"] == name
+        for asked, reached in each["clocks_tried_mhz"]
+    ]
+    parts = [
+        f"<!-- Generated by `make docs`: do not edit. -->\n\n# {data.summary}\n",
+        markdown(("", f"`{name}`"), facts),
+        "\n## Pins\n",
+        markdown(("use", "pins", "leads to, or level"), pins),
+        _COMMANDS.format(name=name, ending=data.bitstream),
+        "## Results\n",
+    ]
+    if results:
+        parts += [
+            "Placed and routed with the seeds that are shown; the fastest was packed.\n",
+            markdown(_HEADINGS[1:], results),
+        ]
+    else:
+        parts.append("None are stored.\n")
+    if clocks:
+        parts += [
+            "\nClocks that `--clock auto` tried, and what the best seed reached:\n",
+            markdown(("core", "clock, MHz", "Fmax, MHz", "met"), clocks),
+        ]
+    return "\n".join(parts)
+
+
+_COMMANDS = """
+## Use
+
+[Boards](../boards.md) describes all options.
+
+<!-- not run: place and route takes minutes, and the last two commands need a board -->
+```console
+$ hwgen board build --board {name} --config configs/boards/digits.yaml --clock auto --output build/x
+$ hwgen board test --board {name} --config configs/boards/digits.yaml
+$ hwgen board load --board {name} build/x/digits_board.{ending}
+$ hwgen board test --board {name} --config configs/boards/digits.yaml --port /dev/ttyUSB1
+```
+"""
+
+
+def stored() -> list[Document]:
+    """Return the stored reports."""
+    if not RESULTS.is_file():
+        return []
+    result: list[Document] = json.loads(RESULTS.read_text(encoding="utf-8"))
+    return result
+
+
+def store(folders: Iterable[Path]) -> None:
+    """Store the reports of builds, in place of earlier ones of their boards and cores."""
+    documents = {(each["board"], each["name"]): each for each in stored()}
+    for folder in folders:
+        report = json.loads((folder / "board.json").read_text(encoding="utf-8"))
+        documents[report["board"], report["name"]] = {name: report[name] for name in _STORED}
+    ordered = [documents[key] for key in sorted(documents)]
+    RESULTS.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
 
 
 def _count(used: Mapping[str, Mapping[str, int]], names: Sequence[str]) -> str:
@@ -77,11 +194,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("outputs", nargs="*", type=Path, metavar="DIR",
                          help="output of hwgen board build")  # fmt: skip
     chosen = options.parse_args(arguments)
-    tables = {"boards": boards_table()}
     if chosen.outputs:
-        documents = [json.loads((path / "board.json").read_text()) for path in chosen.outputs]
-        tables["results"] = results_table(documents)
-    write_sections(chosen.page, tables)
+        store(chosen.outputs)
+    documents = stored()
+    write_sections(chosen.page, {"boards": boards_table(), "results": results_table(documents)})
+    folder = chosen.page.parent / PAGES
+    folder.mkdir(exist_ok=True)
+    for name in boards():
+        (folder / f"{name}.md").write_text(board_page(name, documents), encoding="utf-8")
     return 0
 
 

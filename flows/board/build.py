@@ -1,23 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bitstream of a board: fit by estimate first, then place and route until the clock is met."""
+"""The bitstream of a board: fit by estimate first, then place and route over several seeds."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cost_model.estimate.external import estimate_netlist
 from flows.board.design import BoardDesign
 from flows.pnr.pnr import bitstream, packer_of, place_and_route
 from flows.synthesis.result import PnrResult
+from hwgen.board.pll import pll_below
 from hwgen.board.registry import board, boards
 from hwgen.errors import CheckFailed, InputError
 from hwgen.reports.roofline import distinct
 from hwgen.technologies import technology_of
 from hwgen.technologies.utilization import FITS, of, utilization
+
+SEEDS = 4
+"""Seeds that are run."""
+
+CLOCKS = 4
+"""Clocks that are tried at most, to find the fastest."""
+
+LEAST_GAIN = 0.02
+"""Share by which a clock must be faster for another run."""
 
 Progress = Callable[[str, int, int], None]
 """Gets what is done now, percent of the whole work, and 100."""
@@ -33,10 +43,13 @@ class BoardBuild:
     estimate : dict
         Of the whole design, before synthesis.
     result : PnrResult
-        Of the seed that meets the clock, and of those tried before it.
+        Of all seeds.
     bitstream : bytes
+        Of the fastest seed.
     seconds : float
         Time that it took; what was cached took none.
+    tried : tuple of (float, float or None)
+        Clocks in MHz that were tried, and what the best seed reached.
     """
 
     design: BoardDesign
@@ -44,6 +57,7 @@ class BoardBuild:
     result: PnrResult
     bitstream: bytes
     seconds: float
+    tried: tuple[tuple[float, float | None], ...] = ()
 
     @property
     def bitstream_name(self) -> str:
@@ -70,6 +84,10 @@ class BoardBuild:
             "estimated_fmax_mhz": self.estimate["metrics"]["fmax_mhz"],
             "seed": best.seed,
             "seeds": len(result.seeds),
+            "fmax_of_seeds_mhz": [seed.fmax_mhz for seed in result.seeds],
+            "oscillator_mhz": design.board.clock.mhz,
+            "pll": {} if design.pll is None else dict(design.pll.parameters),
+            "clocks_tried_mhz": [list(pair) for pair in self.tried],
             "path": [best.path_start, best.path_end],
             "utilization": result.utilization,
             "estimated": self.estimate["device"]["resources"],
@@ -144,7 +162,7 @@ def _fits(name: str, design: BoardDesign) -> bool:
 def build_board(
     design: BoardDesign,
     *,
-    seeds: int = 8,
+    seeds: int = SEEDS,
     recipe: str | None = None,
     use_cache: bool = True,
     on_progress: Progress = lambda step, done, total: None,
@@ -155,7 +173,7 @@ def build_board(
     ----------
     design : BoardDesign
     seeds : int
-        Seeds 1 to this are tried, until one meets the clock.
+        Seeds 1 to this are run; the fastest is packed.
     recipe : str, optional
         As that of `flows.pnr.pnr.place_and_route`.
     use_cache : bool
@@ -172,32 +190,115 @@ def build_board(
         If no seed meets the clock, with the path and the clock that is met.
     """
     start = time.monotonic()
-    target, device = of(design.board.device)
+    estimate = _checked(design)
+    result = _routed(design, seeds, recipe, on_progress, use_cache=use_cache)
+    if not _meets(design, result):
+        raise CheckFailed(_missed(design, result))
+    return BoardBuild(design, estimate, result, bitstream(result), time.monotonic() - start)
+
+
+def build_fastest(
+    design: BoardDesign,
+    *,
+    seeds: int = SEEDS,
+    recipe: str | None = None,
+    use_cache: bool = True,
+    on_progress: Progress = lambda step, done, total: None,
+) -> BoardBuild:
+    """Make the bitstream of a design with the fastest clock of the board's PLL that is met.
+
+    The first clock is that of the estimate, each further one what the best seed reached before;
+    it ends when a clock is met and the next is not faster, or not met.
+
+    Parameters
+    ----------
+    design, seeds, recipe, use_cache, on_progress
+        As those of `build_board`.
+
+    Raises
+    ------
+    InputError
+        As `build_board`; or if the data file of the board names no PLL.
+    ToolMissing
+        If Yosys, nextpnr or the packer is missing.
+    CheckFailed
+        If no clock that was tried is met.
+    """
+    start = time.monotonic()
+    estimate = _checked(design)
+    asked = estimate["metrics"]["fmax_mhz"] or 2 * design.board.clock.mhz
+    met: tuple[BoardDesign, PnrResult] | None = None
+    tried = []
+    for _ in range(CLOCKS):
+        candidate = with_clock(design, asked)
+        result = _routed(candidate, seeds, recipe, on_progress, use_cache=use_cache)
+        tried.append((candidate.clock_mhz, result.best.fmax_mhz))
+        reached = result.best.fmax_mhz or 0.0
+        if _meets(candidate, result):
+            met = candidate, result
+            following = with_clock(design, reached)
+            if following.clock_mhz < candidate.clock_mhz * (1 + LEAST_GAIN):
+                break
+            asked = reached
+        elif met is not None:
+            break
+        else:
+            asked = min(reached, candidate.clock_mhz * (1 - LEAST_GAIN))
+    if met is None:
+        raise CheckFailed(_missed(candidate, result))
+    packed = bitstream(met[1])
+    return BoardBuild(met[0], estimate, met[1], packed, time.monotonic() - start, tuple(tried))
+
+
+def with_clock(design: BoardDesign, mhz: float) -> BoardDesign:
+    """Return a design with a clock of the board's PLL, the fastest that is not above `mhz`.
+
+    Raises
+    ------
+    InputError
+        If the board has no PLL, or it makes no such clock.
+    """
+    board = design.board
+    if board.pll is None:
+        raise InputError(f"--clock: the file of {board.name} names no PLL (field `pll`)")
+    if board.clock_hz == round(1e6 * mhz):
+        return replace(design, pll=None)
+    return replace(design, pll=pll_below(board.pll, board.clock_hz, 1e6 * mhz))
+
+
+def _checked(design: BoardDesign) -> dict[str, Any]:
+    """Return the estimate of a design that fits, if all that is needed is there."""
+    target, _ = of(design.board.device)
     packer_of(target.name)
-    estimate = check_fit(design)
-    result = None
-    for seed in range(1, seeds + 1):
-        result = place_and_route(
-            design.verilog,
-            target.name,
-            top=design.name,
-            clock="clk",
-            device=device.placed_as,
-            package=design.board.package,
-            speed=design.board.speed,
-            clock_mhz=design.clock_mhz,
-            recipe=recipe,
-            seeds=seed,
-            io="pins",
-            pins=design.board.constraint_file(design.link),
-            use_cache=use_cache or seed > 1,
-            on_progress=on_progress,
-        )
-        if result.best.fmax_mhz is not None and result.best.fmax_mhz >= design.clock_mhz:
-            packed = bitstream(result)
-            return BoardBuild(design, estimate, result, packed, time.monotonic() - start)
-    assert result is not None
-    raise CheckFailed(_missed(design, result))
+    return check_fit(design)
+
+
+def _routed(
+    design: BoardDesign, seeds: int, recipe: str | None, on_progress: Progress, *, use_cache: bool
+) -> PnrResult:
+    target, device = of(design.board.device)
+    declared = f"\n{design.declarations}" if design.pll else ""
+    return place_and_route(
+        design.verilog + declared,
+        target.name,
+        top=design.name,
+        clock="clk",
+        device=device.placed_as,
+        package=design.board.package,
+        speed=design.board.speed,
+        clock_mhz=design.clock_mhz,
+        recipe=recipe,
+        seeds=seeds,
+        io="pins",
+        pins=design.board.constraint_file(design.link),
+        use_cache=use_cache,
+        on_progress=on_progress,
+    )
+
+
+def _meets(design: BoardDesign, result: PnrResult) -> bool:
+    reached = result.best.fmax_mhz
+    return reached is not None and reached >= design.clock_mhz
 
 
 def _missed(design: BoardDesign, result: PnrResult) -> str:
@@ -209,10 +310,13 @@ def _missed(design: BoardDesign, result: PnrResult) -> str:
     divider = 2 * design.divider
     while design.board.clock.mhz / divider > best.fmax_mhz:
         divider *= 2
+    slower = f"Divide the clock (--divide {divider})"
+    if design.pll is not None:
+        slower = "Choose a slower clock (--clock)"
     path = f"from {best.path_start} to {best.path_end}" if best.path_start else "through a memory"
     return (
         f"{design.design.name} reaches {reached} MHz on {design.board.name}, not the {asked} MHz of"
         f" its clock, with the best of {len(result.seeds)} seeds; the path that limits it leads"
-        f" {path}. Divide the clock (--divide {divider}), add registers (pipeline), or try more"
+        f" {path}. {slower}, add registers (pipeline), or try more"
         " seeds (--seeds)"
     )

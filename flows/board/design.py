@@ -12,6 +12,7 @@ from flows.build.design import Design
 from hwgen.board.link import BAUD
 from hwgen.board.model import BoardData, Link
 from hwgen.board.pinout import Wire
+from hwgen.board.pll import Pll
 from hwgen.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class BoardDesign(Surroundings):
     silence_s : float
         Seconds without a byte after which a request that has begun is forgotten.
     link : {"uart", "spi"}
+    pll : Pll, optional
+        Makes the clock; default the oscillator's, divided.
 
     Raises
     ------
@@ -53,11 +56,14 @@ class BoardDesign(Surroundings):
     buffer_bytes: int = BUFFER_BYTES
     silence_s: float = SILENCE_S
     link: Link = "uart"
+    pll: Pll | None = None
 
     def __post_init__(self) -> None:
         if self.divider not in DIVIDERS:
             allowed = ", ".join(map(str, DIVIDERS))
             raise InputError(f"--divide: must be one of {allowed}, not {self.divider}")
+        if self.pll is not None and self.divider != 1:
+            raise InputError("--divide: a clock is made by a PLL or divided, not both")
         self.check()
         self.board.of_link(self.link)
 
@@ -68,13 +74,27 @@ class BoardDesign(Surroundings):
 
     @property
     def oscillator_hz(self) -> int:
-        """Frequency of the oscillator in Hz."""
-        return self.board.clock_hz
+        """Frequency at the pin in a simulation: a model of a PLL counts cycles of its output."""
+        return self.pll.hz if self.pll else self.board.clock_hz
 
     @property
     def clock_hz(self) -> int:
         """Frequency of the design in Hz."""
-        return self.board.clock_hz // self.divider
+        return self.pll.hz if self.pll else self.board.clock_hz // self.divider
+
+    @property
+    def models(self) -> str:
+        """The model of the PLL, if there is one."""
+        from rtl_templates.board.pll import model  # start-up time: Amaranth
+
+        return model(self.pll) if self.pll else ""
+
+    @property
+    def declarations(self) -> str:
+        """Declarations of primitives, for synthesis."""
+        from rtl_templates.board.pll import declaration  # start-up time: Amaranth
+
+        return declaration(self.pll) if self.pll else ""
 
     @property
     def wires(self) -> dict[str, Wire]:
@@ -89,12 +109,13 @@ class BoardDesign(Surroundings):
         board = self.board
         return TopParams(
             self.bridge_params,
-            clock_hz=board.clock_hz,
+            clock_hz=self.oscillator_hz,
             divider=self.divider,
             baud=self.baud,
             led_low=board.led.active_low if board.led else None,
             button_low=board.button.active_low if board.button else None,
             link=self.link,
+            pll=self.pll,
         )
 
     @cached_property

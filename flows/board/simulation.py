@@ -34,7 +34,7 @@ def compile_board(
         About how many cycles it is for: a library for few is compiled sooner and runs slower.
     """
     sources = {
-        f"{design.name}.v": design.verilog if verilog is None else verilog,
+        f"{design.name}.v": f"{verilog or design.verilog}\n{design.models}",
         "board.cpp": (HARNESS / "board.cpp").read_text(encoding="utf-8"),
         "board_pins.h": _pins(design),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -77,7 +78,7 @@ class Surroundings(ABC):
     @property
     @abstractmethod
     def oscillator_hz(self) -> int:
-        """Frequency at the pin of the clock in Hz."""
+        """Frequency at the pin of the clock in a simulation, in Hz."""
 
     @property
     @abstractmethod
@@ -93,6 +94,11 @@ class Surroundings(ABC):
     @abstractmethod
     def params(self) -> TopParams:
         """Parameters of the core's surroundings."""
+
+    @property
+    def models(self) -> str:
+        """Verilog of primitives of the FPGA, for simulation alone."""
+        return ""
 
     # -- what is common --------------------------------------------------------------------------
 
@@ -162,13 +168,18 @@ class Surroundings(ABC):
 
         from flows.build.netlist_cache import convert
 
-        top = self.top()
+        top = self.top(self.plain_params)
         text: str = rtlil.convert(top, name=self.inner, ports=top.pins, emit_src=False)
         netlist = convert([text, *self.design.rtlil], self.inner).netlist
         return CachedAnalysis(netlist.key, lambda: netlist)
 
-    def top(self) -> BoardTop:
-        """Return the hardware of that module."""
+    @property
+    def plain_params(self) -> TopParams:
+        """Parameters without primitives, of which estimates know nothing."""
+        return replace(self.params, pll=None)
+
+    def top(self, params: TopParams | None = None) -> BoardTop:
+        """Return the hardware of that module, by default with `params`."""
         from rtl_templates.board.top import BoardTop  # start-up time
 
-        return BoardTop(self.design.name, self.design.core.ports, self.params)
+        return BoardTop(self.design.name, self.design.core.ports, params or self.params)

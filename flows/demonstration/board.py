@@ -57,7 +57,7 @@ def command(name: str, config: Path, output: Path, baud: int, port: str | None) 
     out = console()
     arguments = [
         "board", "build", "--board", name, "--config", str(config), "--baud", str(baud),
-        "--output", str(output), "--force",
+        "--output", str(output), "--seeds", "1", "--force",
     ]  # fmt: skip
     out.print(f"hwgen {shlex.join(arguments)}", style="dim", soft_wrap=True)
     status = subprocess.run([sys.executable, "-m", "hwgen", *arguments], check=False).returncode

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
+from hwgen.board.pll import Primitive
 from hwgen.config.base import Model, check_rules
 from hwgen.errors import InputError
 
@@ -81,6 +82,7 @@ class BoardData(Model):
     package: Text = Field(description="Package, as nextpnr calls it.")
     speed: str | None = Field(None, description="Speed grade, where nextpnr asks for one.")
     clock: ClockPin = Field(description="The oscillator.")
+    pll: Primitive | None = Field(None, description="Primitive that makes other clocks.")
     uart: UartPins = Field(description="The serial port.")
     spi: SpiPins | None = Field(None, description="Pins for a serial peripheral bus.")
     led: Pin | None = Field(None, description="A light, lit once a host has connected.")

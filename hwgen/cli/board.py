@@ -72,6 +72,24 @@ def _board_options(function: F) -> F:
     return function
 
 
+_FASTEST = 0.0
+"""Value of ``--clock auto``."""
+
+
+def _clock(context: click.Context, option: click.Parameter, value: str | None) -> float | None:
+    """Return the clock of ``--clock`` in MHz."""
+    if value is None or value == "auto":
+        return None if value is None else _FASTEST
+    try:
+        clock_mhz = float(value)
+    except ValueError:
+        clock_mhz = -1.0
+    if not 0 < clock_mhz <= 1000:
+        text = f"must be a frequency in MHz, at most 1000, or auto, not {value!r}"
+        raise click.BadParameter(text, context, option)
+    return clock_mhz
+
+
 def _pins(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, str]:
@@ -141,8 +159,10 @@ def _entry(name: str) -> dict[str, Any]:
 @_link_options
 @_board_options
 @click.option("--recipe", metavar="NAME", help="How to map: dsp or logic; see hwgen synth.")
-@click.option("--seeds", type=click.IntRange(1, 1000), default=8, show_default=True, metavar="N",
-              help="Try seeds 1 to N of place and route until one meets the clock.")  # fmt: skip
+@click.option("--clock", "clock_mhz", metavar="MHZ", callback=_clock,
+              help="Clock by the PLL in MHz; auto: the fastest that is met.")  # fmt: skip
+@click.option("--seeds", type=click.IntRange(1, 1000), default=4, show_default=True, metavar="N",
+              help="Run seeds 1 to N of place and route, and pack the fastest.")  # fmt: skip
 @click.option("--no-cache", is_flag=True, help="Do not use results of earlier runs.")
 @path_option("--output", "DIR", "Directory for design, pins, bitstream and reports.", required=True)
 @force_option
@@ -156,6 +176,7 @@ def build_command(
     divide: int,
     pin: dict[str, str],
     recipe: str | None,
+    clock_mhz: float | None,
     seeds: int,
     no_cache: bool,
     output: Path,
@@ -168,12 +189,17 @@ def build_command(
     that does not fit is refused before synthesis; without a seed that meets the clock nothing is
     written.
     """
-    from flows.board.build import build_board
+    from flows.board.build import build_board, build_fastest, with_clock
 
     design = _design(name, config, link, pin, baud=baud, divider=divide, buffer_bytes=buffer)
+    build = build_board
+    if clock_mhz == _FASTEST:
+        build = build_fastest
+    elif clock_mhz is not None:
+        design = with_clock(design, clock_mhz)
     with atomic_directory(output, force=force) as staging:
         with task_progress("placing and routing", quiet=as_json) as update:
-            built = build_board(
+            built = build(
                 design, seeds=seeds, recipe=recipe, use_cache=not no_cache, on_progress=update
             )
         for file, content in built.files.items():
@@ -206,6 +232,12 @@ def _print(built: BoardBuild, output: Path) -> None:
         f"  clock {design.clock_mhz:g} MHz, reached {best.fmax_mhz:.1f} MHz with seed {best.seed}"
         f"{beside}"
     )
+    reached = ", ".join(
+        "-" if seed.fmax_mhz is None else f"{seed.fmax_mhz:.1f}" for seed in built.result.seeds
+    )
+    out.print(f"  seeds 1 to {len(built.result.seeds)}: {reached} MHz")
+    for clock_mhz, fmax_mhz in built.tried:
+        out.print(f"  tried {clock_mhz:g} MHz: {fmax_mhz or 0:.1f} MHz")
     table = new_table("  resource", "used", "there", "share")
     for resource, row in built.result.utilization.items():
         share = f"{100 * row['used'] / row['available']:.1f} %"
@@ -341,6 +373,8 @@ def _write(files: dict[str, str], output: Path, *, force: bool) -> None:
 @config_option
 @_link_options
 @_board_options
+@click.option("--clock", "clock_mhz", metavar="MHZ", callback=_clock,
+              help="A clock of the board's PLL in MHz.")  # fmt: skip
 @click.option("--port", metavar="PORT", default="simulation", show_default=True,
               help="Port /dev/ttyUSB1, /dev/spidev0.0, ...; or simulation.")  # fmt: skip
 @click.option(
@@ -356,23 +390,29 @@ def test_command(
     buffer: int,
     divide: int,
     pin: dict[str, str],
+    clock_mhz: float | None,
     port: str,
     seed: int,
     as_json: bool,
 ) -> None:
     """Run a random job of a core on a board, or on the simulated one, and compare the results."""
+    from flows.board.build import with_clock
     from flows.board.jobs import SIMULATION, random_job_on
 
     if (name is None) == (pinout is None):
         raise click.UsageError("either --board or --pinout is needed")
     design: Surroundings
     if pinout is not None:
-        if pin or divide != 1:
-            raise click.UsageError("--pin and --divide are options of boards, not of a pinout")
+        if pin or divide != 1 or clock_mhz is not None:
+            raise click.UsageError("--pin, --divide and --clock are options of boards")
         design = _chip(config, pinout, link, baud=baud, buffer_bytes=buffer)
     else:
         assert name is not None
         design = _design(name, config, link, pin, baud=baud, divider=divide, buffer_bytes=buffer)
+        if clock_mhz == _FASTEST:
+            raise click.UsageError("--clock auto is for build; test takes the clock of its report")
+        if clock_mhz is not None:
+            design = with_clock(design, clock_mhz)
     done = random_job_on(design, None if port == SIMULATION else port, seed)
     if as_json:
         emit_json(done)

@@ -12,8 +12,10 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hwgen.board.model import LINKS, Link
+from hwgen.board.pll import Pll
 from hwgen.core.port import StreamPort
 from rtl_templates.board.bridge import Bridge, BridgeParams
+from rtl_templates.board.pll import instance
 from rtl_templates.board.spi import SpiPort
 from rtl_templates.board.uart import Rate, Receiver, Transmitter
 
@@ -40,6 +42,8 @@ class TopParams:
         The port to the host.
     power_up : bool
         Whether configuration gives registers a value; else the button alone resets the design.
+    pll : Pll or None
+        Makes the clock from that of the oscillator; `clock_hz` is that at its output then.
     """
 
     bridge: BridgeParams
@@ -50,6 +54,7 @@ class TopParams:
     button_low: bool | None
     link: Link = "uart"
     power_up: bool = True
+    pll: Pll | None = None
 
     def __post_init__(self) -> None:
         if not self.power_up and (self.button_low is None or self.divider != 1):
@@ -138,7 +143,10 @@ class BoardTop(wiring.Component):
         """Add the clock of the design and its reset."""
         params = self._params
         m.domains.sync = sync = ClockDomain()
-        if params.divider == 1:
+        locked = Signal()
+        if params.pll is not None:
+            m.submodules.pll = instance(params.pll, self.clk, sync.clk, locked)
+        elif params.divider == 1:
             m.d.comb += sync.clk.eq(self.clk)
         else:
             m.domains.oscillator = oscillator = ClockDomain(reset_less=True)
@@ -164,8 +172,16 @@ class BoardTop(wiring.Component):
             m.d.power_up += reset.eq(pressed[0])
             return
         count = Signal(range(POWER_UP_CYCLES + 1), name="power_up_count")
-        with m.If(count != POWER_UP_CYCLES):
-            m.d.power_up += count.eq(count + 1)
+        if params.pll is not None:
+            stable = Signal(2)
+            m.d.power_up += stable.eq((locked << 1) | stable[1])
+            with m.If(~stable[0]):
+                m.d.power_up += count.eq(0)
+            with m.Elif(count != POWER_UP_CYCLES):
+                m.d.power_up += count.eq(count + 1)
+        else:
+            with m.If(count != POWER_UP_CYCLES):
+                m.d.power_up += count.eq(count + 1)
         m.d.power_up += reset.eq((count != POWER_UP_CYCLES) | pressed[0])
 
     def _instance(self, m: Module, bridge: Bridge) -> Instance:
