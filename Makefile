@@ -240,10 +240,12 @@ docs-check: env written ## check that the generated documentation is current
 	$(RUN) -m flows.bench.faults --stored --write build/results-faults.md --pictures build/faults
 	for f in build/results-faults.md build/faults/*; do case $$f in *.md) page=docs/;; *) page=docs/images/;; esac; \
 	  cmp "$$f" "$$page$${f##*/}" || { echo "$$page$${f##*/} is not current: run make docs" >&2; exit 1; }; done
-	cp docs/formal-proofs.md build/formal-proofs.md
-	$(RUN) -m flows.bench.proofs --stored --write build/formal-proofs.md
-	cmp build/formal-proofs.md docs/formal-proofs.md \
-	  || { echo 'docs/formal-proofs.md is not current: run make prove' >&2; exit 1; }
+	cp docs/results-proofs.md build/results-proofs.md
+	$(RUN) -m flows.bench.proofs --stored --write build/results-proofs.md
+	$(RUN) -m flows.bench.datapaths --stored --write build/results-proofs.md
+	$(RUN) -m flows.bench.random_proofs --stored --write build/results-proofs.md
+	cmp build/results-proofs.md docs/results-proofs.md \
+	  || { echo 'docs/results-proofs.md is not current: run make prove, bench-datapaths or bench-random-proofs' >&2; exit 1; }
 	cp docs/results-low-bit.md build/results-low-bit.md
 	$(RUN) -m flows.bench.low_bit --write build/results-low-bit.md
 	cmp build/results-low-bit.md docs/results-low-bit.md \
@@ -252,9 +254,9 @@ docs-check: env written ## check that the generated documentation is current
 
 .PHONY: prove
 prove: env ## prove the shipped configurations and write the tables of their page, or ARGS="--config systolic" only
-	$(RUN) -m flows.bench.proofs $(or $(ARGS),--write docs/formal-proofs.md)
+	$(RUN) -m flows.bench.proofs $(or $(ARGS),--write docs/results-proofs.md)
 
-.PHONY: bench-mutation bench-faults bench-low-bit bench-whole-engines bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external bench-cycles bench-auto bench-wires bench-random-checkpoint bench-large-model
+.PHONY: bench-mutation bench-faults bench-low-bit bench-whole-engines bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external bench-cycles bench-auto bench-wires bench-random-checkpoint bench-large-model bench-datapaths bench-random-proofs
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-area: env ## measure area and delay by synthesis
@@ -297,6 +299,10 @@ bench-faults: env ## inject faults into designs with and without protection, and
 	$(RUN) -m flows.bench.faults --write docs/results-faults.md --pictures docs/images $(ARGS)
 bench-whole-engines: env ## compare estimates of whole passes with simulations, and write the table of their page (minutes)
 	$(RUN) -m flows.bench.whole_engines --write docs/results-whole-engines.md $(ARGS)
+bench-datapaths: env ## compare datapaths with their definitions, from narrow to wide, and write the table of their page (half an hour)
+	$(RUN) -m flows.bench.datapaths --write docs/results-proofs.md $(ARGS)
+bench-random-proofs: env ## prove drawn configurations, and write the table of their page (an hour; results are kept)
+	$(RUN) -m flows.bench.random_proofs --write docs/results-proofs.md $(ARGS)
 bench-random-checkpoint: env ## write a decoder of 1.1 billion random weights (2.2 GB), for measurements of time and memory
 	$(RUN) -m flows.bench.random_checkpoint build/random-checkpoint $(ARGS)
 bench-large-model: env ## measure time and memory of a decoder of 1.1 billion weights (half an hour)

@@ -175,17 +175,8 @@ def induction_step(circuit: Aiger, output: str, steps: int) -> bytes:
     bad = circuit.output_literals[circuit.outputs.index(output)]
     needed = _cone(circuit, bad)
     inputs = len(circuit.registers) + len(circuit.inputs) * (steps + 1)
-    gates: list[tuple[int, int]] = []
-
-    def both(left: int, right: int) -> int:
-        low, high = min(left, right), max(left, right)
-        if low == 0 or low == high ^ 1:
-            return 0
-        if low in (1, high):
-            return high
-        gates.append((high, low))
-        return 2 * (inputs + len(gates))
-
+    builder = _Gates(inputs)
+    both = builder.both
     state = [2 * (1 + i) for i in range(len(circuit.registers))]
     first_gate = 1 + len(circuit.inputs) + len(circuit.registers)
     result = 1
@@ -204,7 +195,59 @@ def induction_step(circuit: Aiger, output: str, steps: int) -> bytes:
             literals[each >> 1] ^ (each & 1) if first_gate - len(state) + i in needed else 0
             for i, each in enumerate(circuit.registers)
         ]
-    return _write(inputs, gates, result)
+    return _write(inputs, builder.gates, result)
+
+
+def cofactor(circuit: Aiger, output: str, fixed: Mapping[str, int]) -> tuple[list[str], bytes]:
+    """Return a combinational circuit with constant inputs.
+
+    Parameters
+    ----------
+    circuit : Aiger
+        Without registers.
+    output : str
+        The only one of the result.
+    fixed : mapping
+        Values of some inputs.
+
+    Returns
+    -------
+    inputs : list of str
+        Those that are left.
+    content : bytes
+        A binary AIGER file.
+    """
+    free = [name for name in circuit.inputs if name not in fixed]
+    number = {name: 2 * (1 + index) for index, name in enumerate(free)}
+    builder = _Gates(len(free))
+    literals = [0, *(fixed[n] if n in fixed else number[n] for n in circuit.inputs)]
+    for left, right in circuit.gates:
+        literals.append(
+            builder.both(literals[left >> 1] ^ (left & 1), literals[right >> 1] ^ (right & 1))
+        )
+    result = circuit.output_literals[circuit.outputs.index(output)]
+    return free, _write(len(free), builder.gates, literals[result >> 1] ^ (result & 1))
+
+
+class _Gates:
+    """AND gates after so many inputs, equal ones once and constants folded."""
+
+    def __init__(self, inputs: int) -> None:
+        self.inputs = inputs
+        self.gates: list[tuple[int, int]] = []
+        self._numbers: dict[tuple[int, int], int] = {}
+
+    def both(self, left: int, right: int) -> int:
+        """Return the literal of the AND of two literals."""
+        low, high = min(left, right), max(left, right)
+        if low == 0 or low == high ^ 1:
+            return 0
+        if low in (1, high):
+            return high
+        if (high, low) not in self._numbers:
+            self.gates.append((high, low))
+            self._numbers[high, low] = 2 * (self.inputs + len(self.gates))
+        return self._numbers[high, low]
 
 
 def _cone(circuit: Aiger, literal: int) -> set[int]:

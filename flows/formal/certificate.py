@@ -76,10 +76,15 @@ class Certificate:
     entries : sequence of Entry
     seconds : int
         Limit of each search.
+    datapaths : bool
+        Whether datapaths were compared with their definitions.
     """
 
-    def __init__(self, design: Design, entries: Sequence[Entry], seconds: int) -> None:
+    def __init__(
+        self, design: Design, entries: Sequence[Entry], seconds: int, *, datapaths: bool = False
+    ) -> None:
         self.design, self.entries, self.seconds = design, entries, seconds
+        self.datapaths = datapaths
 
     @property
     def status(self) -> Status:
@@ -91,6 +96,8 @@ class Certificate:
         """For each group of properties: its status, ``absent`` without any, and counts."""
         groups = {}
         for name, about in GROUPS.items():
+            if name == "datapaths" and not self.datapaths:
+                continue
             results = [each for e in self.entries for each in e.results if each.group == name]
             counts = {
                 status: sum(each.status == status for each in results)

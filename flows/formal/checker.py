@@ -118,6 +118,16 @@ class Checker(ABC):
 
     def rtlil(self) -> str:
         """Return the checker in RTLIL, the module `CHECKER` with an instance of the block."""
+        return self._convert(CHECKER, alone=False)
+
+    def monitor(self, name: str) -> str:
+        """Return the checker in RTLIL without the block, whose ports are all inputs.
+
+        Lemmas, which look inside the block, have no meaning then.
+        """
+        return self._convert(name, alone=True)
+
+    def _convert(self, module: str, *, alone: bool) -> str:
         m = Module()
         m.domains.start = start = ClockDomain(reset_less=True)
         m.domains.sync = domain = ClockDomain()
@@ -130,13 +140,14 @@ class Checker(ABC):
         m.d.start += started.eq(1)
         special = {name: self._clock for name in CLOCKS}
         special |= {"rst": domain.rst, "aresetn": ~domain.rst}
-        m.submodules[DUT] = Instance(
-            DUT,
-            **{
-                f"{'i' if port.inward else 'o'}_{name}": special.get(name, self.signals[name])
-                for name, port in self.ports.items()
-            },
-        )
+        if not alone:
+            m.submodules[DUT] = Instance(
+                DUT,
+                **{
+                    f"{'i' if port.inward else 'o'}_{name}": special.get(name, self.signals[name])
+                    for name, port in self.ports.items()
+                },
+            )
         self.check(m)
         allowed = Cat(Const(1, 1), *self._assumed).all()
         m.d.comb += now.eq(legal & ~domain.rst & allowed)
@@ -148,17 +159,20 @@ class Checker(ABC):
             REACHED: Cat(now & each for each in self._reached),
             SEEN: Cat(domain.rst, *observed),
         }
+        if alone:
+            del outputs[ANY], outputs[SEEN]
         ports = {"clk": (self._clock, PortDirection.Input),
                  "free_reset": (self._reset, PortDirection.Input)}  # fmt: skip
         inputs = [self.signals[name] for name, port in self.ports.items()
-                  if port.inward and name not in special]  # fmt: skip
-        for signal in (*inputs, *self.probed.values(), *self.free.values()):
+                  if (port.inward or alone) and name not in special]  # fmt: skip
+        probes = () if alone else self.probed.values()
+        for signal in (*inputs, *probes, *self.free.values()):
             ports[signal.name] = (signal, PortDirection.Input)
         for name, value in outputs.items():
             signal = Signal(len(value), name=name)
             m.d.comb += signal.eq(value)
             ports[name] = (signal, PortDirection.Output)
-        return str(rtlil.convert(m, name=CHECKER, ports=ports, emit_src=False))
+        return str(rtlil.convert(m, name=module, ports=ports, emit_src=False))
 
     @property
     def observed(self) -> list[str]:

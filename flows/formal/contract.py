@@ -85,5 +85,6 @@ GROUPS = {
     "bursts": "AXI4 memory port",
     "credits": "credits of buffers",
     "cycles": "independence of cycles from operands",
+    "datapaths": "datapaths and their arithmetic definitions",
 }
 """Groups of properties."""

@@ -16,6 +16,8 @@ from flows.formal.certificate import Certificate, Entry
 from flows.formal.contract import Contract
 from flows.formal.contracts import contracts_of
 from flows.formal.credits import CreditChecker, credit_buffers
+from flows.formal.datapaths import Datapath, prove_datapath
+from flows.formal.definitions import datapath_of
 from flows.formal.independence import prove_independence
 from flows.formal.modules import TOP, DesignText, Part
 from flows.formal.prover import solver_versions, write_modules
@@ -24,6 +26,7 @@ from flows.formal.shell_checker import PortChecker
 from flows.tools.cache import Document, digest, text_digest
 from flows.tools.guard import scratch
 from flows.tools.parallel import run_all
+from hwgen.core.port import POST
 from rtl_templates.hdl.generators import generate
 from rtl_templates.hdl.hierarchy import Block, placed_blocks
 from rtl_templates.hdl.shell import AxiShell
@@ -68,6 +71,7 @@ def prove_design(
     seconds: int,
     jobs: int = 1,
     use_cache: bool = True,
+    datapaths: bool = False,
     on_progress: Callable[[str, int, int], None] = lambda label, done, total: None,
 ) -> Certificate:
     """Prove the properties of a design.
@@ -81,6 +85,8 @@ def prove_design(
         Proofs at once.
     use_cache : bool
         Whether modules that were proven before are not proven again.
+    datapaths : bool
+        Whether datapaths are compared with their definitions as well.
     on_progress : callable
         Called with a label, and the number of proofs that are done and there are.
 
@@ -125,7 +131,9 @@ def prove_design(
         ]
     results.append(_independence(design, top, modules, blocks, seconds, use_cache=use_cache))
     entries.append(Entry(design.name, 1, top.digest, BlockProof(results, [], [])))
-    return Certificate(design, entries, seconds)
+    if datapaths:
+        entries += _datapaths(text, blocks, seconds, jobs, use_cache=use_cache)
+    return Certificate(design, entries, seconds, datapaths=datapaths)
 
 
 def _contracts(text: DesignText, blocks: Mapping[str, Block]) -> list[Task]:
@@ -232,7 +240,7 @@ def _independence(
             top,
             modules,
             work,
-            commands=[port.prefix for port in core.ports if port.per_job],
+            commands=[each.prefix for each in core.ports if each.per_job or each.name == POST],
             stops={
                 name: LIST_WORDS for name, block in blocks.items() if isinstance(block, ListMemory)
             },
@@ -244,6 +252,41 @@ def _independence(
     if result.status == "proven" and not result.trace:  # traces are not stored
         record.write(BlockProof([result], [], []).document())
     return result
+
+
+def _datapaths(
+    text: DesignText, blocks: Mapping[str, Block], seconds: int, jobs: int, *, use_cache: bool
+) -> list[Entry]:
+    """Return the entries of blocks that have an arithmetic definition."""
+    members = [
+        (text.part(name), datapath)
+        for name, block in sorted(blocks.items())
+        if (datapath := datapath_of(block))
+    ]
+
+    def job(part: Part, datapath: Datapath) -> Callable[[], BlockProof]:
+        def prove() -> BlockProof:
+            key = digest([part.digest, "datapaths", solver_versions(), _sources()])
+            record = Document("proofs", key)
+            cached = record.load(BlockProof.load) if use_cache else None
+            if cached is not None:
+                return cached
+            with scratch() as work:
+                result = prove_datapath(datapath, work, seconds, part)
+            proof = BlockProof([result], [], [])
+            if proof.status == "proven":
+                record.write(proof.document())
+            return proof
+
+        return prove
+
+    proofs = run_all([job(*member) for member in members], jobs)
+    counts = text.counts()
+    names = [f"{text.name}_{part.name}" for part, _ in members]
+    return [
+        Entry(name, counts[name], part.digest, proof)
+        for name, (part, _), proof in zip(names, members, proofs, strict=True)
+    ]
 
 
 @cache

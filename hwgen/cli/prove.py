@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 @config_option
 @click.option("--timeout", metavar="SECONDS", type=click.IntRange(1, 86400), default=60,
               show_default=True, help="Limit of the search for each property.")  # fmt: skip
+@click.option("--datapaths", is_flag=True,
+              help="Also compare datapaths with their arithmetic definitions.")  # fmt: skip
+@path_option("--write-properties", "DIR",
+             "Write the properties in SystemVerilog for other tools, and end.")  # fmt: skip
 @click.option("--no-cache", is_flag=True, help="Prove again what was proven before.")
 @jobs_option("Proofs at once")
 @path_option("--output", "DIR", "Directory for the certificate; default build/NAME-proofs.")
@@ -38,6 +42,8 @@ if TYPE_CHECKING:
 def command(
     config: Path,
     timeout: int,
+    datapaths: bool,
+    write_properties: Path | None,
     no_cache: bool,
     jobs: int | None,
     output: Path | None,
@@ -52,12 +58,21 @@ def command(
     import time
 
     from flows.build.load import load_design
+    from flows.formal import monitors
     from flows.formal.prove import prove_design
     from flows.tools.parallel import processors
 
-    if output:
-        check_directory(output)
+    for directory in filter(None, (output, write_properties)):
+        check_directory(directory)
     design = load_design(config)
+    if write_properties:
+        with atomic_directory(write_properties, force=force) as directory:
+            names = monitors.write_properties(design, directory)
+        if as_json:
+            emit_json({"design": design.name, "files": names, "results": str(write_properties)})
+        else:
+            console().print(f"{len(names) - 1} modules of properties in {write_properties}")
+        return 0
     work = output or Path("build") / f"{design.name}-proofs"
     check_directory(work)
     start = time.monotonic()
@@ -67,6 +82,7 @@ def command(
             seconds=timeout,
             jobs=jobs or processors(),
             use_cache=not no_cache,
+            datapaths=datapaths,
             on_progress=update,
         )
     with atomic_directory(work, force=force) as directory:
