@@ -17,6 +17,9 @@ from hwgen.technologies import technologies
 from sim_tests.docs.names_in_code import naming
 
 OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
+    # Datapaths whose parts are proven alone.
+    "adder_tree": ("flows/formal/definitions.py",),
+    "ternary_lut": ("flows/formal/datapath_blocks.py", "flows/formal/definitions.py"),
     "attention": (
         # The layer of networks and its caches, for whatever computes it.
         "cost_model/roofline/roofline.py",
@@ -72,6 +75,7 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "flows/simulation/bus/list_bench.py",
         "flows/simulation/bus/list_host.py",
         "flows/formal/contracts.py",  # proofs of its registers
+        "flows/formal/prove.py",  # what its lists read from memory
     ),
     "vector": (
         # Vectors of C++, of IP-XACT, and of Verilog.
