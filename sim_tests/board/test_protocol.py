@@ -6,7 +6,7 @@ from __future__ import annotations
 from binascii import crc_hqx
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hwgen.board.protocol import CRC_START, REQUEST, RESPONSE, Frame, Identity, Parser, Status
@@ -22,6 +22,8 @@ def test_the_crc_is_that_of_the_check_value() -> None:
     assert Frame(0x10, 1).encode() == bytes([REQUEST, 0x10, 1, 0, 0xBC, 0xCE])
 
 
+# Examples are drawn as slowly as a loaded machine lets them.
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(FRAMES, max_size=4), st.integers(1, 9))
 def test_frames_in_pieces(frames: list[Frame], size: int) -> None:
     data = b"".join(frame.encode(RESPONSE) for frame in frames)
@@ -31,6 +33,7 @@ def test_frames_in_pieces(frames: list[Frame], size: int) -> None:
     assert found == frames
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(FRAMES, st.data())
 def test_a_wrong_bit_is_noticed(frame: Frame, data: st.DataObject) -> None:
     sent = bytearray(frame.encode(RESPONSE))
