@@ -151,6 +151,8 @@ def properties_table(properties: Sequence[Property]) -> str:
     rows = []
     for group in GROUPS:
         members = [each for each in properties if each.group == group]
+        if not members:
+            continue
         engines = sorted({engine for each in members for engine in each.engines})
         unproven = [each.name for each in members if each.unproven]
         rows.append(

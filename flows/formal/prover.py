@@ -50,6 +50,7 @@ memory_collect
 opt_clean
 """
 _INDUCTION_S = 30
+_FIRST_CYCLES = 10
 _CYCLES = (60, 1200)
 _WORK = 6_000_000
 """Cycles of a random simulation, and their number times that of gates."""
@@ -267,6 +268,15 @@ def _induction(circuit: Aiger, output: str, work: Path, seconds: int) -> Any:
 
 
 def _reachability(circuit: Aiger, output: str, work: Path, seconds: int) -> Any:
+    """Return the answer of a search: violations in the first cycles, then a proof."""
+    first = f"bmc3 -F {_FIRST_CYCLES} -T {max(2, seconds // 4)}"
+    try:
+        said, stem = _search(circuit, output, work, first, seconds)
+    except process.TimedOut:
+        said = ""
+    if match := _REFUTED.search(said):
+        trace = _trace(circuit, output, work / f"{stem}.cex")
+        return "refuted", "bmc3", f"violated in cycle {match[1]}", trace
     search = f"scorr; write_aiger reduced.aig; pdr -v -T {seconds}"
     try:
         said, stem = _search(circuit, output, work, search, seconds)
