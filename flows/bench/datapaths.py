@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proofs of datapaths by width: ``make bench-datapaths``.
 
-Each type is tried from narrow to wide until a search takes too long.  The results are stored; the
-page of proofs is made from them.
+Each type is tried from narrow to wide until a search takes too long.  Results are stored
+after each type; the page of proofs is made from them.
 """
 
 from __future__ import annotations
@@ -95,8 +95,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.stored:
         results = load_results()
     else:
-        results = [each for name in chosen.type or SERIES for each in measure(name)]
-        if not chosen.type:
+        results = load_results()
+        for name in chosen.type or SERIES:
+            results = [each for each in results if each.name != name] + measure(name)
             text = json.dumps([each._asdict() for each in results], indent=1)
             RESULTS.write_text(f"{text}\n", encoding="utf-8")
     if chosen.json:
