@@ -129,7 +129,8 @@ class Surroundings(ABC):
         if core.buses or len(core.ports) - len(inputs) != 1:
             raise InputError(
                 f"{core.name!r} has no stream ports, or several for results: the bridge of a board"
-                " serves cores with streams; `hwgen families` lists the ports of each"
+                " serves cores with streams. Engines on memory go on a board by `hwgen board litex`"
+                " or `hwgen board vivado`; of a core inside one, build a configuration of its own"
             )
         if not 1 <= len(inputs) <= MOST_PORTS:
             raise InputError(f"{core.name!r} has {len(inputs)} input ports, not 1..{MOST_PORTS}")

@@ -157,7 +157,7 @@ _PENDING = tuple(
 
 _HEAD = (
     Register("ID", 0x00, "ro", f"{MAGIC:#x}: an engine of hwgen."),
-    Register("LAYOUT", 0x04, "ro", "Version of this map."),
+    Register("LAYOUT", 0x04, "ro", f"{LAYOUT}: version of this map."),
     Register("STATUS", 0x08, "ro", "State of the engine.", _STATUS),
     Register("SUBMIT", 0x0C, "wo", "Any write puts the job window into the queue; an error if"
              " the queue is full or the engine stops."),

@@ -268,6 +268,7 @@ def test_what_is_refused(fresh: Engine) -> None:
     refused("POST", {"activation": 3})
     refused("POST", {"rounding": 3})
     refused("POST", {"size": 4})
+    refused("POST", {"kind": 0, "size": 0})
     refused("POST", {"columns": 1 + config.post.columns})
     last = (1 << config.memory.address_width) - 1
     for name in "awc":

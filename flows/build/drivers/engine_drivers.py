@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from flows.build.drivers.c_templates import render
 from hwgen.core.lists.commands import STATE_TEXTS, STATES
-from hwgen.core.post import ACTIVATIONS, OUTPUT_TYPES, RECORD_BYTES, ROUNDINGS
+from hwgen.core.post import (
+    ACTIVATIONS,
+    OUTPUT_TYPES,
+    RECORD_BYTES,
+    ROUNDINGS,
+    PostFeatures,
+    element_bytes,
+)
 from hwgen.core.register_map import LAYOUT
 from hwgen.core.schedule.memory import SIZE_BITS
 from hwgen.families.gemm_stream import blocks
@@ -169,11 +176,22 @@ def _limits(config: GemmStreamConfig) -> dict[str, int]:
         **{name: getattr(blocks, name) for name in _PLANNER_CONSTANTS},
         "RECORD_BYTES": RECORD_BYTES,
         "POST_COLUMNS": int(features.columns),
+        "POST_SIZES": _post_sizes(features),
         **{
             name: sum(1 << codes.index(word) for word in words)
             for name, (words, codes) in offered.items()
         },
     }
+
+
+def _post_sizes(features: PostFeatures) -> int:
+    """Return the pairs of a kind and a size that outputs have, bit ``4 kind + size`` of each."""
+    result = 0
+    for output in features.outputs:
+        kind = OUTPUT_TYPES.index(output if output in OUTPUT_TYPES else "integer")
+        size = element_bytes(output, features.accumulator).bit_length() - 1
+        result |= 1 << (4 * kind + size)
+    return result
 
 
 def stream_driver(core: StreamEngineCore) -> dict[str, str]:

@@ -65,7 +65,7 @@ def list_registers(config: ListUnits) -> tuple[Register, ...]:
     high = max(0, config.memory.address_width - 32)
     registers = [
         Register("ID", 0x00, "ro", f"{MAGIC:#x}: an engine of hwgen that executes lists."),
-        Register("LAYOUT", 0x04, "ro", "Version of this map and of descriptors."),
+        Register("LAYOUT", 0x04, "ro", f"{LAYOUT}: version of this map and of descriptors."),
         Register("STATUS", 0x08, "ro", "What has become of the list.", _STATUS),
         Register("START", 0x0C, "wo", "Any write begins the list; an error while one runs."),
         Register("ABORT", 0x10, "wo", "Any write ends the list and all unfinished jobs."),

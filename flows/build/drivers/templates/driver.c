@@ -182,6 +182,7 @@ static int check_product(const @name@_job *job)
         return @NAME@_E_SIZE;
     if (!offers(POST_KINDS, post->kind) || !offers(POST_ACTIVATIONS, post->activation) ||
         !offers(POST_ROUNDINGS, post->rounding) || post->size > 3u ||
+        !offers(POST_SIZES, 4u * post->kind + post->size) ||
         post->columns > POST_COLUMNS)
         return @NAME@_E_POST;
     return @NAME@_OK;
