@@ -256,9 +256,11 @@ docs-check: env written ## check that the generated documentation is current
 prove: env ## prove the shipped configurations and write the tables of their page, or ARGS="--config systolic" only
 	$(RUN) -m flows.bench.proofs $(or $(ARGS),--write docs/results-proofs.md)
 
-.PHONY: bench-mutation bench-faults bench-low-bit bench-whole-engines bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external bench-cycles bench-auto bench-wires bench-random-checkpoint bench-large-model bench-datapaths bench-random-proofs
+.PHONY: bench-mutation bench-faults bench-low-bit bench-whole-engines bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external bench-cycles bench-auto bench-wires bench-random-checkpoint bench-large-model bench-datapaths bench-random-proofs bench-sdram
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
+bench-sdram: env ## measure the share of its peak that an SDRAM gives, and write the table of its page (minutes)
+	$(RUN) -m flows.bench.sdram --write docs/sdram.md $(ARGS)
 bench-area: env ## measure area and delay by synthesis
 bench-elements: env ## compare processing elements of tensor engines by synthesis (hours; results are kept)
 bench-elements-power: env ## compare their energies by simulations of netlists (a quarter of an hour)

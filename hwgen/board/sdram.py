@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SDR SDRAMs of 16 bits: geometry and timing, by chip in ``sdram.json``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+WORD_BYTES = 2
+"""Bytes of a word of the chip."""
+
+
+@dataclass(frozen=True)
+class SdramChip:
+    """A chip, as its data sheet describes it.
+
+    Parameters
+    ----------
+    summary : str
+        Maker, name and size in words.
+    row_bits, bank_bits, column_bits : int
+        Bits of the address of a row, a bank and a column.
+    least_clock_ns : mapping
+        CAS latency to the shortest clock period, ns.
+    rcd, rp, rc, rfc, ras, rrd, wr : float
+        Least times, ns: from an activation to a read or write (tRCD), from a precharge to an
+        activation (tRP), between activations of a bank (tRC), after a refresh (tRFC), from an
+        activation to a precharge (tRAS), between activations of two banks (tRRD), and from the
+        last word written to a precharge (tWR or tDPL).
+    ras_longest : float
+        Longest time that a row is open, ns.
+    refi : float
+        Longest time between refreshes, ns.
+    mrd_clocks : int
+        Clocks after the mode register is written.
+    start_up_us : float
+        Pause before the first command, us.
+    start_up_refreshes : int
+        Refreshes before the first activation.
+    """
+
+    summary: str
+    row_bits: int
+    bank_bits: int
+    column_bits: int
+    least_clock_ns: Mapping[int, float]
+    rcd: float
+    rp: float
+    rc: float
+    rfc: float
+    ras: float
+    ras_longest: float
+    rrd: float
+    wr: float
+    refi: float
+    mrd_clocks: int
+    start_up_us: float
+    start_up_refreshes: int
+
+    def __post_init__(self) -> None:
+        if not 8 <= self.column_bits <= 10:
+            raise ValueError(f"column_bits must be 8 to 10, not {self.column_bits!r}")
+        if not 11 <= self.row_bits <= 13:
+            raise ValueError(f"row_bits must be 11 to 13, not {self.row_bits!r}")
+        if self.bank_bits != 2:
+            raise ValueError(f"bank_bits must be 2, not {self.bank_bits!r}")
+
+    @property
+    def size(self) -> int:
+        """Bytes of the chip."""
+        return WORD_BYTES << (self.row_bits + self.bank_bits + self.column_bits)
+
+    def cas_latency(self, clock_ns: float) -> int:
+        """Return the least CAS latency that a clock allows.
+
+        Parameters
+        ----------
+        clock_ns : float
+            Period, ns.
+
+        Raises
+        ------
+        ValueError
+            If the clock is too fast for the chip.
+        """
+        allowed = [cas for cas, least in self.least_clock_ns.items() if clock_ns >= least]
+        if not allowed:
+            least = min(self.least_clock_ns.values())
+            raise ValueError(
+                f"{self.summary}: a clock period must be at least {least:g} ns, not {clock_ns:g}"
+            )
+        return min(allowed)
+
+
+@cache
+def sdram_chips() -> Mapping[str, SdramChip]:
+    """Return the chips that come with hwgen, by name."""
+    text = (Path(__file__).parent / "sdram.json").read_text(encoding="utf-8")
+    return {name: _chip(fields) for name, fields in json.loads(text)["chips"].items()}
+
+
+def _chip(fields: Mapping[str, Any]) -> SdramChip:
+    clocks = fields["least_clock_ns"]
+    return SdramChip(**{**fields, "least_clock_ns": {int(cas): ns for cas, ns in clocks.items()}})
