@@ -10,6 +10,7 @@ from typing import Any
 
 from cost_model.memories.memories import Form
 from flows.build.design import Design
+from flows.build.load import choose
 from flows.synthesis.fpga import RESOURCES
 from flows.synthesis.result import SynthesisResult
 from flows.synthesis.synth import default_method, rank, synthesize
@@ -51,6 +52,7 @@ def measure(
     Parameters
     ----------
     configs : sequence of FamilyConfig
+        Registers that are ``auto`` are chosen.
     jobs : int
         How many tools run at once.
     on_progress : callable
@@ -74,9 +76,9 @@ def measure(
 
 def _measure(config: FamilyConfig) -> Measured:
     try:
-        technology, design = config.target.technology, Design.of(config)
-        return Measured(metrics_of(synthesize(design, technology, memories="registers")))
-    except CheckFailed as error:  # a tool gave up on this one
+        technology, design = config.target.technology, Design.of(choose(config))
+        return Measured(metrics_of(synthesize(design, technology)))
+    except (CheckFailed, ValueError) as error:  # a tool gave up, or `auto` misses the clock
         return Measured({}, str(error))
 
 

@@ -55,7 +55,7 @@ class Chosen:
     configs : dict
         File name to text of the configurations.
     loaded : dict
-        File name to the configuration itself.
+        File name to the configuration itself, in which registers may be ``auto``.
     refused : dict
         File name to what is wrong with a configuration that the cost model took for legal.
     """
@@ -100,7 +100,7 @@ def choose(outcome: Outcome, evaluate: Evaluate, metrics: Sequence[str]) -> Chos
         for sparse in (False, True):
             text = _configuration(plan, name, table, row, sparse=sparse)
             try:
-                loaded[f"{name}.yaml"] = parse_draft(text, f"{name}.yaml").complete()
+                loaded[f"{name}.yaml"] = parse_draft(text, f"{name}.yaml").params
             except ConfigError as error:
                 problems.append(str(error))
             else:
