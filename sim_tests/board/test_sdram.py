@@ -20,6 +20,7 @@ from flows.board.sdram.simulation import (
     simulate,
 )
 from hwgen.board.sdram import SdramChip, sdram_chips
+from hwgen.technologies.off_chip import memory_types
 from rtl_templates.board.sdram import SdramParams
 from rtl_templates.board.sdram_timing import SdramCycles, sdram_cycles
 from sim_tests.support.paths import ROOT
@@ -40,7 +41,7 @@ CASES = [
     (ISSI, 100e6, 32, 0.0, False),
     (MICRON, 133e6, 64, 0.3, False),
     (ISSI, 50e6, 32, 0.5, True),
-    (ISSI, 143e6, 32, 0.2, False),
+    (ISSI, 142e6, 32, 0.2, False),
     (MICRON, 100e6, 128, 0.1, True),
     (ISSI, 25e6, 64, 0.0, True),
     (MICRON, 100e6, 256, 0.2, False),
@@ -241,7 +242,9 @@ def page_rows() -> list[list[str]]:
 
 def test_every_pattern_is_on_the_page() -> None:
     assert [row[0] for row in page_rows()] == list(PATTERNS)
-    assert all(float(cell.removesuffix(" %")) >= 80 for cell in page_rows()[0][1:])
+    least = min(float(cell.removesuffix(" %")) for row in page_rows()[:2] for cell in row[1:])
+    share = memory_types()["sdr"].efficiency
+    assert 0.8 <= share <= least / 100 < share + 0.01
 
 
 @pytest.mark.rotate(6)
