@@ -48,8 +48,12 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "flows/simulation/cases.py",
         "flows/simulation/placed_products.py",
         "hwgen/families/transformer/params.py",  # the unit of an engine that names none
+        "flows/board/litex.py",  # the engines that a SoC takes, in a message
+        "flows/board/vivado/package.py",  # whose NumPy driver multiplies matrices
+        "hwgen/cli/board.py",  # examples at the end of help texts
     ),
     "stream_engine": (
+        "flows/board/litex.py",  # the engines that a SoC takes, in a message
         "hwgen/models/compile/list_builder.py",  # command lists submit its jobs
         # Its driver, and the harness that puts memory around it.
         "flows/build/drivers/engine_drivers.py",
@@ -81,6 +85,7 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         # Vectors of C++, of IP-XACT, and of Verilog.
         "flows/build/files.py",
         "flows/build/ipxact.py",
+        "flows/board/vivado/component.py",
         "flows/simulation/stream_program.py",
         "flows/simulation/verilator/runtime.py",
         "rtl_templates/attention/back.py",
