@@ -217,8 +217,15 @@ def _design(
     from flows.build.load import load_design
     from hwgen.board.registry import board
 
-    data = board(name).with_pins(link, pins)
-    return BoardDesign(load_design(config), data, link=link, **options)
+    data, design = board(name).with_pins(link, pins), load_design(config)
+    target = design.params.target
+    if "target" in design.params.model_fields_set and target.technology != data.device:
+        click.echo(
+            f"note: the target of {config}, {target.technology} at {target.clock_mhz:g} MHz, is not"
+            f" used: {name} has {data.device}, and a clock of its own",
+            err=True,
+        )
+    return BoardDesign(design, data, link=link, **options)
 
 
 def _print(built: BoardBuild, output: Path) -> None:

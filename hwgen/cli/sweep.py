@@ -128,7 +128,7 @@ def command(
         except ConfigError:  # there is nothing to continue
             _discard(directory, path)
             raise
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):  # the latter by SIGTERM
             click.echo(f"{directory}: continue with --resume", err=True)
             raise
     if as_json:
