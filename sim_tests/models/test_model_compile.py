@@ -32,10 +32,12 @@ from hwgen.models.compile.list_compilation import ListCompilation
 from hwgen.models.compile.list_program import CompiledList, ListProgram, generate
 from hwgen.models.compile.placement import IMAGE, LIST, WORK
 from hwgen.models.files.store import Model
+from hwgen.models.run.block_rows import KEY_FORMATS
 from hwgen.models.run.engine import Run
 from hwgen.models.run.float_engine import FloatEngine
 from hwgen.models.run.golden_engine import GoldenEngine
-from hwgen.models.run.units import SHIPPED_ENGINES, Units
+from hwgen.models.run.shipped import SHIPPED_ENGINES
+from hwgen.models.run.units import Units
 from sim_tests.emission.test_driver import Device
 from sim_tests.emission.test_other_drivers import Registers, library
 from sim_tests.engines.decoder_engines import small_engine
@@ -251,11 +253,30 @@ def test_engines_that_take_other_weights_are_named(model: Model, tmp_path: Path)
         with pytest.raises(InputError, match=text) as refusal:
             ListCompilation(each, config, Settings())
         assert "--unit" not in str(refusal.value)
-    for (activation, weight), file in SHIPPED_ENGINES.items():
-        core: Any = Units([load_engine(ROOT / "configs" / file)]).configs
-        product = next(config for config in core if config.multiplies)
-        assert str(product.activation) == activation
-        assert weight in (str(product.weight), "int4_g32")
+
+
+def test_engines_that_are_shipped_are_as_their_files_say() -> None:
+    for engine in SHIPPED_ENGINES:
+        units = Units([load_engine(ROOT / "configs" / engine.file)]).configs
+        parts: Any = [getattr(config, "compute", config) for config in units]
+        product: Any = next(config for config in units if config.multiplies)
+        assert str(product.activation) == engine.activation
+        weights = "ternary" if product.compute.family == "ternary_lut" else str(product.weight)
+        assert weights == engine.weight
+        assert product.max_k == engine.longest
+        heads = next(part for part in parts if part.family == "attention")
+        key = KEY_FORMATS[engine.keys].name if engine.keys else "int8"
+        assert (str(heads.key), heads.head) == (key, 64)
+        arrays = [part.array for part in parts if part.family == "vector"]
+        assert {a.gate for a in arrays if "gated" in a.operations} == {engine.gate}
+        turned = {a.hadamard for a in arrays if "hadamard_quantise" in a.operations}
+        assert (turned or {0}) == {engine.hadamard}
+    files = {engine.file for engine in SHIPPED_ENGINES}
+    assert files == {
+        str(path.relative_to(ROOT / "configs"))
+        for path in (ROOT / "configs").glob("decoder_*/*.yaml")
+        if "family: transformer" in path.read_text()
+    }
 
 
 def test_rows_that_are_too_long_name_the_unit(model: Model) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,7 +28,11 @@ from hwgen.cli.support.common import (
 from hwgen.progress import steps
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from flows.build.design import Design
     from hwgen.core.params.base import FamilyConfig
+    from hwgen.models.files.store import Model
     from hwgen.models.graph.description import Description
     from hwgen.workloads.network import Network
 
@@ -130,11 +135,13 @@ def estimate_command(
     results: list[_Result] = []
     with task_progress("estimating", quiet=as_json) as update:
         update("operations", 0, 0)
-        for config, designs in zip(configs, engines, strict=True):
+        passes_of_engines = _checked(model, configs, engines, prompt, context)
+        for config, designs, workloads in zip(configs, engines, passes_of_engines, strict=True):
             core = designs[0].params
             served = requested_memory(core.target, memory, gb_s, efficiency)
-            workloads = _workloads(description, prompt, context, source, (config, core))
-            timings = engine_passes(model, [each.params for each in designs], workloads, at_once)
+            parts = [each.params for each in designs]
+            with _named(config):
+                timings = engine_passes(model, parts, workloads, at_once)
             missing = next(iter(timings.values())).missing
             note = f"not in these figures: {missing}" if missing else _COMPLETE
             notes = [note, *filter(None, [difference(model, core)])]
@@ -192,19 +199,62 @@ class _Result(NamedTuple):
     passes: dict[str, dict[str, Any]]
 
 
+@contextmanager
+def _named(config: Path) -> Iterator[None]:
+    """Begin the message of a refusal with the path of the configuration that is refused."""
+    from hwgen.errors import InputError
+
+    try:
+        yield
+    except InputError as error:
+        text = str(error)
+        raise InputError(text if text.startswith(str(config)) else f"{config}: {text}") from None
+
+
+def _checked(
+    model: Model,
+    configs: Sequence[Path],
+    engines: Sequence[Sequence[Design]],
+    prompt: int,
+    context: int | None,
+) -> list[dict[str, Network]]:
+    """Return the passes of a model on each engine, if all of them take it.
+
+    Raises
+    ------
+    InputError
+        A line for each engine that does not.
+    """
+    from hwgen.errors import InputError
+    from hwgen.models.compile.engine_passes import check_engine
+
+    result, refusals = [], []
+    for config, designs in zip(configs, engines, strict=True):
+        parts = [each.params for each in designs]
+        try:
+            with _named(config):
+                passes = _workloads(model.description, prompt, context, model.path, parts[0])
+                check_engine(model, parts, passes)
+                result.append(passes)
+        except InputError as error:
+            refusals.append(str(error))
+    if refusals:
+        raise InputError("\n".join(refusals))
+    return result
+
+
 def _workloads(
     description: Description,
     prompt: int,
     context: int | None,
     source: Path,
-    core: tuple[Path, FamilyConfig],
+    config: FamilyConfig,
 ) -> dict[str, Network]:
     """Return the passes of a model, if an accelerator can compute their products."""
     from hwgen.core.jobs import must_multiply
     from hwgen.errors import InputError
     from hwgen.models.graph.passes import passes_of
 
-    path, config = core
     must_multiply(config, "hwgen model estimate")
     workloads = passes_of(description, prompt, prompt if context is None else context)
     for network in workloads.values():
@@ -212,7 +262,5 @@ def _workloads(
             raise InputError(f"{source}: the network has no products of matrices to estimate")
         longest = max(gemm.k for gemm in network)
         if config.max_k is not None and longest > config.max_k:
-            raise InputError(
-                f"{path}: max_k: must be {longest} or more for this model, not {config.max_k}"
-            )
+            raise InputError(f"max_k: must be {longest} or more for this model, not {config.max_k}")
     return workloads

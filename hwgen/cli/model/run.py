@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -207,15 +208,32 @@ def engine_of(model: Model, request: Chosen, engines: Engines, update: Any) -> t
     if request.engine == "golden":
         from hwgen.models.run.units import Units
 
-        return engines.golden(Units(configs)), None
+        with _refusals_named(model, request.units):
+            return engines.golden(Units(configs)), None
     from flows.simulation.models.model_run import Record, digest_of
 
     layers = layers_of(request.layers, model.description.layers)
     digest = digest_of(model, configs) if request.journal else ""
     record = Record(layers, request.journal, digest)
-    engine = engines.simulated(configs, record)
+    with _refusals_named(model, request.units):
+        engine = engines.simulated(configs, record)
     show_progress(record, engines.operations(engine, layers), update)
     return engine, record
+
+
+@contextmanager
+def _refusals_named(model: Model, units: Sequence[Path]) -> Iterator[None]:
+    """Name in a refusal the configuration, if it is one, and shipped engines that take a model."""
+    from hwgen.errors import InputError
+    from hwgen.models.run.shipped import naming_engines
+
+    try:
+        with naming_engines(model):
+            yield
+    except InputError as error:
+        if len(units) > 1:
+            raise
+        raise InputError(f"{units[0]}: {error}") from None
 
 
 def show_progress(record: Record, total: int, update: Any) -> None:

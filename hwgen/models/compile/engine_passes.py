@@ -13,7 +13,7 @@ from hwgen.errors import InputError
 from hwgen.families.gemm_stream.core import GemmStreamCore
 from hwgen.models.compile.compilation import Settings
 from hwgen.models.compile.job_compilation import JobCompilation
-from hwgen.models.compile.list_compilation import ListCompilation
+from hwgen.models.compile.list_compilation import ListCompilation, checked_engine
 from hwgen.models.compile.network_compilation import NetworkCompilation
 from hwgen.models.compile.timing import decoder_jobs, decoder_list, network_frame
 from hwgen.models.run.timed_units import decoder_passes, frame_cycles
@@ -93,6 +93,30 @@ def engine_passes(
         name: PassTiming(_products(configs[0], network), missing=missing)
         for name, network in passes.items()
     }
+
+
+def check_engine(
+    model: Model, configs: Sequence[FamilyConfig], passes: Mapping[str, Network]
+) -> None:
+    """Refuse a quantised decoder that an engine cannot execute, before anything is compiled.
+
+    Parameters
+    ----------
+    model : Model
+    configs : sequence of FamilyConfig
+        As those of `engine_passes`.
+    passes : mapping
+
+    Raises
+    ------
+    InputError
+        If the engine has not what the model needs; it names shipped engines that have it.
+    """
+    first = core_of(configs[0])
+    if "decode" not in passes or not model_is_quantised(model):
+        return
+    if isinstance(first, ListCore):
+        checked_engine(model, first.params)
 
 
 def model_is_quantised(model: Model) -> bool:

@@ -22,6 +22,7 @@ from hwgen.models.graph.description import Description, real
 from hwgen.models.graph.layered import Layered, layered, local_name
 from hwgen.models.run.block_rows import KEY_FORMATS, key_format, row_format
 from hwgen.models.run.golden_engine import GoldenEngine, block_query_scale
+from hwgen.models.run.shipped import naming_engines
 from hwgen.models.run.token_scales import TokenScales
 from hwgen.models.run.units import Units
 
@@ -52,7 +53,7 @@ class ListCompilation(Compilation):
         self.config: ListEngine = config
         self.decoder = layered(model.description)
         self.context = settings.positions(self.decoder)
-        self.engine = GoldenEngine(model, Units([config], of_engine=True))
+        self.engine = checked_engine(model, config)
         _check_cores(self.engine, self.decoder)
         try:
             self._program = self._lower(config)
@@ -179,6 +180,18 @@ def _quantisers(description: Description) -> list[tuple[int, str]]:
         elif node.operation == "quantise" and not node.attributes.get("format"):
             result.add((block, row_format(node)))
     return sorted(result)
+
+
+def checked_engine(model: Model, config: ListEngine) -> GoldenEngine:
+    """Return the golden models of an engine.
+
+    Raises
+    ------
+    InputError
+        If it has not what the model needs; it names shipped engines that have it.
+    """
+    with naming_engines(model):
+        return GoldenEngine(model, Units([config], of_engine=True))
 
 
 def _check_cores(engine: GoldenEngine, decoder: Layered) -> None:

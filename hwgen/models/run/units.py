@@ -17,6 +17,7 @@ from hwgen.errors import InputError
 from hwgen.models.graph.hadamard import HADAMARD
 from hwgen.models.run.block_rows import ELEMENT
 from hwgen.models.run.group_weights import misfit, suggested
+from hwgen.models.run.shipped import shipped_file
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,18 +31,6 @@ REAL = "fp32"
 
 GROUPS = ("32", "64", "128")
 """Elements along K that may share a scale, as `hwgen model quantise --group` has them."""
-
-SHIPPED_ENGINES = {
-    ("int8", "int8"): "decoder_engine/int8.yaml",
-    ("int8", "q4_0"): "decoder_w4/engine.yaml",
-    ("int8", "int4_g32"): "decoder_w4/engine.yaml",
-    ("int4", "q4_0"): "decoder_w4/int4.yaml",
-    ("int4", "int4_g32"): "decoder_w4/int4.yaml",
-    ("int8", "mxfp4"): "decoder_mxfp4/engine.yaml",
-    ("int8", "nvfp4"): "decoder_nvfp4/engine.yaml",
-    ("mxfp8_e4m3", "mxfp4"): "decoder_mxfp4/mxfp8.yaml",
-}
-"""Files of `configs` with engines of command lists: by the formats of activations and weights."""
 
 KEY = "int8"
 """Format of keys and values that have scales of tokens."""
@@ -354,7 +343,7 @@ class Units:
             elements = weight.element.values
             if str(weight.block) in GROUPS and min(elements) <= low and high <= max(elements):
                 ways.append(f"quantise the model with --group {weight.block}")
-        if file := SHIPPED_ENGINES.get((activation, "int8")):
+        if file := shipped_file(activation, "int8"):
             ways.append(f"compile it for configs/{file}")
         return f"; {', or '.join(ways)}" if ways else ""
 
@@ -364,7 +353,7 @@ class Units:
         if not self._of_engine:
             named = f"name a core with weight: {weight} by --unit, " if weight else ""
             return f"{named}compile the model for {streaming}"
-        file = SHIPPED_ENGINES.get((activation, weight))
+        file = shipped_file(activation, weight)
         ways = [f"configs/{file}"] if file else []
         ways += [f"an engine whose core has weight: {weight}"] if weight else []
         return f"compile it for {', for '.join([*ways, streaming])}"
