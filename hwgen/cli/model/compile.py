@@ -284,9 +284,12 @@ def _print_speed(speed: Mapping[str, Any]) -> None:
     from hwgen.reports.roofline import number
 
     basis = ", Fmax unknown" if speed["clock_basis"] == "assumed" else ""
-    without = f", without {speed['missing']}" if speed["missing"] else ""
     for name, each in speed["passes"].items():
         per, rate, joules = rate_and_energy(each)
+        left_out = [speed["missing"]] if speed["missing"] else []
+        if joules is not None and each["joules"]["off_chip"] is None:
+            left_out.append("energy of the memory behind the ports")
+        without = f", without {' and '.join(left_out)}" if left_out else ""
         energy = "J not known" if joules is None else f"{number(joules)} J"
         console().print(
             f"{name}: {number(rate)} {per}s/s, {energy}/{per} on {speed['technology']} at"

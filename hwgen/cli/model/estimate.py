@@ -103,11 +103,16 @@ def _clock(entry: Any) -> str:
 
 
 def print_targets(
-    name: str, speeds: list[Any], entries: list[Any], *, designs: bool = False
+    name: str,
+    speeds: list[Any],
+    entries: list[Any],
+    included: Sequence[str],
+    designs: Sequence[str] = (),
 ) -> None:
     """Print the speed of the last pass, a row for each technology, or for each of several designs.
 
-    Rows of designs have their names as well.
+    Rows of designs have the paths of their configurations as well; a column that is empty in all
+    rows is left out.
     """
     out = console()
     passes = speeds[0]
@@ -120,30 +125,40 @@ def print_targets(
     of_each = {} if designs else {entries[0]["name"]: None}
     out.print(f"{name}{''.join(f' on {each}' for each in of_each)}: {what}")
     speeds_of = (f"{each_is}s/s", f"J/{each_is}", "of the floor")
-    headings = ("MHz", "mm²", "W", "LUTs", "DSPs", "fits", *speeds_of)
-    first = ("design", "target") if designs else ("target",)
-    table = new_table(*first, *headings, "limited by", left=("target", "fits", "limited by"))
-    for each, entry in zip(speeds, entries, strict=True):
+    headings = ["target", "MHz", "mm²", "W", "LUTs", "DSPs", "fits", *speeds_of, "includes",
+                "limited by"]  # fmt: skip
+    rows = []
+    for each, entry, includes in zip(speeds, entries, included, strict=True):
         metrics, speed = entry["metrics"], each[last]
-        table.add_row(
-            *((entry["name"],) if designs else ()),
+        rows.append((
             entry["technology"],
             _clock(entry),
             *(number(metrics[key]) for key in ("area_mm2", "power_w", "luts_used", "dsps")),
             fits(entry),
             *(number(speed[key]) for key in (f"{each_is}s_per_s", f"j_per_{each_is}")),
             share(speed["floor_share"]),
+            includes,
             limit_of(entry, last) or "-",
-        )
+        ))  # fmt: skip
+    columns = [
+        (heading, cells) for heading, cells in zip(headings, zip(*rows, strict=True), strict=True)
+        if set(cells) - {"-", ""}
+    ]  # fmt: skip
+    if designs:
+        columns.insert(0, ("design", tuple(designs)))
+    left = ("target", "fits", "includes", "limited by")
+    table = new_table(*(heading for heading, _ in columns), left=left)
+    for cells in zip(*(column for _, column in columns), strict=True):
+        table.add_row(*cells)
     out.print(table)
     out.print(joules_of(each_is, served=all(entry["roofline"] for entry in entries)))
     for text in dict.fromkeys(filter(None, map(power_basis, entries))):
         out.print(text, soft_wrap=True)
     print_device_warnings(entry["device"] for entry in entries)
     notes: dict[str, list[str]] = {}
-    for entry in entries:
+    for row, entry in enumerate(entries):
         for note in dict.fromkeys(entry["notes"]):
-            notes.setdefault(note, []).append(entry["name"])
+            notes.setdefault(note, []).append(designs[row] if designs else entry["name"])
     for note, names in notes.items():
         of = "" if len(names) == len(entries) else f"{', '.join(dict.fromkeys(names))}: "
         out.print(f"note: {of if designs else ''}{note}", soft_wrap=True)

@@ -153,7 +153,7 @@ def estimate_command(
                 )  # fmt: skip
                 entry["notes"] = [*notes, *entry["notes"]]
                 passes = speeds(entry, workloads)
-                results.append(_Result(core, workloads, missing, entry, passes))
+                results.append(_Result(config, core, workloads, missing, entry, passes))
     first = results[0]
     if report is not None:
         from hwgen.cli.report import sheet_of
@@ -169,8 +169,8 @@ def estimate_command(
     if as_json:
         layers = {} if frame is None else {"layers": shown.layers_document(frame)}
         documents = [
-            {"model": description.name, "passes": each.passes, "missing": each.missing,
-             "estimate": each.entry, **layers}
+            {"model": description.name, "config": str(each.config), "passes": each.passes,
+             "missing": each.missing, "estimate": each.entry, **layers}
             for each in results
         ]  # fmt: skip
         several = "designs" if len(configs) > 1 else "targets"
@@ -183,7 +183,9 @@ def estimate_command(
         shown.print_speeds(description.name, first.passes, first.entry)
     else:
         passes_of_all, entries = [each.passes for each in results], [each.entry for each in results]
-        shown.print_targets(description.name, passes_of_all, entries, designs=len(configs) > 1)
+        names = [str(each.config) for each in results] if len(configs) > 1 else []
+        included = ["products" if each.missing else "all" for each in results]
+        shown.print_targets(description.name, passes_of_all, entries, included, names)
 
 
 _COMPLETE = "all operations are in these figures"
@@ -192,6 +194,7 @@ _COMPLETE = "all operations are in these figures"
 class _Result(NamedTuple):
     """Estimate of a model on a design, for a target."""
 
+    config: Path
     core: FamilyConfig
     workloads: dict[str, Network]
     missing: str | None

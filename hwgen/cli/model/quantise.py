@@ -83,7 +83,7 @@ def _check_activation_bits(ctx: Any, param: Any, value: int) -> int:
 @click.option(
     "--activation-bits",
     metavar="BITS",
-    type=click.IntRange(4, 16),
+    type=int,
     default=8,
     show_default=True,
     callback=_check_activation_bits,
@@ -180,6 +180,7 @@ def quantise_command(
     from hwgen.models.quantise.quantise import quantise
     from hwgen.models.quantise.recipe import Recipe
     from hwgen.models.run.float_engine import FloatEngine
+    from hwgen.models.run.shipped import engines_for
 
     if positions is not None and not evaluated:
         raise click.UsageError("--positions: belongs to --evaluate FILE, which is not there")
@@ -226,9 +227,14 @@ def quantise_command(
     if as_json:
         evaluations = {name: each.document() for name, each in result.items()}
         layers = [report.document() for report in reports]
-        emit_json({"output": str(output), "layers": layers, "evaluations": evaluations})
+        emit_json({
+            "output": str(output), "layers": layers, "evaluations": evaluations,
+            "engines": engines_for(Model(output)),
+        })  # fmt: skip
         return
     _print_quantised(output, reports, result)
+    if named := engines_for(Model(output)):
+        console().print(f"runs on: {', '.join(named)}", highlight=False, soft_wrap=True)
 
 
 def _is_ternary(model: Any) -> bool:
