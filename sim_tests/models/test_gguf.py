@@ -415,7 +415,7 @@ def test_several_designs_stand_in_one_table(
     assert main(several) == 0
     shown = capsys.readouterr().out
     rows = [line.split()[0] for line in shown.splitlines() if line.strip()]
-    assert {"design", first["estimate"]["name"], second["estimate"]["name"]} <= set(rows)
+    assert {"design", config.name, other.name} <= set(rows)
     assert "J/token is of the core, memories on the chip, and the memory" in " ".join(shown.split())
     assert main([*several, "--report", str(tmp_path / "x.md")]) == 2
     assert "--report is of one --config, not 2" in capsys.readouterr().err

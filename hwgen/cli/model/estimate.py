@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -145,7 +146,7 @@ def print_targets(
         if set(cells) - {"-", ""}
     ]  # fmt: skip
     if designs:
-        columns.insert(0, ("design", tuple(designs)))
+        columns.insert(0, ("design", tuple(_short_paths(designs))))
     left = ("target", "fits", "includes", "limited by")
     table = new_table(*(heading for heading, _ in columns), left=left)
     for cells in zip(*(column for _, column in columns), strict=True):
@@ -162,6 +163,14 @@ def print_targets(
     for note, names in notes.items():
         of = "" if len(names) == len(entries) else f"{', '.join(dict.fromkeys(names))}: "
         out.print(f"note: {of if designs else ''}{note}", soft_wrap=True)
+
+
+def _short_paths(paths: Sequence[str]) -> list[str]:
+    """Return paths, without the directory that all are in if one is too long for a table."""
+    if max(map(len, paths)) <= _MOST_NAME + 8 or len(set(paths)) == 1:
+        return list(paths)
+    common = os.path.commonpath([os.path.abspath(path) for path in paths])
+    return [os.path.relpath(path, common) for path in map(os.path.abspath, paths)]
 
 
 def limit_of(entry: Any, name: str) -> str | None:
