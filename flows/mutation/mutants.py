@@ -97,6 +97,7 @@ def draw_mutants(design: Design, count: int, work: Path, *, seed: int = 0) -> li
 read_verilog design.v
 hierarchy -top {design.name}
 proc
+setattr -mod -unset keep_hierarchy *
 flatten
 opt_clean
 memory_collect
