@@ -182,16 +182,18 @@ static int check_product(const @name@_job *job)
         return @NAME@_E_SIZE;
     if (!offers(POST_KINDS, post->kind) || !offers(POST_ACTIVATIONS, post->activation) ||
         !offers(POST_ROUNDINGS, post->rounding) || post->size > 3u ||
-        !offers(POST_SIZES, 4u * post->kind + post->size) ||
         post->columns > POST_COLUMNS)
         return @NAME@_E_POST;
     return @NAME@_OK;
 }
 
+/* Where it lies, and that elements of results are as large as their kind has them. */
 static int check_memory(const @name@_job *job)
 {
     amounts row = row_of(job);
 
+    if (!offers(POST_SIZES, 4u * job->post.kind + job->post.size))
+        return @NAME@_E_POST;
     if (job->m > 1u && job->c_stride < row.c)
         return @NAME@_E_STRIDE;
     if (!reachable(job->a_address, job->m, job->a_stride, row.a) ||
