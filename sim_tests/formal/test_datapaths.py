@@ -75,7 +75,7 @@ def test_a_broken_datapath_is_refuted(name: str, tmp_path: Path) -> None:
     assert proof.trace
 
 
-def test_a_rare_difference_is_found_by_sat(tmp_path: Path) -> None:
+def test_sat_refutes_a_rare_difference(tmp_path: Path) -> None:
     datapath = datapath_of(IntegerToFloat(IntegerFormat(16, signed=True), floating("fp16")))
     assert datapath is not None
     text = "assign magnitude = "

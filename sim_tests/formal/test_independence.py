@@ -67,7 +67,7 @@ def test_an_operand_that_decides_is_refuted(
     assert differing & {output, "s_axis_act_tready", "s_axis_wgt_tready", "m_axis_out_tvalid"}
 
 
-def test_an_example_that_is_not_found_is_unknown(tmp_path: Path) -> None:
+def test_a_missing_example_is_unknown(tmp_path: Path) -> None:
     proof = result(design().verilog, tmp_path, depends=True)
     assert (proof.name, proof.status) == (DEPENDENT, "unknown")
 
