@@ -7,7 +7,8 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterable
 from typing import Any
 
-from flows.build.files import header, ports
+from flows.build.files import ports
+from flows.build.ipxact_elements import Elements, document
 from hwgen import __version__
 from hwgen.core.bus import REGISTER_WIDTH, BusPort
 from hwgen.core.core import Core
@@ -29,7 +30,8 @@ _BUSES = {
 }
 """Library and name of the definition of each kind of bus, all of vendor xilinx.com."""
 
-_ACCESS = {"ro": "read-only", "rw": "read-write", "wo": "write-only", "w1c": "read-write"}
+_ELEMENTS = Elements("ipxact")
+_add, _leaves = _ELEMENTS.add, _ELEMENTS.leaves
 _REGISTERS, _MEMORY = "registers", "memory"
 
 
@@ -61,19 +63,7 @@ def component(core: Core[Any]) -> str:
     _model(root, core)
     _files(root, core)
     _leaves(root, description=core.summary)
-    ET.indent(root)
-    text = ET.tostring(root, encoding="unicode")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n<!--\n{header(core, " ")}-->\n{text}\n'
-
-
-def _add(parent: ET.Element, tag: str, **attributes: str) -> ET.Element:
-    return ET.SubElement(parent, f"ipxact:{tag}", attributes)
-
-
-def _leaves(parent: ET.Element, **values: object) -> None:
-    """Add an element with a text for each value."""
-    for tag, value in values.items():
-        _add(parent, tag).text = str(value)
+    return document(root, core)
 
 
 # -- buses ----------------------------------------------------------------------------------------
@@ -160,26 +150,7 @@ def _memory_map(root: ET.Element, bus: BusPort, registers: Iterable[Register]) -
         width=REGISTER_WIDTH,
         usage="register",
     )
-    for register in registers:
-        if not register.bits:
-            continue
-        access = _ACCESS[register.access]
-        element = _add(block, "register")
-        _leaves(
-            element,
-            name=register.name,
-            description=register.text,
-            addressOffset=f"{register.offset:#x}".replace("0x", "'h"),
-            size=REGISTER_WIDTH,
-            volatile="false" if register.access in ("rw", "wo") else "true",
-            access=access,
-        )
-        fields = [(f.name, f.text, f.offset, f.bits) for f in register.fields]
-        for name, text, offset, bits in fields or [("value", register.text, 0, register.bits)]:
-            field = _add(element, "field")
-            _leaves(field, name=name, description=text, bitOffset=offset, bitWidth=bits)
-            if register.access == "w1c":
-                _leaves(field, access=access, modifiedWriteValue="oneToClear")
+    _ELEMENTS.registers(block, registers, lambda at: f"'h{at:x}")
     _leaves(memory_map, addressUnitBits=8)
 
 

@@ -11,13 +11,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from cost_model.estimate.activity import ASSUMED, simulated_energies
+from cost_model.estimate.activity import ASSUMED
 from cost_model.roofline.picture import Dot, picture
 from cost_model.roofline.roofline import PREFIX
 from cost_model.sweep.outcome import Outcome
 from cost_model.sweep.output.results import CONFIG, PARETO, Chosen, depends_on_power, power_activity
-from cost_model.sweep.output.summary import summary_of
-from cost_model.sweep.plan import Plan, technologies_of
+from cost_model.sweep.plan import Plan
 from cost_model.sweep.table import FAMILY, INDEX, MEETS_CLOCK, Table, columns_of, ranking_metrics
 from hwgen.config.dotted import nested
 from hwgen.config.parameters import inner_parameters
@@ -36,8 +35,16 @@ MOST_ROOFS = 8
 _PART = re.compile(r"(.+)\[(.+)\]")
 
 
-def report_html(outcome: Outcome, chosen: Chosen) -> str:
-    """Return the page of the chosen points."""
+def report_html(outcome: Outcome, chosen: Chosen, said: Mapping[str, Any]) -> str:
+    """Return the page of the chosen points.
+
+    Parameters
+    ----------
+    outcome : Outcome
+    chosen : Chosen
+    said : mapping
+        The summary of the sweep.
+    """
     document = report_data(outcome, chosen)
     data = json.dumps(document, separators=(",", ":"), allow_nan=False)
     shown = len(document["rows"])
@@ -51,9 +58,8 @@ def report_html(outcome: Outcome, chosen: Chosen) -> str:
     )
     activity = power_activity(outcome.plan, chosen)
     if activity.startswith(ASSUMED.name):
-        simulated = technologies_of(outcome.plan) <= set(simulated_energies())
+        simulated = said["activity"]["simulated"]
         summary += f" {power_by_method(activity, simulated=simulated)}"
-    said = summary_of(outcome, chosen, "")
     sentences = [candidates_left(said["refine"]), *map(empty_group, said["empty_groups"])]
     summary += "".join(f" {text[:1].upper()}{text[1:]}." for text in sentences if text)
     page = {

@@ -83,7 +83,7 @@ def write_output(
     configs.mkdir()
     for name, text in chosen.configs.items():
         (configs / name).write_text(text, encoding="utf-8")
-    (directory / "report.html").write_text(report_html(outcome, chosen), encoding="utf-8")
+    (directory / "report.html").write_text(report_html(outcome, chosen, summary), encoding="utf-8")
     write_pictures(directory, outcome, chosen)
     (directory / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     return summary

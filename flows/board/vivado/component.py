@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from flows.board.vivado.boards import FAMILIES
-from flows.build.files import header, ports
+from flows.build.files import ports
+from flows.build.ipxact_elements import Elements, document
 from hwgen.core.bus import REGISTER_WIDTH, BusPort
 from hwgen.core.core import Core
 from hwgen.core.register_map import Register
@@ -28,7 +29,8 @@ _BUSES = {
     "reset": ("signal", "reset"),
     "interrupt": ("signal", "interrupt"),
 }
-_ACCESS = {"ro": "read-only", "rw": "read-write", "wo": "write-only", "w1c": "read-write"}
+_ELEMENTS = Elements("spirit")
+_add, _leaves = _ELEMENTS.add, _ELEMENTS.leaves
 _BLOCK = "control"
 """Name of the addresses of the registers."""
 
@@ -69,18 +71,7 @@ def component(core: Core[Any]) -> str:
         parameter, "value", **{"spirit:resolve": "user", "spirit:id": "PARAM_VALUE.Component_Name"}
     ).text = f"{name}_v1_0"
     _extensions(root, core)
-    ET.indent(root)
-    text = ET.tostring(root, encoding="unicode")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n<!--\n{header(core, " ")}-->\n{text}\n'
-
-
-def _add(parent: ET.Element, tag: str, **attributes: str) -> ET.Element:
-    return ET.SubElement(parent, tag if ":" in tag else f"spirit:{tag}", attributes)
-
-
-def _leaves(parent: ET.Element, **values: object) -> None:
-    for tag, value in values.items():
-        _add(parent, tag).text = str(value)
+    return document(root, core)
 
 
 # -- buses ----------------------------------------------------------------------------------------
@@ -152,22 +143,7 @@ def _memory_map(root: ET.Element, bus: BusPort, registers: Iterable[Register]) -
         parameter = _add(parameters, "parameter")
         _leaves(parameter, name=name)
         _add(parameter, "value").text = value
-    for register in registers:
-        if not register.bits:
-            continue
-        element = _add(block, "register")
-        changing = "false" if register.access in ("rw", "wo") else "true"
-        _leaves(
-            element, name=register.name, description=register.text,
-            addressOffset=f"{register.offset:#x}", size=REGISTER_WIDTH, volatile=changing,
-            access=_ACCESS[register.access],
-        )  # fmt: skip
-        fields = [(f.name, f.text, f.offset, f.bits) for f in register.fields]
-        for name, text, offset, bits in fields or [("value", register.text, 0, register.bits)]:
-            field = _add(element, "field")
-            _leaves(field, name=name, description=text, bitOffset=offset, bitWidth=bits)
-            if register.access == "w1c":
-                _leaves(field, access="read-write", modifiedWriteValue="oneToClear")
+    _ELEMENTS.registers(block, registers, "{:#x}".format)
 
 
 # -- the module -----------------------------------------------------------------------------------

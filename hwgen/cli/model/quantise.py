@@ -224,17 +224,18 @@ def quantise_command(
                 name: compare_predictions(*engines, tokens)
                 for name, tokens in steps("texts", texts.items())
             }
+    executing = engines_for(Model(output))
     if as_json:
         evaluations = {name: each.document() for name, each in result.items()}
         layers = [report.document() for report in reports]
         emit_json({
             "output": str(output), "layers": layers, "evaluations": evaluations,
-            "engines": engines_for(Model(output)),
+            "engines": executing,
         })  # fmt: skip
         return
     _print_quantised(output, reports, result)
-    if named := engines_for(Model(output)):
-        console().print(f"runs on: {', '.join(named)}", highlight=False, soft_wrap=True)
+    if executing:
+        console().print(f"runs on: {', '.join(executing)}", highlight=False, soft_wrap=True)
 
 
 def _is_ternary(model: Any) -> bool:

@@ -21,7 +21,7 @@ from hwgen.core.params.base import (
 )
 from hwgen.core.params.spatial import SpatialArray, SpatialConfig
 from hwgen.formats import IntegerFormat, NumberFormat, dot_format, integer
-from hwgen.formats.block.elements import E8M0_BIAS
+from hwgen.formats.block.elements import E8M0_BIAS, MX_BLOCK
 from hwgen.formats.integer import enclosing_format
 
 
@@ -141,14 +141,11 @@ SCALE = IntegerFormat(16, signed=False)
 QUERY_SCALE = IntegerFormat(22, signed=False)
 """Scales of queries: a mantissa of 16 bits, above it by how many bits a score is shifted."""
 
-BLOCK = 32
+BLOCK = MX_BLOCK
 """Elements of a key or value that share a power of two, as in the MX formats."""
 
 BLOCK_SCALE_BITS = 8
 """Bits of a block's power of two, E8M0: biased by 127."""
-
-NO_POWER = (1 << BLOCK_SCALE_BITS) - 1
-"""What stands for no number instead of a power of two."""
 
 SUM_GUARD = 8
 """Bits behind the point that sums of weights have beyond the weights that values take."""

@@ -23,12 +23,12 @@ from hwgen.arithmetic.alignment import aligned, exponents
 from hwgen.families.attention.formats import (
     BLOCK,
     BLOCK_SCALE_BITS,
-    NO_POWER,
     SCALE,
     SUM_GUARD,
 )
 from hwgen.families.attention.params import FIRST_MOVES, LAST_MOVES
 from hwgen.families.attention.schedule import Mask, words_of
+from hwgen.formats.block.elements import E8M0_NAN
 from hwgen.lazy import np
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ def vectors(
         block = np.arange(bits.shape[-1]) // BLOCK
         whole = np.asarray(scales).astype(np.uint64)[..., None]
         shift = (BLOCK_SCALE_BITS * np.arange(config.blocks)).astype(np.uint64)
-        of_block = (whole >> shift & np.uint64(NO_POWER)).astype(np.int64)
-        special = special | (of_block == NO_POWER).any(axis=-1)
+        of_block = (whole >> shift & np.uint64(E8M0_NAN)).astype(np.int64)
+        special = special | (of_block == E8M0_NAN).any(axis=-1)
         powers = of_block[..., block]
         least = np.where(special, 0, 1 + of_block.max(axis=-1))
     bits = np.where(special[..., None], 0, bits)

@@ -13,8 +13,8 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hwgen.errors import InputError
-from hwgen.families.attention.formats import BLOCK, BLOCK_SCALE_BITS, NO_POWER, SCALE
-from hwgen.formats.block.elements import E8M0_BIAS
+from hwgen.families.attention.formats import BLOCK, BLOCK_SCALE_BITS, SCALE
+from hwgen.formats.block.elements import E8M0_BIAS, mx_powers
 from hwgen.lazy import np
 
 if TYPE_CHECKING:
@@ -105,9 +105,6 @@ def in_blocks_of(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return keys or values in blocks: their elements, and the powers of two of each vector.
 
-    A power of two is the least of which the largest element makes the largest magnitude of its
-    block or more than half of it, as `quantise_block` of the vector units has it.
-
     Parameters
     ----------
     config : AttentionConfig
@@ -120,8 +117,7 @@ def in_blocks_of(
     padded = np.zeros((*numbers.shape[:-1], config.blocks * BLOCK))
     padded[..., : numbers.shape[-1]] = numbers
     blocks = padded.reshape(*numbers.shape[:-1], config.blocks, BLOCK)
-    largest = np.abs(blocks).max(axis=-1).astype(np.float32) * np.float32(2 / fmt.max)
-    powers = np.clip(np.frexp(largest)[1] - 1 + E8M0_BIAS, 1, NO_POWER - 1)
+    powers = mx_powers(np.abs(blocks).max(axis=-1).astype(np.float32), fmt)
     unit = np.ldexp(1.0, (powers - E8M0_BIAS).astype(np.int32))[..., None]
     elements = fmt.nearest(blocks / unit).reshape(padded.shape)[..., : numbers.shape[-1]]
     return elements, packed_powers(config, powers)

@@ -103,7 +103,7 @@ class AttentionConfig(AttentionFormats):
                 "scales: must be none or block with floating point, whose rows have exponents of"
                 f" their own, not {self.scales}"
             )
-        if self.blocks or self.scales == "block":
+        if self.scales == "block":
             broken += self._broken_blocks()
         least = max(fmt.mantissa_bits for fmt in (self.query, self.key, self.value))
         if self.alignment_bits < least:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from hwgen.core.operation import lengths_of
 from hwgen.core.schedule.memory import SIZE_BITS, Access, CoreJob
-from hwgen.families.attention.formats import BLOCK_SCALE_BITS, NO_POWER, SCALE
+from hwgen.families.attention.formats import SCALE
+from hwgen.families.attention.operands import packed_powers
 from hwgen.families.attention.params import COMMAND, FIRST_MOVES, LAST_MOVES
+from hwgen.formats.block.elements import E8M0_BIAS, E8M0_NAN
 from hwgen.lazy import np
 
 if TYPE_CHECKING:
@@ -356,14 +358,13 @@ def _make_special(vectors: NDArray[Any], fmt: Any, rng: np.random.Generator) -> 
 
 def _powers(
     config: AttentionConfig, rng: np.random.Generator, shape: tuple[int, ...]
-) -> NDArray[np.uint64]:
+) -> NDArray[Any]:
     """Return powers of two of blocks: most near 1, a few anything, or no number."""
     each = (*shape, config.blocks)
-    powers = 127 + rng.integers(-6, 7, each)
-    powers = np.where(rng.random(each) < _FAR, rng.integers(0, NO_POWER, each), powers)
-    powers = np.where(rng.random(each) < _SPECIAL / 4, NO_POWER, powers).astype(np.uint64)
-    shift = (BLOCK_SCALE_BITS * np.arange(config.blocks)).astype(np.uint64)
-    return np.asarray(np.bitwise_or.reduce(powers << shift, axis=-1))
+    powers = E8M0_BIAS + rng.integers(-6, 7, each)
+    powers = np.where(rng.random(each) < _FAR, rng.integers(0, E8M0_NAN, each), powers)
+    powers = np.where(rng.random(each) < _SPECIAL / 4, E8M0_NAN, powers)
+    return packed_powers(config, powers)
 
 
 def _usual_scales(

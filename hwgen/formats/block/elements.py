@@ -217,6 +217,24 @@ def element(name: str) -> Element:
 E8M0_BIAS = 127
 E8M0_NAN = 0xFF
 
+MX_BLOCK = 32
+"""Elements of a block of the MX formats."""
+
+
+def mx_powers(largest: Array, element: FloatFormat) -> NDArray[np.integer]:
+    """Return biased powers of two by which the largest magnitudes of blocks fit below an element.
+
+    The largest element times the power is at least the magnitude, and less than twice that, as
+    `quantise_block` of vector units has it; the least is 1, also of zeros.
+
+    Parameters
+    ----------
+    largest : ndarray of float32
+    element : FloatFormat
+    """
+    _, above = np.frexp(largest * np.float32(2 / element.max))
+    return np.asarray(np.clip(above - 1 + E8M0_BIAS, 1, E8M0_NAN - 1))
+
 
 @dataclass(frozen=True)
 class Scale:

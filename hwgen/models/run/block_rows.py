@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hwgen.formats.block.elements import E8M0_BIAS
+from hwgen.formats.block.elements import E8M0_BIAS, MX_BLOCK, mx_powers
 from hwgen.formats.floating import FLOATS, SMALL_FLOATS, FloatFormat
 from hwgen.formats.format import Lines
 from hwgen.formats.registry import block_format
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 BLOCK_ROWS = "mxfp8_e4m3"
 """Format of rows in blocks."""
 
-BLOCK = 32
+BLOCK = MX_BLOCK
 """Elements of a block."""
 
 ELEMENT = FLOATS["fp8_e4m3"]
@@ -30,8 +30,6 @@ ELEMENT = FLOATS["fp8_e4m3"]
 
 KEY_FORMATS: dict[str, FloatFormat] = {"mxfp8": ELEMENT, "mxfp4": SMALL_FLOATS["fp4_e2m1"]}
 """Formats of elements of keys and values in blocks, by the name of the blocks."""
-
-_LEAST = 1 - E8M0_BIAS  # exponent of the smallest scale
 
 
 def row_format(node: Node) -> str:
@@ -58,9 +56,8 @@ def round_blocks(x: Reals, element: FloatFormat = ELEMENT) -> Reals:
         Format of their elements.
     """
     blocks = x.reshape(len(x), -1, BLOCK)
-    largest = np.abs(blocks).max(axis=2, keepdims=True) * (np.float32(2) / np.float32(element.max))
-    _, above = np.frexp(largest)
-    scale = np.ldexp(np.float32(1), np.maximum(above - 1, _LEAST))
+    powers = mx_powers(np.abs(blocks).max(axis=2, keepdims=True), element)
+    scale = np.ldexp(np.float32(1), powers - E8M0_BIAS)
     elements = element.nearest((blocks / scale).astype(np.float64)).astype(np.float32)
     return np.asarray(elements * scale, np.float32).reshape(x.shape)
 

@@ -122,10 +122,11 @@ class GoldenEngine(Engine):
                     for name in ("query", "value"):
                         self.units.quantise(_block(node, name))
                     unit = self.units.attention(sizes_of(node)[2])
-                if not blocks and node.attributes.get("bits", 0) != 8:
-                    raise InputError(
-                        f"{node.name}: keys and values are not in int8; run `hwgen model quantise`"
-                    )
+                    if node.attributes.get("bits", 0) != 8:
+                        raise InputError(
+                            f"{node.name}: keys and values are not in int8; run"
+                            " `hwgen model quantise`"
+                        )
                 if real(node, "cap"):
                     raise InputError(
                         f"{node.name}: attention units have no soft cap of scores"
