@@ -103,6 +103,10 @@ def _clock(entry: Any) -> str:
     return f"{clock}, Fmax unknown" if entry["clock_basis"] == "assumed" else clock
 
 
+_OF_DESIGNS = ("W", "includes")
+"""Columns of tables of several designs: a page is too narrow for them beside `fits`."""
+
+
 def print_targets(
     name: str,
     speeds: list[Any],
@@ -112,8 +116,8 @@ def print_targets(
 ) -> None:
     """Print the speed of the last pass, a row for each technology, or for each of several designs.
 
-    Rows of designs have the paths of their configurations as well; a column that is empty in all
-    rows is left out.
+    Rows of designs have the paths of their configurations, their power, and what the figures
+    include as well; a column that is empty in all rows is left out.
     """
     out = console()
     passes = speeds[0]
@@ -143,7 +147,7 @@ def print_targets(
         ))  # fmt: skip
     columns = [
         (heading, cells) for heading, cells in zip(headings, zip(*rows, strict=True), strict=True)
-        if set(cells) - {"-", ""}
+        if set(cells) - {"-", ""} and (designs or heading not in _OF_DESIGNS)
     ]  # fmt: skip
     if designs:
         columns.insert(0, ("design", tuple(_short_paths(designs))))
