@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,13 +22,14 @@ from flows.bench.common import markdown, parser, run, write_sections
 from flows.bench.draws import draw
 from flows.build.design import Design
 from flows.formal.prove import prove_design
-from hwgen.core.registry import families
+from hwgen.core.registry import families, family
 
 TIMEOUT_S = 60
 """Limit of each search."""
 
-LARGEST = 5_000.0
-"""Largest `flows.bench.draws.size` of a drawn configuration."""
+LARGEST, LARGEST_ENGINE = 5_000.0, 2_000_000.0
+"""Largest `flows.bench.draws.size` of a drawn configuration, and of one with a memory port, whose
+buffers are counted."""
 
 RESULTS = Path(__file__).with_suffix(".json")
 """Results of all runs."""
@@ -48,6 +50,8 @@ class RandomProof(NamedTuple):
     undecided : list of str
         Group and name of the latter, and of those that are refuted.
     seconds : float
+    commit : str
+        State of the sources, or the one that its result was stored with.
     """
 
     family: str
@@ -57,12 +61,14 @@ class RandomProof(NamedTuple):
     unknown: int
     undecided: list[str]
     seconds: float
+    commit: str = ""
 
 
 def prove_drawn(name: str, seed: int, jobs: int = 1) -> RandomProof:
     """Return the result of the configuration of a family that a number draws."""
     start = time.monotonic()
-    (config,) = draw(seed, 1, LARGEST, names=(name,))
+    most = LARGEST_ENGINE if "memory" in family(name).params_class.model_fields else LARGEST
+    (config,) = draw(seed, 1, most, names=(name,))
     certificate = prove_design(Design.of(config), seconds=TIMEOUT_S, jobs=jobs)
     results = [each for entry in certificate.entries for each in entry.results]
     open_ones = [each for each in results if each.status != "proven"]
@@ -74,7 +80,14 @@ def prove_drawn(name: str, seed: int, jobs: int = 1) -> RandomProof:
         sum(each.status == "unknown" for each in open_ones),
         sorted({f"{each.group}: {each.name}" for each in open_ones}),
         round(time.monotonic() - start, 1),
+        _commit(),
     )
+
+
+def _commit() -> str:
+    command = ["git", "rev-parse", "--short=8", "HEAD"]
+    done = subprocess.run(command, cwd=RESULTS.parent, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 def random_table(results: Sequence[RandomProof]) -> str:
