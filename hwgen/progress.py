@@ -13,23 +13,52 @@ T = TypeVar("T")
 Show = Callable[[str, int, int], None]
 """Takes the name of the steps, how many are done, and how many there are, 0 if that is unknown."""
 
-_show: ContextVar[Show | None] = ContextVar("show", default=None)
+
+class _Shown:
+    """A function that shows steps, and what it showed last."""
+
+    def __init__(self, show: Show) -> None:
+        self._show = show
+        self.last = ("", 0, 0)
+
+    def update(self, label: str, done: int, total: int) -> None:
+        self.last = (label, done, total)
+        self._show(label, done, total)
+
+
+_shown: ContextVar[_Shown | None] = ContextVar("shown", default=None)
 
 
 @contextmanager
-def shown_by(show: Show) -> Iterator[None]:
-    """Let a function show the steps of the work inside."""
-    token = _show.set(show)
+def shown_by(show: Show) -> Iterator[Show]:
+    """Let a function show the steps of the work inside; yield what the work may call as well."""
+    shown = _Shown(show)
+    token = _shown.set(shown)
     try:
-        yield
+        yield shown.update
     finally:
-        _show.reset(token)
+        _shown.reset(token)
 
 
 def report(label: str, done: int, total: int = 0) -> None:
     """Show that some steps are done, if anybody shows them."""
-    if show := _show.get():
-        show(label, done, total)
+    if shown := _shown.get():
+        shown.update(label, done, total)
+
+
+@contextmanager
+def preparing(label: str) -> Iterator[None]:
+    """Show what is prepared for the step at hand; the number of steps stays as it is."""
+    shown = _shown.get()
+    if shown is None:
+        yield
+        return
+    before, done, total = shown.last
+    shown.update(label, done, total)
+    try:
+        yield
+    finally:
+        shown.update(before, done, total)
 
 
 def steps(label: str, items: Iterable[T], total: int = 0) -> Iterator[T]:

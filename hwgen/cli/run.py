@@ -157,7 +157,6 @@ def _multiply(
     from hwgen.core.registry import core_of
     from hwgen.errors import InputError
 
-    check_file(output, force=force)
     a, a_second = load_operand(activations, core.activation, weights=False)
     w, w_second = load_operand(weights, core.weight, weights=True)
     if a.shape[1] != w.shape[0]:
@@ -166,6 +165,7 @@ def _multiply(
             " C = A W needs the same K"
         )
     processing = post_processing(core, post, w.shape[1], a_second, w_second)
+    check_file(output, force=force)
     start = time.monotonic()
     with cycle_progress(quiet=as_json) as update:
         result = run_product(Design.of(core), a, w, *processing, engine=engine, on_progress=update)

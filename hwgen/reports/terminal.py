@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from hwgen.progress import shown_by
+
 if TYPE_CHECKING:  # rich is imported when it is needed: it takes a tenth of a second
     from rich.console import Console
 
@@ -41,7 +43,7 @@ def cycle_progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("simulating"),
+        TextColumn("{task.fields[doing]}", markup=False),
         BarColumn(),
         TextColumn("{task.completed:.0f}/{task.total:.0f} cycles"),
         TextColumn("{task.fields[rate]}"),
@@ -49,18 +51,22 @@ def cycle_progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
     )
     out = console()
     if not out.is_terminal and not quiet:
-        with minute_lines("simulating") as tell:
-            yield lambda cycles, total: tell("cycles", cycles, total)
+        with minute_lines("simulating") as tell, shown_by(tell) as shown:
+            yield lambda cycles, total: shown("cycles", cycles, total)
         return
     with Progress(*columns, console=out, transient=True, disable=quiet) as progress:
-        task = progress.add_task("", total=1, rate="")
+        task = progress.add_task("", total=1, rate="", doing="simulating")
+
+        def show(doing: str, cycles: int, total: int) -> None:
+            progress.update(task, completed=cycles, total=total or 1, doing=doing or "simulating")
 
         def update(cycles: int, total: int) -> None:
             speed = progress.tasks[0].speed
             rate = f"{speed:,.0f} cycles/s" if speed else ""
             progress.update(task, completed=cycles, total=total, rate=rate)
 
-        yield update
+        with shown_by(show):
+            yield update
 
 
 VARIABLE = "HWGEN_PROGRESS"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from dataclasses import replace
@@ -183,6 +184,12 @@ def test_the_command_reports_each_product_and_evaluates(
     result = json.loads(capsys.readouterr().out)
     assert len(result["layers"]) == 15
     assert result["evaluations"][str(text)]["kl"] < 0.05
+    record = json.loads((tmp_path / "q" / "quantised.json").read_text())
+    assert record["recipe"]["weights"] == "int8"
+    assert record["calibration"][0]["sha256"] == hashlib.sha256(tokens.read_bytes()).hexdigest()
+    assert record["evaluations"][0]["file"] == "text.txt"
+    assert record["evaluations"][0]["kl"] == result["evaluations"][str(text)]["kl"]
+    assert record["layers"] == result["layers"]
     assert main([*arguments, "--calibration", str(text), "--weights", "int4", "--group", "32",
                  "--evaluate", str(tokens), "--positions", "20",
                  "--calibration", str(tokens)]) == 0  # fmt: skip

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner, Result
@@ -215,10 +216,29 @@ def test_doctor_only_notes_optional_tools(fake: FakeTool, monkeypatch: pytest.Mo
     assert toolchain.probe("yosys").installation is None
 
 
-def _without(package: str) -> Callable[[toolchain.Tool], toolchain.Installation]:
+def test_a_program_of_a_package_that_lacks_a_library_is_no_tool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "bin" / "openFPGALoader"
+    program.parent.mkdir()
+    program.write_text(
+        "#!/bin/sh\n"
+        "echo openFPGALoader: error while loading shared libraries: libusb.so: no such file >&2\n"
+        "exit 127\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(toolchain, "_package_root", lambda package: tmp_path)
+    monkeypatch.setattr(
+        "importlib.metadata.distribution", lambda name: SimpleNamespace(version="1.1")
+    )
+    found = toolchain._from_package(toolchain.TOOLS["openFPGALoader"])
+    assert found == "Python package openfpgaloader cannot be run (libusb.so: no such file)"
+
+
+def _without(package: str) -> Callable[[toolchain.Tool], toolchain.Installation | str]:
     original = toolchain._from_package
 
-    def lookup(tool: toolchain.Tool) -> toolchain.Installation:
+    def lookup(tool: toolchain.Tool) -> toolchain.Installation | str:
         if tool.package == package:
             raise LookupError(package)
         return original(tool)

@@ -179,6 +179,7 @@ def quantise_command(
     from hwgen.models.quantise.evaluation import compare_predictions
     from hwgen.models.quantise.quantise import quantise
     from hwgen.models.quantise.recipe import Recipe
+    from hwgen.models.quantise.record import quantisation_record, write_record
     from hwgen.models.run.float_engine import FloatEngine
     from hwgen.models.run.shipped import engines_for
 
@@ -224,10 +225,11 @@ def quantise_command(
                 name: compare_predictions(*engines, tokens)
                 for name, tokens in steps("texts", texts.items())
             }
+    layers = [report.document() for report in reports]
+    write_record(output, quantisation_record(model, recipe, calibration, layers, result))
     executing = engines_for(Model(output))
     if as_json:
         evaluations = {name: each.document() for name, each in result.items()}
-        layers = [report.document() for report in reports]
         emit_json({
             "output": str(output), "layers": layers, "evaluations": evaluations,
             "engines": executing,

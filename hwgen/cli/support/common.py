@@ -100,6 +100,7 @@ def target_option(
 ) -> Callable[[F], F]:
     """Return a decorator that adds ``--target NAME``, a technology or device in any spelling."""
     names = FpgaName() if fpga else TargetName()
+    about += " `hwgen technologies` lists them."
     return click.option("--target", *parameter, metavar="NAME", type=names, help=about, **options)
 
 
@@ -230,8 +231,8 @@ def memory_options(function: F) -> F:
     """Add ``--memory``, ``--gb-s`` and ``--efficiency``, as `requested_memory` takes them."""
     memory = click.option(
         "--memory", metavar="KIND|PJ",
-        help="The memory behind the ports instead of the configuration's: a kind, such as ddr4 or"
-        " hbm2, or what a bit of it takes, in pJ.",
+        help="The memory behind the ports instead of the configuration's: a kind, which"
+        " docs/roofline.md lists and a wrong one names, or what a bit of it takes, in pJ.",
     )  # fmt: skip
     bandwidth = click.option(
         "--gb-s", "gb_s", metavar="GB/S", help="Its peak bandwidth; default that of the kind."
@@ -392,8 +393,8 @@ def task_progress(doing: str, *, quiet: bool) -> Iterator[Callable[[str, int, in
     )
     out = console(stderr=True)
     if not out.is_terminal and not quiet:
-        with minute_lines(doing) as tell, shown_by(tell):
-            yield tell
+        with minute_lines(doing) as tell, shown_by(tell) as shown:
+            yield shown
         return
     with Progress(*columns, console=out, transient=True, disable=quiet) as progress:
         task, last = progress.add_task("", total=None, label=""), [0]
@@ -404,5 +405,5 @@ def task_progress(doing: str, *, quiet: bool) -> Iterator[Callable[[str, int, in
             last[0] = done
             progress.update(task, completed=done, total=total or None, label=label)
 
-        with shown_by(update):
-            yield update
+        with shown_by(update) as shown:
+            yield shown

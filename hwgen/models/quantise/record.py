@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The record that is stored beside a quantised model: how it was made, and how near it is."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hwgen import __version__
+
+if TYPE_CHECKING:
+    from hwgen.models.files.store import Model
+    from hwgen.models.quantise.evaluation import Evaluation
+    from hwgen.models.quantise.recipe import Recipe
+
+RECORD = "quantised.json"
+"""Name of the file, in the directory of the model."""
+
+VERSION = 1
+"""Of its form."""
+
+
+def quantisation_record(
+    model: Model,
+    recipe: Recipe,
+    calibration: Iterable[Path],
+    layers: list[dict[str, Any]],
+    evaluations: Mapping[str, Evaluation],
+) -> dict[str, Any]:
+    """Return the record as JSON values.
+
+    Parameters
+    ----------
+    model : Model
+        As it was before.
+    recipe : Recipe
+    calibration : iterable of Path
+        Texts or inputs; their bytes are identified by SHA-256.
+    layers : list of dict
+        Error of each product in calibration, relative to its results.
+    evaluations : mapping of Evaluation
+        By the text that predictions were compared on.
+    """
+    text = model.description.model_dump_json()
+    return {
+        "hwgen_quantised": VERSION,
+        "hwgen": __version__,
+        "source": {
+            "name": model.description.name,
+            "description_sha256": hashlib.sha256(text.encode()).hexdigest(),
+        },
+        "recipe": asdict(recipe),
+        "calibration": [_file(path) for path in calibration],
+        "evaluations": [
+            {**_file(Path(name)), **evaluation.document()}
+            for name, evaluation in evaluations.items()
+        ],
+        "layers": layers,
+    }
+
+
+def write_record(directory: Path, record: Mapping[str, Any]) -> None:
+    """Write the record of a quantised model into its directory."""
+    (directory / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+
+def _file(path: Path) -> dict[str, str]:
+    """Return the name of a file, without its directory, and a digest of its bytes."""
+    return {"file": path.name, "sha256": _digest(path)}
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
