@@ -23,6 +23,7 @@ LINT_WAIVERS = {
     "SYMRSVDWORD": "the port interrupt has another name in simulation models; the Verilog is not"
     " affected",
     "UNOPTFLAT": "a sum with several sign bits drives them from one another; it is no loop",
+    "UNSIGNED": "an index of minimal width is compared with 0, its least value",
     "UNUSEDSIGNAL": "carries that a narrower sum drops, and the ends of chains through the array",
     "WIDTHEXPAND": "operands of a sum are extended by the operator, which is exact",
     "WIDTHTRUNC": "a vector as a condition means that it is not zero",

@@ -57,11 +57,13 @@ def command(
 ) -> None:
     """Export stimuli and expected results of a core, with a testbench for any simulator.
 
-    Each port has a file of hexadecimal beats, which $readmemh reads.  The testbench is plain
+    Each port has a file of hexadecimal beats, which $readmemh reads; an engine that works on
+    memory has the memory before and after, and what its host does.  The testbench is plain
     Verilog, compares the results with those of the golden model, and prints PASS or FAIL.
     """
     from flows.build.load import load_design
-    from flows.simulation.vectors.export import JobVectors, check_streams, export_vectors
+    from flows.simulation.vectors.export import JobVectors, export_vectors
+    from flows.simulation.vectors.memory_export import export_memory
     from hwgen.core.jobs import must_multiply, must_not_multiply, parse_job
     from hwgen.core.operation import gemm_operands
     from hwgen.workloads import parse_gemm
@@ -74,7 +76,6 @@ def command(
         )
     design = load_design(config)
     core = design.core
-    check_streams(core)
     planned = []
     if gemms or post:
         must_multiply(core.params, "--gemm" if gemms else "--post")
@@ -92,7 +93,8 @@ def command(
     planned += [JobVectors(parse_job(core, text)) for text in jobs]
     directory = output or Path("build") / f"{core.name}-vectors"
     check_directory(directory)
-    texts = export_vectors(design, planned, seed)
+    export = export_memory if core.buses else export_vectors
+    texts = export(design, planned, seed)
     with atomic_directory(directory, force=force) as staging:
         for name, text in texts.items():
             (staging / name).write_text(text, encoding="utf-8")

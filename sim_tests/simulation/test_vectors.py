@@ -280,7 +280,7 @@ def test_an_engine_is_written_with_start_values(
 
 
 REFUSED = {
-    "an engine": (["gemm_stream.yaml", "--gemm", "4,4,4"], "works on memory through AXI"),
+    "a large memory": (["gemm_stream.yaml", "--gemm", "2000,2000,2000"], "bytes of memory;"),
     "no product": (["vector.yaml", "--gemm", "4,4,4"], "is for products of matrices"),
     "a product as a job": (["systolic.yaml", "--job", "gemm:M=4,K=4,N=4"], "use --gemm M,K,N"),
     "nothing": (["systolic.yaml"], "Missing option '--gemm' or '--job'"),

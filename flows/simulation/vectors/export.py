@@ -51,29 +51,13 @@ class JobVectors:
     operands: Mapping[str, NDArray[Any]] | None = None
 
 
-def check_streams(core: Core[Any]) -> None:
-    """Refuse a core that is not driven through stream ports alone.
-
-    Raises
-    ------
-    InputError
-        If it has a memory port.
-    """
-    if core.buses:
-        raise InputError(
-            f"{core.name!r}, a {core.family_name()}, works on memory through AXI; vectors are for"
-            " cores with stream ports alone. Simulate the engine with `hwgen sim`, or export those"
-            " of the core inside it: write what stands below `compute:` into a file, with a name"
-        )
-
-
 def export_vectors(design: Design, jobs: Sequence[JobVectors], seed: int) -> dict[str, str]:
     """Return the files of a directory of vectors: name to text.
 
     Parameters
     ----------
     design : Design
-        Of a core with stream ports.
+        Of a core with stream ports; see `export_memory` for engines.
     jobs : sequence of JobVectors
         They follow each other without a pause.
     seed : int
@@ -90,14 +74,11 @@ def export_vectors(design: Design, jobs: Sequence[JobVectors], seed: int) -> dic
     Raises
     ------
     InputError
-        If the core has no streams, or the jobs are too large.
+        If the jobs are too large.
     """
     core = design.core
-    check_streams(core)
-    for each in jobs:
-        _check_size(core, each.job)
     rng = np.random.default_rng(seed)
-    drawn = [_draw(core, each, rng) for each in jobs]
+    drawn = drawn_jobs(core, jobs, rng)
     ports = [
         _input(port, drawn) if port.direction == "in" else _output(core, port, drawn)
         for port in core.ports
@@ -114,7 +95,22 @@ def export_vectors(design: Design, jobs: Sequence[JobVectors], seed: int) -> dic
     return {**texts, "vectors.json": _manifest(core, ports, drawn, seed, cycles)}
 
 
-def _check_size(core: Core[Any], job: Job) -> None:
+def drawn_jobs(
+    core: Core[Any], jobs: Sequence[JobVectors], rng: np.random.Generator
+) -> list[BenchJob]:
+    """Return jobs with operands, random ones unless they have some, and golden results.
+
+    Raises
+    ------
+    InputError
+        If an operand or a result is too large.
+    """
+    for each in jobs:
+        _check_size(each.job)
+    return [_draw(core, each, rng) for each in jobs]
+
+
+def _check_size(job: Job) -> None:
     sizes = job.operation.check_sizes(job.sizes)
     for tensor in (*job.operation.operands, *job.operation.results):
         count = int(np.prod([float(each) for each in lengths_of(tensor, sizes)]))

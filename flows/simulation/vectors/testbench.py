@@ -87,7 +87,7 @@ def testbench(name: str, ports: Sequence[PortVectors], limit: int) -> str:
             connections.append(f".{prefix}_tlast({own}_last)")
         connections += [f".{prefix}_tvalid({own}_valid)", f".{prefix}_tready({own}_ready)"]
     parts = [
-        _HEAD.format(name=name, limit=limit),
+        _HEAD.format(commands=COMMANDS.format(name=name), name=name, limit=limit),
         *(
             _INPUT.format(**_fields(each, seed), **_last(each, "input"))
             for each, seed in zip(inputs, seeds, strict=False)
@@ -155,7 +155,7 @@ def _transferred(each: PortVectors) -> str:
     return f"({own}_valid ? {own}_next - 1 : {own}_next)"
 
 
-_HEAD = """\
+COMMANDS = """\
 // Testbench in Verilog-2005. Run it in the directory of the .hex files:
 //   $ iverilog -g2005 -o {name}_tb {name}_tb.v {name}.v && vvp -n {name}_tb
 //   $ verilator --binary --timing -CFLAGS -std=c++20 --top-module {name}_tb
@@ -163,7 +163,11 @@ _HEAD = """\
 //     and then obj_dir/V{name}_tb
 // `hwgen doctor` prints where verilator is. That of the Python package (hwgen[sim]) also needs
 //     -MAKEFLAGS CFG_CXXFLAGS_PCH_I=-include -MAKEFLAGS CFG_LDLIBS_THREADS=-pthread
-// The plusargs +stall=30 +seed=1 make each port idle in 30 % of the cycles.
+"""
+"""First lines of a testbench: the commands that run it, with the name of the core."""
+
+_HEAD = """\
+{commands}// The plusargs +stall=30 +seed=1 make each port idle in 30 % of the cycles.
 // The last line of the testbench is PASS, or FAIL with the first difference before it. Verilator
 // prints lines that begin with "- " after it.
 module {name}_tb;
