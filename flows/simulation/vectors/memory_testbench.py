@@ -74,7 +74,8 @@ def memory_testbench(
 
 
 _TEXT = """\
-{commands}// The plusargs +stall=30 +seed=1 make every channel idle in 30 % of the cycles; +latency=50
+{commands}\
+// The plusargs +stall=30 +seed=1 make every channel idle in 30 % of the cycles; +latency=50
 // lets reads wait for 50 cycles. The last line of the testbench is PASS, or FAIL after the reason.
 /* verilator lint_off WIDTH */
 module {name}_tb;
