@@ -31,6 +31,9 @@ class MemoryJob(Protocol):
     def writes(self) -> list[tuple[int, int]]:
         """Return the writes to the job window: offset and contents."""
 
+    def perform(self, memory: Any) -> None:
+        """Do what the job does, by the golden model: write its results into memory."""
+
     def spoiled(self, rng: np.random.Generator) -> list[tuple[int, int]]:
         """Return the same of a job whose numbers do not agree, if the engine notices that."""
 

@@ -40,9 +40,9 @@ ENGINE = GemmStreamConfig.model_validate(
 
 def engine_jobs(core: Any) -> list[JobVectors]:
     """Return jobs of each operation of the hardware inside an engine; more than a queue holds."""
-    if isinstance(core, ListCore):
-        core = core_of(core.params.job_unit)
-    inner = core if core.multiplies else core_of(core.params.compute)
+    params: Any = core.params
+    unit = core_of(params.job_unit) if isinstance(core, ListCore) else core
+    inner = unit if unit.multiplies else core_of(unit.params.compute)
     jobs = jobs_of(inner)
     return jobs * (1 + 4 // len(jobs))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -88,7 +88,7 @@ def export_memory(design: Design, jobs: Sequence[JobVectors], seed: int) -> dict
     InputError
         If the jobs are too large.
     """
-    core, config = design.core, design.params
+    core, config = design.core, cast("Any", design.params)
     lists = isinstance(core, ListCore)
     engine = core_of(config.job_unit) if lists else core
     rng = np.random.default_rng(seed)
