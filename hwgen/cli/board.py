@@ -395,7 +395,8 @@ def _write(files: dict[str, str], output: Path, *, force: bool) -> None:
 @click.option("--clock", "clock_mhz", metavar="MHZ", callback=_clock,
               help="A clock of the board's PLL in MHz.")  # fmt: skip
 @click.option("--port", metavar="PORT", default="simulation", show_default=True,
-              help="Port /dev/ttyUSB1, /dev/spidev0.0, ...; or simulation.")  # fmt: skip
+              help="Port /dev/ttyUSB1, /dev/spidev0.0, ...; or simulation, of the design that these"
+              " options give, not of a bitstream.")  # fmt: skip
 @click.option(
     "--seed", type=int, default=0, show_default=True, metavar="N", help="Of the operands."
 )

@@ -418,6 +418,21 @@ def _print_memory(memory: Mapping[str, Any], out: Any) -> None:
         out.print(f"  off chip {kind}, {cost}: {memory['off_chip_source']}")
 
 
+def _standings(estimates: Sequence[Mapping[str, Any]], metric: str) -> str:
+    """Return the certainty of a metric of several designs, and of how many it is known."""
+    known = [e["certainty"][metric] for e in estimates if metric in e["certainty"]]
+    words = "/".join(dict.fromkeys(each["basis"] for each in known))
+    within = sorted({each["within"] for each in known if each.get("within")})
+    if not within:
+        return words
+    if within[-1] >= 1:
+        return f"{words}, to a factor of {1 + within[-1]:.2g}"
+    shares = " to ".join(f"{100 * each:.1f}" for each in dict.fromkeys((within[0], within[-1])))
+    stated = sum(bool(each.get("within")) for each in known)
+    part = f" ({stated} of {len(estimates)})" if stated < len(estimates) else ""
+    return f"{words}, ± {shares} %{part}"
+
+
 def _compare(estimates: Sequence[Mapping[str, Any]]) -> None:
     shown = (f"{entry['name']}\n{entry['technology']}" for entry in estimates)
     table = new_table("", *shown, "", left=("",))
@@ -431,8 +446,7 @@ def _compare(estimates: Sequence[Mapping[str, Any]]) -> None:
         for value in values[1:]:
             stated = value is not None and values[0]
             cells.append(f"{number(value)} ({value / values[0]:.2f}x)" if stated else number(value))
-        bases = [e["certainty"][metric]["basis"] for e in estimates if metric in e["certainty"]]
-        table.add_row(f"{name} {unit}".strip(), *cells, "/".join(dict.fromkeys(bases)))
+        table.add_row(f"{name} {unit}".strip(), *cells, _standings(estimates, metric))
     if any(entry["device"] for entry in estimates):
         table.add_row("fits", *map(fits, estimates), "")
     console().print(table)
