@@ -6,10 +6,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from amaranth.hdl import Module
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl_templates.hdl.streams import AnyStream, Stream, fields
+from rtl_templates.hdl.streams import AnyStream, Stream, connect, fields, new_stream
+from rtl_templates.stream.stream import buffered
 
 if TYPE_CHECKING:
     from hwgen.core.params.memory_port import Memory
@@ -94,3 +96,24 @@ def channels_of(bus: wiring.PureInterface) -> Channels:
             for channel, names in FIELDS.items()
         }
     )
+
+
+def registered(m: Module, name: str, port: Channels) -> Channels:
+    """Return the channels of a manager whose registers drive a port: no path leads through.
+
+    Parameters
+    ----------
+    m : Module
+    name : str
+        Of the port; its channels are called ``NAME_CHANNEL``.
+    port : Channels
+        The port, seen from the manager.
+    """
+    inner: dict[str, AnyStream] = {}
+    for channel in ("ar", "aw", "w"):
+        outer = getattr(port, channel)
+        inner[channel] = new_stream(f"{name}_{channel}", outer.payload.shape())
+        connect(m, buffered(m, f"{name}_{channel}_held", inner[channel]), outer)
+    for channel in ("r", "b"):
+        inner[channel] = buffered(m, f"{name}_{channel}", getattr(port, channel))
+    return Channels(**inner)

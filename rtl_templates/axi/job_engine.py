@@ -9,7 +9,7 @@ from amaranth.hdl import Module, ResetSignal, Signal
 from amaranth.lib import wiring
 
 from rtl_templates.axi.bus import fixed_fields
-from rtl_templates.axi.channels import channels_of
+from rtl_templates.axi.channels import channels_of, registered
 from rtl_templates.axi.control import Control
 from rtl_templates.hdl.hierarchy import Block, place
 from rtl_templates.hdl.shell import bus_members
@@ -66,10 +66,13 @@ class JobEngine(wiring.Component):
         queue = place(
             m, "control", control, bus=self.control, interrupt=self.interrupt, flush=flush, **pulses
         )
+        channels = channels_of(bus)
+        if config.memory.registered:
+            channels = registered(m, "mem", channels)
         jobs = {f"{name}_job": getattr(queue, f"{name}_job") for name in self.consumers}
         place(
             m, "engine", self.flow, rst=ResetSignal() | flush, alone=queue.alone, stop=queue.stop,
-            mem=channels_of(bus), **jobs, **pulses,
+            mem=channels, **jobs, **pulses,
         )  # fmt: skip
         m.d.comb += fixed_fields(bus, config.memory.data_width)
         return m

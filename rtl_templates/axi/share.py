@@ -35,6 +35,8 @@ class MemoryShare(Block):
     outstanding : int
         Bursts in flight in each direction, of all managers.
 
+    With ``memory.registered`` a manager is chosen in one cycle and served in the next.
+
     Members
     -------
     M0, M1, ... : In(MemorySignature)
@@ -51,10 +53,11 @@ class MemoryShare(Block):
         signature = MemorySignature(memory)
         width, bits = memory.data_width, memory.address_width
         super().__init__(
-            f"share_{managers}_{width}_{bits}_{outstanding}",
+            f"share_{managers}_{width}_{bits}_{outstanding}{'_registered' * memory.registered}",
             {**{f"M{i}": In(signature) for i in range(managers)}, "mem": Out(signature)},
         )
         self.managers, self.outstanding = managers, outstanding
+        self.registered = memory.registered
 
     def build(self, m: Module) -> None:
         ports: list[Channels] = [getattr(self, f"M{i}") for i in range(self.managers)]
@@ -84,18 +87,26 @@ class MemoryShare(Block):
         space : Value
             Whether a burst may be issued.
         """
-        asking = Cat(request.valid for request in requests)
+        asking: Value = Cat(request.valid for request in requests)
         last = Signal(range(self.managers), name=f"{name}_last")
-        chosen = Signal(range(self.managers), name=f"{name}_chosen")
-        # The first manager after the last one that requests; the last assignment that holds wins.
-        for start in range(self.managers):
-            with m.If(last == start):
-                for step in range(self.managers, 0, -1):
-                    index = (start + step) % self.managers
-                    with m.If(asking[index]):
-                        m.d.comb += chosen.eq(index)
         granted = Signal(name=f"{name}_granted")
-        m.d.comb += granted.eq(asking.any() & space & (~address.valid | address.ready))
+        able = space & (~address.valid | address.ready)
+        if self.registered:
+            # What the manager that is served asks for next is not known yet.
+            waiting = Signal(name=f"{name}_waiting")
+            asking = asking & ~((1 << last) & waiting.replicate(self.managers))
+        chosen = self._next(m, name, asking, last)
+        if self.registered:
+            m.d.comb += granted.eq(waiting & able)
+            with m.If(granted | ~waiting):
+                m.d.sync += waiting.eq(asking.any())
+                with m.If(asking.any()):
+                    m.d.sync += last.eq(chosen)
+            chosen = last
+        else:
+            m.d.comb += granted.eq(asking.any() & able)
+            with m.If(granted):
+                m.d.sync += last.eq(chosen)
         for i, request in enumerate(requests):
             m.d.comb += request.ready.eq(granted & (chosen == i))
         m.d.sync += address.valid.eq(granted | (address.valid & ~address.ready))
@@ -106,9 +117,18 @@ class MemoryShare(Block):
             with m.If(granted):
                 values = Array(getattr(request.payload, field) for request in requests)
                 m.d.sync += register.eq(values[chosen])
-        with m.If(granted):
-            m.d.sync += last.eq(chosen)
         return chosen, granted
+
+    def _next(self, m: Module, name: str, asking: Value, last: Signal) -> Signal:
+        """Return the first manager after the last one that requests."""
+        chosen = Signal(range(self.managers), name=f"{name}_chosen")
+        for start in range(self.managers):
+            with m.If(last == start):
+                for step in range(self.managers, 0, -1):  # the last assignment that holds wins
+                    index = (start + step) % self.managers
+                    with m.If(asking[index]):
+                        m.d.comb += chosen.eq(index)
+        return chosen
 
     def _reads(self, m: Module, ports: list[Channels]) -> None:
         space, r = Signal(name="r_space"), self.mem.r

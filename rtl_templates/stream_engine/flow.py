@@ -218,6 +218,10 @@ class StreamFlow(JobFlow):
             Cat(*self.moves).any() | reading | flying.any() | mem.aw.valid | mem.w.valid
         )
         m.d.sync += still.eq(Mux(moving | ~finish.valid, 0, still + 1))
+        if config.memory.registered:  # a job ends many cycles behind its last beat
+            late = Signal(name="wrong_beat")
+            m.d.sync += late.eq(wrong)
+            wrong = late
         m.d.comb += self.mismatch.eq(
             wrong | (finish.ready & Cat(*left_over).any()) | (still == config.patience)
         )

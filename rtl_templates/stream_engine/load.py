@@ -111,15 +111,15 @@ class StreamLoader(Block):
             with m.State("READ"), m.If(~Cat(*self.pending).any()):
                 m.d.comb += self.job.ready.eq(1)
                 m.next = "IDLE"
-        chosen = self._chosen(m, able)
         free = ~burst.valid | burst.ready
-        m.d.comb += self.grants.eq(Mux(free & able.any(), 1 << chosen, 0))
+        chosen, waits = self._chosen(m, able, free)
+        m.d.comb += self.grants.eq(Mux(free & waits, 1 << chosen, 0))
         registers = {
             name: Signal.like(getattr(burst.payload, name), name=f"{name}_reg", reset_less=True)
             for name in (*names, "port")
         }
         with m.If(free):
-            m.d.sync += [burst.valid.eq(able.any()), registers["port"].eq(chosen)]
+            m.d.sync += [burst.valid.eq(waits), registers["port"].eq(chosen)]
             m.d.sync += [
                 registers[name].eq(Array(getattr(offer, name) for offer in offers)[chosen])
                 for name in names
@@ -181,17 +181,30 @@ class StreamLoader(Block):
         m.d.sync += free.eq(free + self.popped[i] - Mux(self.grants[i], beats, 0))
         return free >= longest
 
-    def _chosen(self, m: Module, able: Signal) -> Value:
-        """Return the next port: the first one after the last, among those that request."""
+    def _chosen(self, m: Module, able: Signal, free: Value) -> tuple[Value, Value]:
+        """Return the next port, the first after the last of those that request; whether one does.
+
+        With registers at the memory port a port is chosen in one cycle and served in the next.
+        """
         if self.count == 1:
-            return Const(0, 1)
+            return Const(0, 1), able.any()
         after_last = Signal(self.count, name="after_last")
         chosen = Signal(range(self.count), name="chosen")
-        candidates = Mux((able & after_last).any(), able & after_last, able)
+        asking: Value = able
+        served, waits, moves = chosen, able.any(), free
+        if self.config.memory.registered:
+            served, waits = Signal.like(chosen, name="served"), Signal(name="burst_waits")
+            asking = Signal(self.count, name="asking")
+            # Whether there is space for what the port that is served asks for next is not known.
+            m.d.comb += asking.eq(able & ~Mux(waits, 1 << served, 0))
+            moves = free | ~waits
+            with m.If(moves):
+                m.d.sync += [waits.eq(asking.any()), served.eq(chosen)]
+        candidates = Mux((asking & after_last).any(), asking & after_last, asking)
         first: Value = Const(0, 1)
         for i in reversed(range(self.count)):
             first = Mux(candidates[i], i, first)
         m.d.comb += chosen.eq(first)
-        with m.If((~self.burst.valid | self.burst.ready) & able.any()):
+        with m.If(moves & asking.any()):
             m.d.sync += after_last.eq(Cat(chosen < i for i in range(self.count)))
-        return chosen
+        return served, waits

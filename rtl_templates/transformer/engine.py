@@ -11,11 +11,11 @@ from amaranth.lib.wiring import In, Out
 
 from hwgen.core.bus import CONTROL_ADDRESS_WIDTH
 from rtl_templates.axi.bus import axi_lite, fixed_fields
-from rtl_templates.axi.channels import FIELDS, MemorySignature, channels_of
+from rtl_templates.axi.channels import FIELDS, MemorySignature, channels_of, registered
 from rtl_templates.axi.share import MemoryShare
 from rtl_templates.hdl.hierarchy import Block, place
 from rtl_templates.hdl.shell import bus_members
-from rtl_templates.hdl.streams import connect
+from rtl_templates.hdl.streams import connect, create
 
 from .control import ListControl
 from .list_memory import ListMemory
@@ -114,11 +114,15 @@ class ListEngine(wiring.Component):
             failures=Cat(unit.interrupt for unit in units),
             **{f"U{i}": unit.control for i, unit in enumerate(units)},
         )  # fmt: skip
+        port: Any = create("lists_port", Out(MemorySignature(memory)))
+        inner: dict[str, Any] = (
+            {"mem": registered(m, "lists_held", port)} if memory.registered else {}
+        )
         lists = place(
             m, "lists", ListMemory(memory, config.lists.cache_lines), access=sequencer.memory,
-            base=control.list.base, length=control.list.length,
+            base=control.list.base, length=control.list.length, **inner,
         )  # fmt: skip
-        managers = [lists.mem, *(unit.mem for unit in units)]
+        managers = [port if inner else lists.mem, *(unit.mem for unit in units)]
         outstanding = sum(unit.memory.outstanding for unit in config.units.values()) + 2
         place(
             m, "share", MemoryShare(memory, len(managers), outstanding), mem=channels_of(self.mem),

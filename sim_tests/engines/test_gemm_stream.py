@@ -77,7 +77,7 @@ ENGINES = {
     + "post: {columns: false}\n",
     "lut_wide": LUT + SMALL + "queue: 2\nmemory: {data_width: 512}\narray: {blocks: 2}\n",
     "cube": CUBE + SMALL + "array: {cascade: 2, blocks: 2}\nmemory: {data_width: 128}\n",
-    "tree": TREE + SMALL + "memory: {data_width: 256}\n",
+    "tree": TREE + SMALL + "memory: {data_width: 256, registered: true}\n",
     # Half of the result buffer holds one beat.
     "one_beat": (
         "compute: {family: broadcast_2d, activation: int4, weight: int4, accumulator: int64,"

@@ -27,6 +27,7 @@ from sim_tests.engines.test_transformer import (
     ALL_UNITS,
     MIXED,
     NARROW,
+    REGISTERED,
     SMALL,
     WIDE,
     compiled,
@@ -86,9 +87,10 @@ def timed(
 
 
 @pytest.mark.rotate(3)
-def test_bounds_of_random_lists() -> None:
+@pytest.mark.parametrize("values", [MIXED, REGISTERED], ids=lambda values: values["name"])
+def test_bounds_of_random_lists(values: dict[str, Any]) -> None:
     """Drawn anew with each commit; units of several kinds, one line or two, all at once or not."""
-    result = timed(MIXED, 40, commit_seed())
+    result = timed(values, 40, commit_seed())
     errors = [abs(timing.cycles / cycles - 1) for cycles, timing in result]
     assert max(errors) < 0.15
     assert np.mean(errors) < 0.05

@@ -56,7 +56,7 @@ EVERY: dict[str, Any] = {
             "longest_row": 64,
         },
     },
-    "memory": {"data_width": 128, "max_burst": 4, "outstanding": 4},
+    "memory": {"data_width": 128, "max_burst": 4, "outstanding": 4, "registered": True},
 }  # fmt: skip
 ATTENTION: dict[str, Any] = {
     "name": "heads",

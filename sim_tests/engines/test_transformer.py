@@ -73,6 +73,7 @@ MIXED: dict[str, Any] = {
     "lists": {"registers": 8, "calls": 2, "cache_lines": 2},
     "memory": {"data_width": 64, "max_burst": 8, "outstanding": 2, "address_width": 40},
 }
+REGISTERED = {**MIXED, "name": "registered", "memory": {**MIXED["memory"], "registered": True}}
 PAGED = {**HEADS, "paged": ["key", "value_scale"]}
 ALL_UNITS = {**MIXED, "name": "all_kinds", "units": {**MIXED["units"], "heads": PAGED}}
 SMALL: dict[str, Any] = {
@@ -150,6 +151,7 @@ def small() -> tuple[World, Path]:
     [
         pytest.param(SMALL, 60, ("done", "operand", "opcode", "end_of_list"), id="small"),
         pytest.param(MIXED, 40, ("done", "operand"), id="units_of_several_kinds"),
+        pytest.param(REGISTERED, 40, ("done", "operand"), id="registers_between_units"),
     ],
 )
 @pytest.mark.rotate(4)

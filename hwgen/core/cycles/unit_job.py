@@ -4,11 +4,23 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-PORT_LATENCY = 2
-"""Cycles from an address to its first beat, where units share a port whose memory answers in the
-next cycle: addresses of the shared port are registers."""
+if TYPE_CHECKING:
+    from hwgen.core.params.memory_port import Memory
+
+
+def port_latency(memory: Memory) -> int:
+    """Return the cycles from an address to its first beat, where units share a port.
+
+    The memory answers in the next cycle.  Addresses of the shared port are registers; with
+    registers between units and port, which have cycles of their own, so is the unit that is chosen.
+
+    Parameters
+    ----------
+    memory : Memory
+    """
+    return 3 if memory.registered else 2
 
 
 class UnitJob(NamedTuple):

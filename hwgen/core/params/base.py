@@ -433,7 +433,7 @@ class FamilyConfig(Configuration):
 
         A distribution of activations, a device and a memory are named only where they are given, as
         is which memories are macros: none of them shapes any hardware.  Protection is named if
-        there is any.
+        there is any, as are registers of the memory port.
         """
         values = self.model_dump(mode="json")
         if self.memories == MemoryChoice():
@@ -446,6 +446,8 @@ class FamilyConfig(Configuration):
             del values["target"]["device"]
         if self.target.memory == OffChip():
             del values["target"]["memory"]
+        if "memory" in values and not values["memory"]["registered"]:
+            del values["memory"]["registered"]
         return values
 
     def identity(self) -> dict[str, Any]:

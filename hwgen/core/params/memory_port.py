@@ -30,6 +30,16 @@ class Memory(Model):
         description="Bursts in flight, each way; their data hides the memory's latency.",
         json_schema_extra={"unit": "bursts"},
     )
+    registered: bool = Field(
+        False,
+        description="Registers on every channel of the port, both ways, so that no path leads"
+        " through it; with several units, between each of them and the port that they share.",
+    )
+
+    @property
+    def register_cycles(self) -> int:
+        """Cycles that the registers add to a read, and to the response to a write."""
+        return 2 * self.registered
 
 
 class OnMemory:

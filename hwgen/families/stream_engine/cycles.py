@@ -27,6 +27,9 @@ _OF_A_JOB = 3
 """Cycles between the reads of two jobs."""
 
 
+_CHOICES = 2
+"""Cycles in which it is chosen what is read or written next, with registers at the port."""
+
 _OF_A_BURST = 6
 """Cycles from the request of a burst to its first beat, and from its last to its response."""
 
@@ -52,7 +55,8 @@ def engine_cycles(
     reads = sum(beats + _OF_A_JOB * count for count, beats, _ in traffic)
     writes = sum(beats for _, _, beats in traffic)
     least = max(core_cycles, sum(beats for _, beats, _ in traffic), writes)
-    return Cycles(max(core_cycles, reads, writes) + _AROUND, "modelled", least=least)
+    around = _AROUND + 2 * config.memory.register_cycles + config.memory.registered
+    return Cycles(max(core_cycles, reads, writes) + around, "modelled", least=least)
 
 
 def _traffic(config: StreamEngineConfig, plan: MemoryPlan) -> tuple[int, int, int]:
@@ -96,8 +100,9 @@ def register_cycles(config: StreamEngineConfig, registers: Mapping[str, int]) ->
     if registers.get("TAIL_BYTES"):
         beats, requests = placed(config, registers, "TAIL", out)
         writes, replies = writes + beats, replies + requests
-    cycles = max(counted, reads + bursts, writes + replies) + _AROUND
-    serial = counted + reads + writes + _OF_A_BURST * (bursts + replies) + 2 * _AROUND
+    later = (_CHOICES + config.memory.register_cycles) * config.memory.registered
+    cycles = max(counted, reads + bursts, writes + replies) + _AROUND + 2 * later
+    serial = counted + reads + writes + (_OF_A_BURST + later) * (bursts + replies) + 2 * _AROUND
     work = max(reads, writes)
     least = max(counted, work)
     return UnitJob(cycles, least, serial, work, reads, writes, bursts + replies)

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from hwgen.core.cycles.unit_job import PORT_LATENCY, UnitJob, bursts_of
+from hwgen.core.cycles.unit_job import UnitJob, bursts_of, port_latency
 from hwgen.core.lists.commands import LINE
 from hwgen.core.protocols import JobCore
 from hwgen.core.registry import core_of
@@ -48,6 +48,9 @@ SEEN = 2
 
 NEXT_JOB = 4
 """Cycles from a unit's end of one job to the next."""
+
+_UNREGISTERED = 2
+"""Cycles of `port_latency` that are counted in `STORE`."""
 
 _LINE_OUTSTANDING, _LINE_BURST = 2, 16
 _BOUNDS: tuple[Literal["cycles", "least", "most"], ...] = ("cycles", "least", "most")
@@ -155,6 +158,7 @@ class _Engine:
         self.free = [0] * len(self.units)
         self.queued: list[list[int]] = [[] for _ in self.units]
         self.bus = config.memory.data_width // 8
+        self.latency = port_latency(config.memory) + config.memory.register_cycles
         self.longest = self.bus * min(config.memory.max_burst, _LINE_BURST)
         self.after = [
             next((1 << flag.offset for flag in unit.job_interface.flags if flag.name == "after"), 0)
@@ -171,7 +175,7 @@ class _Engine:
         ends = deque([0] * _LINE_OUTSTANDING, _LINE_OUTSTANDING)
         for beats in self.beats(event):
             request = max(request, ends[0]) + 1
-            beat = max(request + 1 + PORT_LATENCY, beat + 1) + beats - 1
+            beat = max(request + 1 + self.latency, beat + 1) + beats - 1
             ends.append(beat)
         self.now += beat + (LOAD if event.action == "load" else FILL)
 
@@ -216,7 +220,7 @@ class _Engine:
             case "multiply":
                 self.now += MULTIPLY + event.count
             case "store":
-                self.now += STORE + sum(self.beats(event))
+                self.now += STORE + self.latency - _UNREGISTERED + sum(self.beats(event))
             case "wait" | "submit":
                 self.wait(event.mask)
             case "fetch":

@@ -50,7 +50,8 @@ class Engine:
         Of each job.
     read_latency, write_latency : int
         Cycles of the memory, at least 1: from an address to its first beat, from the last beat of
-        a burst to its response.  It gives and takes a beat in every cycle.
+        a burst to its response, beside those of the port's registers.  It gives and takes a beat in
+        every cycle.
     submission : int
         Cycles that the host needs to submit the next job.
     """
@@ -67,9 +68,10 @@ class Engine:
         self._plan, self._submission = plan, submission
         self._regions = [regions] if isinstance(regions, Regions) else list(regions)
         self._steps = steps_of(plan, len(self._regions))
-        self._reader = Reader(config, read_latency)
+        more = config.memory.register_cycles
+        self._reader = Reader(config, read_latency + more)
         self._cores = Cores(_flow(config.compute), self._steps, self._happens)
-        self._results = Results(plan, self._regions, self._steps, write_latency)
+        self._results = Results(plan, self._regions, self._steps, write_latency + more)
         self._waiting = {"a": self._cores.act.full, "w": self._cores.wgt.full,
                          "p": self._results.records}  # fmt: skip
         self._free: dict[str, list[int]] = {"a": [], "w": [], "p": self._results.records_freed}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from math import ceil, gcd
 from typing import TYPE_CHECKING
 
-from hwgen.core.cycles.unit_job import PORT_LATENCY, UnitJob, bursts_of
+from hwgen.core.cycles.unit_job import UnitJob, bursts_of, port_latency
 from hwgen.core.post import REGISTERS
 from hwgen.core.post.records import RECORD_BYTES
 from hwgen.core.register_map import JOB_FLAGS
@@ -36,9 +36,10 @@ def register_cycles(config: GemmStreamConfig, registers: Mapping[str, int]) -> U
     """
     plan = _plan(config, registers)
     regions = Regions(*(_region(config, registers, name) for name in "AWCP"))
+    shared = port_latency(config.memory)
     least, most = (
-        job_cycles(plan, regions, read_latency=PORT_LATENCY, write_latency=latency)
-        for latency in (1, PORT_LATENCY)
+        job_cycles(plan, regions, read_latency=shared, write_latency=latency)
+        for latency in (shared - 1, shared)
     )
     beats = {"reads": 0, "writes": 0}
     bursts = 0
