@@ -35,6 +35,7 @@ COMMANDS = {
     "report": ["--config", "tiny.yaml", "--output", "PLACE.md"],
     "run": ["--config", "tiny.yaml", "--activations", "a.npy", "--weights", "w.npy",
             "--output", "PLACE.npy"],
+    "search": ["model", "--goal", "tokens_per_s>=1", "--target", "nangate45", "--output", "PLACE"],
     "sim": ["--config", "tiny.yaml", "--output", "PLACE"],
     "sweep": ["--config", "sweep.yaml", "--output", "PLACE"],
     "synth": ["--config", "tiny.yaml", "--output", "PLACE"],

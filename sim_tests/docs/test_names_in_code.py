@@ -27,6 +27,7 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "hwgen/cli/workloads.py",
         "hwgen/core/params/off_chip.py",
         "hwgen/workloads/",
+        "flows/search/space.py",
         # Operations of command lists and of the C of a host.
         "hwgen/models/",
         "flows/build/drivers/decoder_driver.py",
@@ -81,6 +82,7 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "flows/simulation/vectors/host_script.py",
         "flows/formal/contracts.py",  # proofs of its registers
         "flows/formal/prove.py",  # what its lists read from memory
+        "flows/search/",  # engines that a search makes
     ),
     "vector": (
         # Vectors of C++, of IP-XACT, and of Verilog.
@@ -98,7 +100,9 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
 OF_TECHNOLOGIES: Mapping[str, tuple[str, ...]] = {
     "nangate45": (
         "hwgen/technologies/__init__.py",  # that of configurations that name none
-        "hwgen/cli/calibrate.py",  # an example at the end of its help text
+        # Examples at the end of help texts.
+        "hwgen/cli/calibrate.py",
+        "hwgen/cli/search.py",
     ),
     # Examples at the end of help texts.
     "ecp5": ("hwgen/cli/pnr.py", "hwgen/cli/synth.py", "hwgen/cli/technologies.py"),

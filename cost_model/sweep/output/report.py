@@ -46,7 +46,6 @@ def report_html(outcome: Outcome, chosen: Chosen, said: Mapping[str, Any]) -> st
         The summary of the sweep.
     """
     document = report_data(outcome, chosen)
-    data = json.dumps(document, separators=(",", ":"), allow_nan=False)
     shown = len(document["rows"])
     cut = f"; this page shows {shown:,} of them, evenly chosen" if shown < chosen.count else ""
     by = " and ".join(outcome.plan.group_by)
@@ -62,14 +61,31 @@ def report_html(outcome: Outcome, chosen: Chosen, said: Mapping[str, Any]) -> st
         summary += f" {power_by_method(activity, simulated=simulated)}"
     sentences = [candidates_left(said["refine"]), *map(empty_group, said["empty_groups"])]
     summary += "".join(f" {text[:1].upper()}{text[1:]}." for text in sentences if text)
+    pictures = "".join(
+        f'<section class="wide">{svg}</section>\n' for svg in rooflines(outcome, chosen)
+    )
+    return page_html(f"Sweep {outcome.plan.name}", summary, document, pictures)
+
+
+def page_html(title: str, summary: str, document: Mapping[str, Any], pictures: str = "") -> str:
+    """Return a page to explore points.
+
+    Parameters
+    ----------
+    title, summary : str
+        Texts.
+    document : mapping
+        As `report_data` returns it.
+    pictures : str
+        HTML sections below.
+    """
+    data = json.dumps(document, separators=(",", ":"), allow_nan=False)
     page = {
-        "TITLE": html.escape(f"Sweep {outcome.plan.name}"),
+        "TITLE": html.escape(title),
         "SUMMARY": html.escape(summary),
         # An end tag inside a text would end the script element.
         "DATA": data.replace("<", "\\u003c"),
-        "ROOFLINES": "".join(
-            f'<section class="wide">{svg}</section>\n' for svg in rooflines(outcome, chosen)
-        ),
+        "ROOFLINES": pictures,
         "LOGIC": _asset("logic.js"),
         "VIEW": _asset("view.js"),
     }
@@ -128,6 +144,7 @@ def report_data(outcome: Outcome, chosen: Chosen) -> dict[str, Any]:
         "objectives": [{"name": str(o), "maximise": o.maximise} for o in plan.objectives],
         "breakdowns": breakdowns,
         "group_by": list(plan.group_by),
+        "folder": "configs/",
     }
 
 

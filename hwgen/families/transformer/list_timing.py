@@ -138,7 +138,7 @@ class _Port:
             self.lost += bursts * ahead + beats + 2 * bursts
 
 
-class _Engine:
+class EngineState:
     """Timing state of the sequencer and the units.
 
     Parameters
@@ -229,6 +229,28 @@ class _Engine:
                 self.now += DATA
 
 
+JobKey = tuple[int, tuple[tuple[str, int], ...]]
+"""Unit and registers of a job, of addresses those within a burst."""
+
+
+def job_key(event: Event, burst_bytes: int) -> JobKey:
+    """Return everything that the duration of a job depends on; jobs of many layers share it.
+
+    Parameters
+    ----------
+    event : Event
+        Of a job.
+    burst_bytes : int
+        Of the longest burst: bursts end at its multiples.
+    """
+    registers = tuple(
+        (name, value % burst_bytes if name.endswith("_ADDRESS_LOW") else value)
+        for name, value in event.registers.items()
+        if not name.endswith("_ADDRESS_HIGH")
+    )
+    return event.unit, registers
+
+
 def timed_list(config: TransformerConfig, events: Iterable[Event]) -> ListTiming:
     """Return the cycles of what a list executes.
 
@@ -238,9 +260,10 @@ def timed_list(config: TransformerConfig, events: Iterable[Event]) -> ListTiming
     events : iterable of Event
         See `hwgen.families.transformer.trace.trace`.
     """
-    engines = [_Engine(config, bound) for bound in _BOUNDS]
+    engines = [EngineState(config, bound) for bound in _BOUNDS]
     units, port = engines[0].units, _Port(config)
-    known: dict[tuple[int, tuple[tuple[str, int], ...]], UnitJob] = {}
+    known: dict[JobKey, UnitJob] = {}
+    burst = config.longest_burst * config.memory_bytes
     shares = defaultdict[int, Share](Share)
     lines: dict[int, int] = {}
     reads = writes = 0
@@ -260,7 +283,7 @@ def timed_list(config: TransformerConfig, events: Iterable[Event]) -> ListTiming
             engine.process(event)
         if event.action != "submit":
             continue
-        key = event.unit, tuple(event.registers.items())
+        key = job_key(event, burst)
         if key not in known:
             unit = units[event.unit]
             core = core_of(unit)

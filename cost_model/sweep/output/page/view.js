@@ -432,7 +432,7 @@
     if (state.chosen === state.preselected) {
       parts.push(make("p", { class: "hint" }, "Preselected: nearest to the best of every objective. Click another point."));
     }
-    if (file) parts.push(make("code", {}, `hwgen build --config configs/${file}`));
+    if (file) parts.push(make("code", {}, `hwgen build --config ${data.folder}${file}`));
     for (const [whole, names] of Object.entries(data.breakdowns)) {
       const shares = Logic.breakdown(row, names.map((n) => ({ name: n.part, column: named[n.name] })));
       if (!shares.length) continue;

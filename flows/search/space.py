@@ -1,0 +1,390 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Space of engines that execute a decoder: options of each unit, for each width of the port.
+
+An engine has a unit that multiplies, row units and a unit for attention, as a compiled decoder
+needs them (`hwgen.models.compile.decoder_list`). What the model fixes, such as formats, the longest
+row and the heads, is derived from it; sizes are options.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from pydantic import ValidationError
+
+from hwgen.errors import InputError
+from hwgen.families.transformer.params import TransformerConfig
+from hwgen.formats.registry import block_format
+from hwgen.models.graph.description import real, sizes_of
+from hwgen.models.run.block_rows import key_format, row_format
+from hwgen.models.run.group_weights import misfit, suggested
+
+if TYPE_CHECKING:
+    from hwgen.models.files.gguf_blocks import Groups
+    from hwgen.models.files.store import Model
+    from hwgen.models.graph.description import Node
+
+_ROW = 64  # elements that longest rows are multiples of
+
+_BITS = {"int8": 8, "ternary": 2}
+_BITS_OF_BLOCKS = 4
+
+
+@cache
+def units_file() -> dict[str, Any]:
+    """Return the units of engines and the sizes that are tried: ``engine.yaml``."""
+    text = Path(__file__).with_name("engine.yaml").read_text(encoding="utf-8")
+    result: dict[str, Any] = yaml.safe_load(text)
+    return result
+
+
+@dataclass(frozen=True)
+class Option:
+    """Choice of the parameters of a unit.
+
+    Parameters
+    ----------
+    unit : str
+        Its name in the engine.
+    values : mapping
+        Parameters of the unit, as a configuration has them.
+    shown : mapping
+        What distinguishes it from other options, by dotted name.
+    """
+
+    unit: str
+    values: Mapping[str, Any]
+    shown: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {value}" for name, value in self.shown.items())
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Requirements of a quantised decoder, the same for all sizes of an engine.
+
+    Parameters
+    ----------
+    activation, weight : str
+        Formats of rows and of weights of products.
+    operations : tuple of str
+        Operations on rows.
+    gate : str
+        Function of its gates; empty where it has none.
+    hadamard : int
+        Elements of blocks that are rotated before they are quantised, 0 for none.
+    longest_row, longest_k, head : int
+        Elements: of any row, of a row that is multiplied, of a head of keys.
+    group : int
+        Queries of a head of keys.
+    context : int
+        Positions of the cache.
+    """
+
+    activation: str
+    weight: str
+    operations: tuple[str, ...]
+    gate: str
+    hadamard: int
+    longest_row: int
+    longest_k: int
+    head: int
+    group: int
+    context: int
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether weights are blocks with scales."""
+        return self.weight not in ("int8", "ternary")
+
+
+@dataclass
+class Space:
+    """Options of each unit by the width of the port, and what no configuration may have.
+
+    Parameters
+    ----------
+    needs : Needs
+    target : mapping
+        Of the configurations.
+    options : dict
+        By width, by unit.
+    illegal : dict of int
+        Options that a rule of their family refuses, by the rule.
+    """
+
+    needs: Needs
+    target: Mapping[str, Any]
+    options: dict[int, dict[str, list[Option]]] = field(default_factory=dict)
+    illegal: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def points(self) -> int:
+        """Engines, one for each combination of options."""
+        return sum(math.prod(map(len, units.values())) for units in self.options.values())
+
+    def engine(self, name: str, width: int, options: Iterable[Option]) -> dict[str, Any]:
+        """Return the parameters of an engine."""
+        return {
+            "name": name,
+            "family": "transformer",
+            "units": {each.unit: dict(each.values) for each in options},
+            "memory": {**units_file()["port"], "data_width": width},
+            "target": dict(self.target),
+        }
+
+    def config(self, name: str, width: int, options: Iterable[Option]) -> TransformerConfig:
+        """Return the configuration of an engine."""
+        return TransformerConfig.model_validate(self.engine(name, width, options))
+
+
+def needs_of(model: Model, context: int) -> Needs:
+    """Return the requirements of a quantised decoder.
+
+    Raises
+    ------
+    InputError
+        If it is no quantised decoder, or needs what engines of a search do not have.
+    """
+    description = model.description
+    nodes = description.nodes
+    if not description.decodes:
+        raise InputError(f"{model.path}: {description.name} is no decoder")
+    if not any(node.operation == "quantise" for node in nodes):
+        raise InputError(
+            f"{model.path} is not quantised, and engines multiply integers; run"
+            f" `hwgen model quantise {model.path} --output DIR --calibration FILE` and search for"
+            " its result"
+        )
+    attentions = [node for node in nodes if node.operation == "attention"]
+    if any(key_format(node) for node in attentions):
+        raise InputError(f"{model.path}: keys and values in blocks are not searched for; quantise"
+                         " without --kv-format")  # fmt: skip
+    makers = [n for n in nodes if n.operation == "quantise"]
+    rows = sorted({row_format(node) for node in makers})
+    if len(rows) > 1 or any(node.attributes.get("format") for node in makers):
+        raise InputError(f"{model.path}: rows of products must be of one integer format")
+    blocks = {int(real(n, "hadamard")) for n in (*makers, *attentions)} - {0}
+    if len(blocks) > 1:
+        raise InputError(f"{model.path}: rotated blocks must have one size, not {sorted(blocks)}")
+    most = description.context or 0
+    if context > most:
+        raise InputError(f"--context: must be {most} or less, the positions of the model, not"
+                         f" {context}")  # fmt: skip
+    sizes = [sizes_of(node) for node in attentions]
+    arrays = [a[-1] for a in description.arrays.values() if a and isinstance(a[-1], int)]
+    gates = {str(node.attributes["gate"]) for node in nodes if node.operation == "gated"}
+    if len(gates) > 1:
+        raise InputError(f"{model.path}: gates must be of one function, not {sorted(gates)}")
+    present = {node.operation for node in nodes}
+    on_rows = [n for n in ("rms_norm", "layer_norm", "rope", "gated") if n in present]
+    return Needs(
+        rows[0], _weight_format(model), (*on_rows, "add", "argmax"), next(iter(gates), ""),
+        next(iter(blocks), 0), longest_row=max(arrays),
+        longest_k=max(description.tensors[n.inputs["weights"]].shape[1] for n in _products(nodes)),
+        head=max(size[2] for size in sizes),
+        group=max(heads // kv_heads for heads, kv_heads, _ in sizes), context=context,
+    )  # fmt: skip
+
+
+def _products(nodes: Sequence[Node]) -> list[Node]:
+    return [node for node in nodes if node.operation == "gemm"]
+
+
+def _weight_format(model: Model) -> str:
+    """Return the narrowest format that holds all weights as they are."""
+    names = dict.fromkeys(n.inputs["weights"] for n in _products(model.description.nodes))
+    every: list[Groups] = []
+    for name in names:
+        groups = model.groups(name)
+        if groups is None:
+            raise InputError(f"{model.path}: {name} has no integers; run `hwgen model quantise`")
+        every.append(groups)
+    if all(g.scales.shape[1] == 1 and g.offsets is None for g in every):
+        low, high = min(int(g.values.min()) for g in every), max(int(g.values.max()) for g in every)
+        return "ternary" if low >= -1 and high <= 1 else "int8"
+    for fmt in dict.fromkeys(filter(None, map(suggested, every))):
+        if not any(misfit(block_format(fmt), groups) for groups in every):
+            return fmt
+    raise InputError(f"{model.path}: no format holds the weights of all layers as they are")
+
+
+def space_of(needs: Needs, target: Mapping[str, Any], widths: Sequence[int] = ()) -> Space:
+    """Return the space of engines for a decoder: legal options of each unit.
+
+    Parameters
+    ----------
+    needs : Needs
+    target : mapping
+        Of the configurations.
+    widths : sequence of int, optional
+        Of the port; default all that there are.
+
+    Raises
+    ------
+    InputError
+        If no engine is legal.
+    """
+    space = Space(needs, target)
+    for width in widths or units_file()["port"]["data_width"]:
+        legal: dict[str, list[Option]] = {}
+        for unit, options in _options(needs, width).items():
+            others = [legal[PRODUCTS][0]] if legal.get(PRODUCTS) else []
+            legal[unit] = [each for each in options if _legal(space, width, each, others)]
+        if all(legal.values()):
+            space.options[width] = legal
+    if not space.options:
+        raise InputError("no engine is legal: " + "; ".join(space.illegal))
+    return space
+
+
+PRODUCTS = "products"
+"""The unit that multiplies, the first one."""
+
+
+def _options(needs: Needs, width: int) -> dict[str, list[Option]]:
+    file = units_file()
+    rows = [name for name in file if name not in ("port", PRODUCTS, "heads")]
+    return {
+        PRODUCTS: _product_options(needs, width),
+        **{name: _row_options(name, needs, width) for name in rows},
+        "heads": _head_options(needs, width),
+    }
+
+
+def _legal(space: Space, width: int, option: Option, others: Sequence[Option]) -> bool:
+    """Return whether a unit is legal beside one that multiplies; note the rule that refuses it."""
+    beside = [] if option.unit == PRODUCTS else others
+    try:
+        space.config("engine", width, [*beside, option])
+    except ValidationError as error:
+        rule = str(error.errors()[0]["msg"]).split(", not ")[0]
+        space.illegal[rule] = space.illegal.get(rule, 0) + 1
+        return False
+    return True
+
+
+def _rounded(elements: int) -> int:
+    return -(-elements // _ROW) * _ROW
+
+
+def _stream_unit(file: Mapping[str, Any], compute: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a unit around a core, with room for two bursts at its ports."""
+    burst = units_file()["port"]["max_burst"]
+    return {**file["unit"], "compute": dict(compute), "buffers": {"port_beats": 2 * burst}}
+
+
+def _row_options(unit: str, needs: Needs, width: int) -> list[Option]:
+    """Return the options of a row unit: lanes, as many as the port can feed."""
+    file = units_file()[unit]
+    compute, least = dict(file["compute"]), int(file["least"])
+    longest = needs.head
+    if unit == "rows":
+        array: dict[str, Any] = {"operations": list(needs.operations)}
+        if needs.gate:
+            array["gate"] = needs.gate
+        longest = needs.longest_row
+    elif unit == "integers":
+        compute["output"] = needs.activation
+        array = {"operations": ["quantise"]}
+        if needs.hadamard:
+            array = {"operations": ["quantise", "hadamard_quantise"], "hadamard": needs.hadamard}
+            least = max(least, needs.hadamard)
+        longest = max(needs.longest_k, needs.head)
+    elif unit == "sums":
+        compute["input"] = "fp32" if needs.in_blocks else "int32"
+        array, longest = {"operations": ["dequantise_rows"]}, needs.longest_row
+    else:
+        array = {"operations": ["dequantise"]}
+    array["longest_row"] = _rounded(longest)
+    most = max(least, width // 32)
+    return [
+        Option(
+            unit,
+            _stream_unit(file, {**compute, "array": {**array, "lanes": lanes}}),
+            {f"{unit}.lanes": lanes},
+        )
+        for lanes in file["lanes"]
+        if least <= lanes <= most
+    ]
+
+
+def _head_options(needs: Needs, width: int) -> list[Option]:
+    """Return the options of the unit for attention: lanes; its rows are those of a head of keys."""
+    file = units_file()["heads"]
+    core = {**file["compute"], "head": needs.head, "max_keys": _rounded(needs.context)}
+    return [
+        Option(
+            "heads",
+            _stream_unit(file, {**core, "array": {"rows": needs.group, "lanes": lanes}}),
+            {"heads.rows": needs.group, "heads.lanes": lanes},
+        )
+        for lanes in file["lanes"]
+        if lanes <= min(max(2, width // 8), needs.head)
+    ]
+
+
+def _product_options(needs: Needs, width: int) -> list[Option]:
+    """Return the options of the unit that multiplies.
+
+    A token of decode streams all weights once, so that arrays take from a quarter to twice the
+    weights that a beat of the port brings.
+    """
+    bits = _BITS.get(needs.weight, _BITS_OF_BLOCKS)
+    most, least = max(8, 2 * width // bits), width // bits // 4
+    file = units_file()[PRODUCTS]
+    result = []
+    for core, shown, macs in _cores(needs, file["cores"]):
+        if not least <= macs <= most:
+            continue
+        for kib in file["buffer_kib"]:
+            buffers = {
+                **file["unit"]["buffers"], "weight_kib": kib, "output_kib": kib,
+                "activation_kib": max(kib, _kib(needs.longest_k)),
+            }  # fmt: skip
+            unit = {**file["unit"], "compute": core, "buffers": buffers}
+            result.append(Option(PRODUCTS, unit, {**shown, f"{PRODUCTS}.buffer_kib": kib}))
+    return result
+
+
+def _kib(elements: int) -> int:
+    """Return a power of two of KiB that hold a row of activations."""
+    return 1 << max(0, math.ceil(math.log2(max(1, elements) / 1024)))
+
+
+def _cores(
+    needs: Needs, cores: Iterable[Mapping[str, Any]]
+) -> Iterator[tuple[dict[str, Any], dict[str, Any], int]]:
+    """Yield cores that multiply by the weights: parameters, those to show, products a cycle."""
+    formats = {
+        "activation": needs.activation, "weight": needs.weight,
+        "max_k": max(1024, 1 << (needs.longest_k - 1).bit_length()),
+        "accumulator": "fp32" if needs.in_blocks else "int32",
+    }  # fmt: skip
+    of = "blocks" if needs.in_blocks else "ternary" if needs.weight == "ternary" else "integers"
+    for core in cores:
+        if of not in core["weights"]:
+            continue
+        sizes: dict[str, list[int]] = dict(core["sizes"])
+        if needs.in_blocks:
+            sizes[core["block"]] = [block_format(needs.weight).block]
+        for values in itertools.product(*sizes.values()):
+            array = dict(zip(sizes, values, strict=True))
+            array |= {name: array[other] for name, other in core.get("same", {}).items()}
+            compute = core["compute"]
+            shown = {f"{PRODUCTS}.family": compute["family"]}
+            shown |= {f"{PRODUCTS}.{name}": value for name, value in array.items()}
+            fixed = compute.get("array", {})
+            yield (
+                {**compute, **formats, "array": {**fixed, **array}},
+                shown,
+                math.prod(array[name] for name in core["macs"]),
+            )

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Searches for engines: tables against plain evaluation, goals and limits, journals."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flows.search.costs import SUMS, Cost, CostItem, UnitCosts, cost_of
+from flows.search.cycles import BaseList, TimedOption, combined
+from flows.search.goals import METRICS, parse_goals
+from flows.search.journal import SearchJournal
+from flows.search.space import Option, Space, needs_of, space_of
+from flows.search.tables import Scores, WidthTable
+from flows.search.words import limits_of, nearest, rejected
+from hwgen.cli import main
+from hwgen.core.params.target import Target
+from hwgen.errors import InputError
+from hwgen.families.transformer.list_timing import timed_list
+from hwgen.models.files.store import Model
+from sim_tests.models.model_files import Small
+from sim_tests.models.test_model_golden import quantised
+
+SMALL = replace(Small(), width=32, hidden=64, heads=2, kv_heads=1)
+CONTEXT = 16
+WIDTH = 64
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return quantised(tmp_path_factory.mktemp("model"), SMALL)
+
+
+@pytest.fixture(scope="module")
+def space(model: Model) -> Space:
+    return space_of(needs_of(model, CONTEXT), {"technology": "nangate45"}, (WIDTH,))
+
+
+def drawn(space: Space, seed: int) -> list[Option]:
+    chosen = random.Random(seed)
+    return [chosen.choice(options) for options in space.options[WIDTH].values()]
+
+
+def test_cycles_by_tables_are_those_of_the_whole_list(model: Model, space: Space) -> None:
+    units = {unit: options[:: max(1, len(options) // 3)] for unit, options in
+             space.options[WIDTH].items()}  # fmt: skip
+    first = [options[0] for options in units.values()]
+    base = BaseList(model, space.config("engine", WIDTH, first), CONTEXT - 1)
+    tables: dict[str, list[TimedOption]] = {}
+    for number, (unit, options) in enumerate(units.items()):
+        tables[unit] = []
+        for option in options:
+            changed = [*first[:number], option, *first[number + 1 :]]
+            other = BaseList(model, space.config("engine", WIDTH, changed), CONTEXT - 1)
+            tables[unit].append(other.timed(base, unit))
+    cycles, _ = combined(base, tables)
+    chosen = random.Random(1)
+    ours, plain = [], []
+    for _ in range(12):
+        index = [chosen.randrange(len(options)) for options in units.values()]
+        options = [every[i] for every, i in zip(units.values(), index, strict=True)]
+        config = space.config("engine", WIDTH, options)
+        ours.append(int(cycles[tuple(index)]))
+        plain.append(timed_list(config, BaseList(model, config, CONTEXT - 1).events).cycles)
+    assert np.allclose(ours, plain, rtol=1e-2)  # of large models 1e-4: lists differ by some words
+    apart = [(i, j) for i in range(12) for j in range(12) if plain[i] > 1.02 * plain[j]]
+    assert all(ours[i] > ours[j] for i, j in apart)
+
+
+def test_a_search_notices_jobs_that_take_longer(model: Model, space: Space) -> None:
+    config = space.config("engine", WIDTH, drawn(space, 0))
+    base = BaseList(model, config, CONTEXT - 1)
+    tables = {unit: [base.timed(base, unit)] for unit in base.units}
+    cycles, moved = combined(base, tables)
+    slow = replace(tables["products"][0], cycles=tuple(2 * n for n in tables["products"][0].cycles))
+    slower, same = combined(base, {**tables, "products": [slow]})
+    assert slower.item() > cycles.item()
+    assert same.item() == moved.item()
+
+
+@pytest.mark.rotate(4)
+@pytest.mark.parametrize("seed", range(4))
+def test_costs_by_tables_are_those_of_the_engine(space: Space, seed: int) -> None:
+    engines = [drawn(space, seed), drawn(space, seed + 10)]
+    few = {
+        unit: [each[number] for each in engines] for number, unit in enumerate(space.options[WIDTH])
+    }
+
+    def run(_: object, function: object, items: dict[str, CostItem], __: object) -> object:
+        return {key: cost_of(item) for key, item in items.items()}
+
+    costs = UnitCosts(space, {WIDTH: few}, run)  # type: ignore[arg-type]
+    costs.sample()
+    costs.look_at([(WIDTH, each) for each in engines])
+    rest, _ = costs.rest(WIDTH)
+    total = rest
+    for option in engines[1]:
+        total = total.plus(costs.cost(WIDTH, option))
+    engine = cost_of(CostItem(json.dumps(space.engine("engine", WIDTH, engines[1])), None))
+    assert np.allclose(total.sums[:3], engine.sums[:3], rtol=2e-3)
+    assert engine.fmax_mhz <= total.fmax_mhz * 1.001
+
+
+def test_what_a_search_calls_legal_is_legal(space: Space) -> None:
+    for seed in range(200):
+        space.config("engine", WIDTH, drawn(space, seed))
+
+
+def table(space: Space) -> WidthTable:
+    """Return a table with invented jobs and costs."""
+    chosen = random.Random(3)
+    options = {unit: list(every[:2]) for unit, every in space.options[WIDTH].items()}
+    sizes = list(map(len, options.values()))
+    timed, costs = {}, {}
+    for n, (unit, every) in enumerate(options.items()):
+        cycles = [1000 // (i + 1) for i in range(len(every))]
+        timed[unit] = [TimedOption((each,), ((each, 100),), (5, 5)) for each in cycles]
+        costs[unit] = [
+            Cost((1e5 * (i + 1), *[1.0] * (len(SUMS) - 1)), 400.0 - 20 * i * n)
+            for i in range(len(every))
+        ]
+    shape = [1] * len(sizes)
+    cycles = np.zeros(sizes, np.int64)
+    for axis, unit in enumerate(options):
+        shape[axis] = sizes[axis]
+        cycles = cycles + np.array([t.cycles[0] for t in timed[unit]]).reshape(shape)
+        shape[axis] = 1
+    moved = np.full(sizes, chosen.randrange(100, 200))
+    rest = Cost((0.0,) * len(SUMS), 500.0)
+    return WidthTable(WIDTH, options, timed, costs, rest, 1.0, cycles, moved)
+
+
+def test_rejections_name_each_point_once(space: Space) -> None:
+    scores = Scores([table(space)], Target(), 310.0)
+    fast = scores.metrics["fmax_mhz"] >= 310
+    area = np.median(scores.metrics["area_mm2"][fast])
+    goals = parse_goals(["tokens_per_s>=1"], [f"area_mm2={area}"])
+    left, reasons = rejected(scores, goals)
+    assert left.sum() + sum(entry["points"] for entry in reasons) == scores.points
+    assert left.any()
+    assert len(reasons) == 2
+    for number in range(scores.points):
+        each, index = scores.point(number)
+        assert scores.number(each, index) == number
+        assert left[number] == (fast[number] and scores.metrics["area_mm2"][number] <= area)
+
+
+def test_the_nearest_says_what_to_relax(space: Space) -> None:
+    scores = Scores([table(space)], Target(), None)
+    speed, area = scores.metrics["tokens_per_s"], scores.metrics["area_mm2"]
+    goals = parse_goals([f"tokens_per_s>={1.1 * speed.max()}"], [f"area_mm2={2 * area.max()}"])
+    number, said = nearest(scores, goals)
+    assert speed[number] == speed.max()
+    assert said[0]["alone"] == pytest.approx(speed.max())
+    assert said[0]["factor"] == pytest.approx(1.1)
+    assert said[1]["factor"] == 1
+    assert limits_of(scores, number, goals)[0].startswith("limited by ")
+
+
+@pytest.mark.parametrize(
+    ("goals", "limits", "message"),
+    [
+        (["tokens_per_sec>=20"], [], "did you mean 'tokens_per_s'"),
+        (["tokens_per_s"], [], "must be METRIC>=NUMBER"),
+        (["area_mm2>=nan"], [], "must be a number above 0"),
+        ([], ["area_mm2>=2"], "upper limit"),
+        (["area_mm2>=3"], ["area_mm2=2"], "contradicts"),
+        (["tokens_per_s>=100", "ms_per_token<=5"], ["tokens_per_s=50"], "contradicts"),
+        (["ms_per_token>=20", "tokens_per_s>=100"], [], "contradicts"),
+    ],
+)
+def test_goals_that_make_no_sense_are_refused(
+    goals: list[str], limits: list[str], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        parse_goals(goals, limits)
+
+
+def test_every_problem_of_goals_is_named_at_once() -> None:
+    with pytest.raises(InputError) as caught:
+        parse_goals(["speed>=20", "tokens_per_s~3"], ["area=1"])
+    assert len(str(caught.value).splitlines()) == 3
+    assert all(name in str(caught.value) for name in METRICS)
+
+
+def test_a_journal_goes_on_after_a_crash(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    journal = SearchJournal(path, "one")
+    journal.store("a", {"cycles": [1]})
+    journal.close()
+    with path.open("a") as stream:
+        stream.write('{"key": "b", "val')
+    journal = SearchJournal(path, "one")
+    assert journal.entries == {"a": {"cycles": [1]}}
+    journal.store("c", 3)
+    journal.close()
+    journal = SearchJournal(path, "one")
+    assert journal.entries == {"a": {"cycles": [1]}, "c": 3}
+    journal.close()
+    with pytest.raises(InputError, match="another search"):
+        SearchJournal(path, "two")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "nothing is asked for"),
+        (["--goal", "tokens_per_s>=5", "--clock", "fast"], "must be auto, or"),
+        (["--goal", "tokens_per_s>=5", "--context", "100000"], "must be 64 or less"),
+    ],
+)
+def test_bad_options_are_refused(
+    model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    arguments: list[str], message: str,
+) -> None:  # fmt: skip
+    out = tmp_path / "out"
+    base = ["search", str(model.path), "--target", "nangate45", "--output", str(out)]
+    assert main([*base, *arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert not out.exists() or not [p for p in out.iterdir() if p.name[0] != "."]
