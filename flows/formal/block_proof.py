@@ -151,7 +151,7 @@ def prove_contract(
                    "proven", "netlist search", detail, taken)
         )  # fmt: skip
     checker, circuit = _compile(contract, flat, work)
-    answers = _answers(checker, circuit, contract.group, work, seconds, only)
+    answers = _answers(checker, circuit, contract, work, seconds, only)
     properties += [_as_unknown(each) if contract.cut_datapath else each for each in answers]
     covers = []
     for index, cover in enumerate(checker.covers if only is None else ()):
@@ -192,7 +192,7 @@ def _output(circuit: Aiger, name: str, index: int) -> str:
 def _answers(
     checker: Checker,
     circuit: Aiger,
-    group: str,
+    contract: Contract,
     work: Path,
     seconds: int,
     only: Collection[str] | None,
@@ -204,19 +204,21 @@ def _answers(
         for index, each in enumerate(checker.properties)
         if not each.name.startswith(LEMMA) and (only is None or each.name in only)
     ]
-    together = solve(circuit, ANY, work, seconds) if only is None else None
+    together = solve(circuit, ANY, work, seconds, contract.first_cycles) if only is None else None
     if together and together.status == "proven":
         helped = f", with {lemmas} lemmas" if lemmas else ""
         detail = f"{together.detail}, {len(wanted)} properties together{helped}"
         answers = {index: replace(together, detail=detail) for index, _ in wanted}
     else:
         answers = {
-            index: solve(circuit, _output(circuit, BROKEN, index), work, seconds)
+            index: solve(
+                circuit, _output(circuit, BROKEN, index), work, seconds, contract.first_cycles
+            )
             for index, _ in wanted
         }
     return [
         Result(
-            group,
+            contract.group,
             each.name,
             each.about,
             answers[index].status,

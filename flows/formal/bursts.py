@@ -10,6 +10,9 @@ from amaranth.hdl import Module, Mux, Signal, Value
 
 from flows.formal.checker import Checker, Port
 
+LONGEST = 4
+"""Cycles in a row in which a block that has work neither moves a beat nor waits, at most."""
+
 PAGE = 4096
 """Bytes whose border no burst crosses."""
 
@@ -97,6 +100,22 @@ class BurstRules(Checker):
             "requests not empty", ~self["i_valid"] | (self["i_bytes"] != 0),
             "a request has at least one byte",
         )  # fmt: skip
+
+    def goes_on(self, m: Module, active: Value, waits: Value, moves: Value) -> Signal:
+        """Require that the block does something, or waits for its environment, while it is active.
+
+        Returns the number of cycles in a row in which it did neither.
+        """
+        quiet = Signal(range(2 * LONGEST + 2), name="quiet_cycles")
+        with m.If(~active | waits | moves):
+            m.d.sync += quiet.eq(0)
+        with m.Elif(quiet <= 2 * LONGEST):
+            m.d.sync += quiet.eq(quiet + 1)
+        self.require(
+            "goes on", quiet <= LONGEST,
+            f"with work, it moves a beat or waits for its environment every {LONGEST} cycles",
+        )  # fmt: skip
+        return quiet
 
     def first_cycle(self, m: Module) -> Signal:
         """Return whether this is the first cycle after a reset."""
@@ -224,6 +243,10 @@ class ReaderChecker(BurstRules):
         self.require(
             "lemma flying", self.probed["flying"] == waiting + ar_valid, "bursts are counted"
         )
+        moves = requested | (r_valid & r_ready) | (o_valid & o_ready)
+        moves = moves | (self["i_valid"] & self["i_ready"])
+        waits = (ar_valid & ~ar_ready) | ((waiting != 0) & ~r_valid) | (o_valid & ~o_ready)
+        self.goes_on(m, busy | self["i_valid"], waits, moves)
         self.cover(
             "all bursts in flight", waiting == limits.outstanding, "the limit can be reached"
         )

@@ -56,6 +56,8 @@ class Contract:
         Whether modules without a reset, which are datapaths, are replaced by free inputs.  What is
         violated then is unknown, not refuted: modules that are left out may prevent it.
     needs_netlist : bool
+    first_cycles : int
+        Cycles in which a violation is searched before a proof; what is deep needs more.
     """
 
     group: str
@@ -65,6 +67,7 @@ class Contract:
     cut_datapath: bool = False
     needs_netlist: bool = False
     memory: tuple[str, ...] = ()
+    first_cycles: int = 10
 
     def cut(self, modules: Mapping[str, Any]) -> list[str]:
         """Return the modules that are replaced by free inputs."""
@@ -82,7 +85,9 @@ GROUPS = {
     "streams": "AXI4-Stream ports of the design",
     "registers": "AXI4-Lite registers",
     "jobs": "job queue",
+    "lists": "sequencer of command lists",
     "bursts": "AXI4 memory port",
+    "addresses": "addresses of rows of operands and results",
     "credits": "credits of buffers",
     "cycles": "independence of cycles from operands",
     "datapaths": "datapaths and their arithmetic definitions",

@@ -10,13 +10,18 @@ from typing import Any
 from flows.formal.bursts import BurstLimits, ReaderChecker, SplitterChecker, WriterChecker
 from flows.formal.contract import Contract, ForbiddenPath
 from flows.formal.jobs import JobChecker
+from flows.formal.regions import ResultRowChecker, RowWalkChecker
 from flows.formal.registers import RegisterChecker
+from flows.formal.sequencer import SequencerChecker
+from flows.formal.sharing import ShareChecker
 from flows.formal.streams import BufferChecker, BufferContract, Ring
 from hwgen.families.transformer.registers import list_registers
 from rtl_templates.axi.bursts import BurstSplitter
 from rtl_templates.axi.control import Control
 from rtl_templates.axi.reader import BurstReader
+from rtl_templates.axi.share import MemoryShare
 from rtl_templates.axi.writer import BurstWriter
+from rtl_templates.gemm_stream.drain import ResultDrain
 from rtl_templates.hdl.hierarchy import Block
 from rtl_templates.stream.stream import (
     StreamBuffer,
@@ -25,7 +30,9 @@ from rtl_templates.stream.stream import (
     StreamSlice,
     StreamStore,
 )
+from rtl_templates.stream_engine.walk import RowWalk
 from rtl_templates.transformer.control import ListControl
+from rtl_templates.transformer.sequencer import SEQUENCE, Sequencer
 
 _SMALLEST_RING = 4
 """Entries from which the proof of a FIFO has lemmas."""
@@ -125,6 +132,26 @@ def _list_control(block: Any) -> list[Contract]:
     return [Contract("registers", checker, (), _lite_paths())]
 
 
+def _share(block: Any) -> list[Contract]:
+    checker = partial(ShareChecker, managers=block.managers, outstanding=block.outstanding)
+    return [Contract("bursts", checker)]
+
+
+def _walk(block: Any) -> list[Contract]:
+    checker = partial(RowWalkChecker, pieces=bool(block.piece), pages=bool(block.unit))
+    return [Contract("addresses", checker, first_cycles=30)]
+
+
+def _result_rows(block: Any) -> list[Contract]:
+    checker = partial(ResultRowChecker, layout=block.job_layout)
+    return [Contract("addresses", checker, first_cycles=30)]
+
+
+def _sequencer(block: Any) -> list[Contract]:
+    checker = partial(SequencerChecker, units=block.count, states=SEQUENCE)
+    return [Contract("lists", checker, first_cycles=120)]
+
+
 def _lite_paths() -> tuple[ForbiddenPath, ...]:
     about = "valid does not wait for ready"
     return (
@@ -144,5 +171,9 @@ CONTRACTS: Mapping[type[Block], Callable[[Any], list[Contract]]] = {
     BurstWriter: _writer,
     Control: _control,
     ListControl: _list_control,
+    MemoryShare: _share,
+    ResultDrain: _result_rows,
+    RowWalk: _walk,
+    Sequencer: _sequencer,
 }
 """Blocks of which something is proven."""

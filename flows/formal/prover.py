@@ -50,7 +50,6 @@ memory_collect
 opt_clean
 """
 _INDUCTION_S = 30
-_FIRST_CYCLES = 10
 _CYCLES = (60, 1200)
 _WORK = 6_000_000
 """Cycles of a random simulation, and their number times that of gates."""
@@ -197,7 +196,7 @@ def _exists(netlist: Mapping[str, Any], net: str, bits: int) -> bool:
     return len(names.get(net, {"bits": ()})["bits"]) == bits
 
 
-def solve(circuit: Aiger, output: str, work: Path, seconds: int) -> Answer:
+def solve(circuit: Aiger, output: str, work: Path, seconds: int, first_cycles: int = 10) -> Answer:
     """Search a violation: an input sequence with which an output of ``circuit.aig`` is 1.
 
     Parameters
@@ -207,6 +206,8 @@ def solve(circuit: Aiger, output: str, work: Path, seconds: int) -> Answer:
     work : Path
     seconds : int
         Limit of the search.
+    first_cycles : int
+        Cycles in which a violation is searched before a proof.
 
     Raises
     ------
@@ -218,7 +219,7 @@ def solve(circuit: Aiger, output: str, work: Path, seconds: int) -> Answer:
     start = time.monotonic()
     answer = _constant(circuit, output) or _induction(circuit, output, work, seconds)
     if answer is None:
-        answer = _reachability(circuit, output, work, seconds)
+        answer = _reachability(circuit, output, work, seconds, first_cycles)
     return Answer(answer[0], answer[1], answer[2], round(time.monotonic() - start, 2), *answer[3:])
 
 
@@ -267,9 +268,9 @@ def _induction(circuit: Aiger, output: str, work: Path, seconds: int) -> Any:
     return None
 
 
-def _reachability(circuit: Aiger, output: str, work: Path, seconds: int) -> Any:
+def _reachability(circuit: Aiger, output: str, work: Path, seconds: int, first_cycles: int) -> Any:
     """Return the answer of a search: violations in the first cycles, then a proof."""
-    first = f"bmc3 -F {_FIRST_CYCLES} -T {max(2, seconds // 4)}"
+    first = f"bmc3 -F {first_cycles} -T {max(2, seconds // 4)}"
     try:
         said, stem = _search(circuit, output, work, first, seconds)
     except process.TimedOut:

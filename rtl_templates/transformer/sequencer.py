@@ -39,6 +39,12 @@ SLOTS = 16
 
 DESCRIPTOR = data.StructLayout({"code": 8, "a": 8, "b": 8, "c": 8, "small": 32, "large": 64})
 
+SEQUENCE = (
+    "IDLE", "PREPARE", "FETCH", "STOP", "FIND_FAILURE", "EXECUTE", "WORDS", "MULTIPLY", "LOAD",
+    "STORE", "PUT_LOW", "WAIT", "PUT_HIGH", "CHECK_QUEUE", "DONE", "SUBMIT", "CHECK_JOB", "MEMORY",
+)  # fmt: skip
+"""States of the sequencer by their code."""
+
 _FIRST_FAILURE = JOB_STATES.index("done") + 1
 
 

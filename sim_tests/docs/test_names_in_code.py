@@ -33,6 +33,8 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "flows/build/drivers/decoder_driver.py",
     ),
     "gemm_stream": (
+        "flows/formal/contracts.py",  # proofs of addresses
+        "flows/formal/regions.py",
         # Networks and decoders are compiled to its jobs, with its tiling and its cycles.
         "hwgen/cli/map.py",
         "hwgen/cli/model/compile.py",
@@ -54,6 +56,7 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "hwgen/cli/board.py",  # examples at the end of help texts
     ),
     "stream_engine": (
+        "flows/formal/contracts.py",  # proofs of addresses
         "flows/board/litex.py",  # the engines that a SoC takes, in a message
         "hwgen/models/compile/list_builder.py",  # command lists submit its jobs
         # Its driver, and the harness that puts memory around it.

@@ -78,6 +78,7 @@ BROKEN = [
     (SPLITTER, r"(assign _\d+_ = i_valid) & _\d+_;", r"\1;", "request in progress"),
     (READER, r"(assign busy = ).*;", r"\1 o_valid;", "busy"),
     (READER, r"(assign _\d+_ = splitter_o_valid) & queue_ready", r"\1", "outstanding"),
+    (READER, r"(assign _\d+_ = splitter_o_valid) & queue_ready", r"\1 & 1'h0", "goes on"),
     (READER, r"(assign r_ready = .*) \| stop", r"\1", "answers accepted"),
     (READER, r"(assign r_ready = ).*;", r"\1 1'h1;", "beats passed on"),
     (READER, r"(else error <= )\w+;", r"\1 1'h0;", "error"),
