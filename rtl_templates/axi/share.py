@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
@@ -87,26 +87,9 @@ class MemoryShare(Block):
         space : Value
             Whether a burst may be issued.
         """
-        asking: Value = Cat(request.valid for request in requests)
-        last = Signal(range(self.managers), name=f"{name}_last")
-        granted = Signal(name=f"{name}_granted")
-        able = space & (~address.valid | address.ready)
-        if self.registered:
-            # What the manager that is served asks for next is not known yet.
-            waiting = Signal(name=f"{name}_waiting")
-            asking = asking & ~((1 << last) & waiting.replicate(self.managers))
-        chosen = self._next(m, name, asking, last)
-        if self.registered:
-            m.d.comb += granted.eq(waiting & able)
-            with m.If(granted | ~waiting):
-                m.d.sync += waiting.eq(asking.any())
-                with m.If(asking.any()):
-                    m.d.sync += last.eq(chosen)
-            chosen = last
-        else:
-            m.d.comb += granted.eq(asking.any() & able)
-            with m.If(granted):
-                m.d.sync += last.eq(chosen)
+        asking = Cat(request.valid for request in requests)
+        choose = self._choose_ahead if self.registered else self._choose
+        chosen, granted, remember = choose(m, name, asking, space, ~address.valid | address.ready)
         for i, request in enumerate(requests):
             m.d.comb += request.ready.eq(granted & (chosen == i))
         m.d.sync += address.valid.eq(granted | (address.valid & ~address.ready))
@@ -117,10 +100,18 @@ class MemoryShare(Block):
             with m.If(granted):
                 values = Array(getattr(request.payload, field) for request in requests)
                 m.d.sync += register.eq(values[chosen])
+        with m.If(granted):
+            m.d.sync += remember
         return chosen, granted
 
-    def _next(self, m: Module, name: str, asking: Value, last: Signal) -> Signal:
-        """Return the first manager after the last one that requests."""
+    def _choose(
+        self, m: Module, name: str, asking: Value, space: Value, free: Value
+    ) -> tuple[Signal, Signal, list[Any]]:
+        """Return the first manager after the last one that requests, and whether it is served.
+
+        Beside them is what happens when it is.
+        """
+        last = Signal(range(self.managers), name=f"{name}_last")
         chosen = Signal(range(self.managers), name=f"{name}_chosen")
         for start in range(self.managers):
             with m.If(last == start):
@@ -128,7 +119,35 @@ class MemoryShare(Block):
                     index = (start + step) % self.managers
                     with m.If(asking[index]):
                         m.d.comb += chosen.eq(index)
-        return chosen
+        granted = Signal(name=f"{name}_granted")
+        m.d.comb += granted.eq(asking.any() & space & free)
+        return chosen, granted, [last.eq(chosen)]
+
+    def _choose_ahead(
+        self, m: Module, name: str, asking: Value, space: Value, free: Value
+    ) -> tuple[Signal, Signal, list[Any]]:
+        """Return the same, chosen a cycle before it is served."""
+        chosen = Signal(range(self.managers), name=f"{name}_chosen")
+        waits, granted = Signal(name=f"{name}_waits"), Signal(name=f"{name}_granted")
+        served, later, left, first = (
+            Signal(self.managers, name=f"{name}_{word}")
+            for word in ("served", "after_chosen", "left", "first")
+        )
+        # What the manager that is served asks for next is not known yet.
+        m.d.comb += [granted.eq(waits & space & free), left.eq(asking & ~served)]
+        behind = left & later
+        candidates = Mux(behind.any(), behind, left)
+        m.d.comb += first.eq(
+            Cat(candidates[i] & ~candidates[:i].any() for i in range(self.managers))
+        )
+        with m.If(granted | ~waits):
+            m.d.sync += [waits.eq(left.any()), served.eq(first)]
+            with m.If(left.any()):
+                m.d.sync += [
+                    later.eq(Cat(first[:i].any() for i in range(self.managers))),
+                    chosen.eq(_index(first)),
+                ]
+        return chosen, granted, []
 
     def _reads(self, m: Module, ports: list[Channels]) -> None:
         space, r = Signal(name="r_space"), self.mem.r
@@ -163,3 +182,9 @@ class MemoryShare(Block):
                 port.b.valid.eq(b.valid & asker.valid & (asker.payload == i)),
                 port.b.payload.eq(b.payload),
             ]
+
+
+def _index(one: Signal) -> Value:
+    """Return the index of the only bit that is one."""
+    bits = range((len(one) - 1).bit_length())
+    return Cat(Cat(one[i] for i in range(len(one)) if i >> bit & 1).any() for bit in bits)

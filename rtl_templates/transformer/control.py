@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from hwgen.core.lists.commands import STATES
 from hwgen.families.transformer.registers import LAYOUT, MAGIC, list_registers
+from rtl_templates.arithmetic.pipeline import delayed
 from rtl_templates.axi.bus import BusSignature
 from rtl_templates.axi.registers import SLVERR, Action, answer_reads, answer_writes, merged
 from rtl_templates.hdl.hierarchy import Block
@@ -116,9 +117,16 @@ class ListControl(Block):
             lists.x.eq(Array(contents)[lists.x_index]),
             lists.y.eq(Array(contents)[lists.y_index]),
         ]
+        valid, index = lists.write.valid, lists.write.payload.index
+        value = lists.write.payload.value
+        if config.memory.registered:  # the next descriptor is fetched first
+            valid = delayed(m, "write_valid", valid, 1, token=True)
+            index, value = (
+                delayed(m, name, each, 1) for name, each in (("index", index), ("value", value))
+            )
         for i, register in enumerate(contents[1:], 1):
-            with m.If(lists.write.valid & (lists.write.payload.index == i)):
-                m.d.sync += register.eq(lists.write.payload.value)
+            with m.If(valid & (index == i)):
+                m.d.sync += register.eq(value)
         pending, enable = Signal(name="pending"), Signal(name="interrupt_enable")
         clear = Signal(name="clear_pending")
         m.d.sync += pending.eq((pending & ~clear) | lists.ended)

@@ -17,7 +17,7 @@ CUTS: tuple[tuple[str, ...], ...] = (
     ("ordered", "aligned", "added", "normalised"),
     ("ordered", "aligned", "added", "counted", "normalised"),
 )
-"""Where the registers of an adder of 0, 1, 2, ... stages are; more follow its result."""
+"""Where the registers of an adder of 0, 1, 2, ... stages are; see `FloatOperator` for more."""
 
 
 class FloatAdder(FloatOperator):

@@ -16,7 +16,7 @@ CUTS: tuple[tuple[str, ...], ...] = (
     ("unpacked", "multiplied", "normalised"),
     ("unpacked", "multiplied", "normalised", "aligned"),
 )
-"""Where the registers of a multiplier of 0, 1, 2, ... stages are; more follow its result."""
+"""Where the registers of a multiplier of 0, 1, 2, ... stages are; see `FloatOperator` for more."""
 
 
 class FloatMultiplier(FloatOperator):

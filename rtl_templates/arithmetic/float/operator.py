@@ -24,7 +24,8 @@ class FloatOperator(Block):
     stages : int
         Latency in cycles; 0 is combinational.
     cuts : sequence of tuple of str
-        Where the registers of 0, 1, 2, ... stages are; more follow the result.
+        Where the registers of 0, 1, 2, ... stages are.  Of more, the first follows the result, the
+        second holds the operands, and all others follow the result.
     enabled : bool
         Whether the registers load only while `run` is high.
 
@@ -63,12 +64,18 @@ class FloatOperator(Block):
             },
         )
         self.fmt, self.stages = fmt, stages
-        self._output_cuts = [f"result_{i}" for i in range(stages - len(cuts) + 1)]
-        self._cuts = (*cuts[min(stages, len(cuts) - 1)], *self._output_cuts)
+        more = stages - len(cuts) + 1
+        self._input_cuts = ["given"] if more > 1 else []
+        self._output_cuts = [f"result_{i}" for i in range(more - len(self._input_cuts))]
+        inside = cuts[min(stages, len(cuts) - 1)]
+        self._cuts = (*self._input_cuts, *inside, *self._output_cuts)
 
     def pipeline(self, m: Module) -> Pipeline:
-        """Return the pipeline that inserts the registers."""
-        return Pipeline(m, self._cuts, self.run if self.enabled else None)
+        """Return the pipeline that inserts the registers; those of operands are there already."""
+        pipe = Pipeline(m, self._cuts, self.run if self.enabled else None)
+        for place in self._input_cuts:
+            self.a, self.b = pipe.cut(place, a=self.a, b=self.b)
+        return pipe
 
     def drive_output(self, m: Module, pipe: Pipeline, value: Value) -> None:
         """Make `value` the result, behind the registers that are left."""

@@ -27,7 +27,8 @@ class FunctionBlock(Block):
     unit : FunctionUnit
     stages : int
         Latency in cycles. Registers are, in this order, behind the table, behind the polynomial,
-        in front of the table, within the polynomial if it is of degree 2, and behind the result.
+        in front of the table, within the polynomial if it is of degree 2, behind the result, before
+        everything, and again behind the result.
     enabled : bool
         Whether the registers load only while `run` is high.
 
@@ -63,18 +64,22 @@ class FunctionBlock(Block):
         if unit.table.degree == 2:
             points.append("inner")
         inside = points[:stages]
-        self._output_cuts = [f"result_{i}" for i in range(stages - len(inside))]
-        self._cuts = (*inside, *self._output_cuts)
+        more = stages - len(inside)
+        self._input_cuts = ["given"] if more > 1 else []
+        self._output_cuts = [f"result_{i}" for i in range(more - len(self._input_cuts))]
+        self._cuts = (*self._input_cuts, *inside, *self._output_cuts)
 
     def build(self, m: Module) -> None:
         pipe = Pipeline(m, self._cuts, self.run if self.enabled else None)
-        plan = self.unit.plan
+        plan, argument = self.unit.plan, self.i
+        for point in self._input_cuts:
+            (argument,) = pipe.cut(point, argument=argument)
         if isinstance(plan, Exponential):
-            value = _exponential(m, pipe, plan, self.i)
+            value = _exponential(m, pipe, plan, argument)
         elif isinstance(plan, Normalised):
-            value = _normalised(m, pipe, plan, self.i)
+            value = _normalised(m, pipe, plan, argument)
         else:
-            value = _symmetric(m, pipe, plan, self.i)
+            value = _symmetric(m, pipe, plan, argument)
         for point in self._output_cuts:
             (value,) = pipe.cut(point, value=value)
         m.d.comb += self.o.eq(value)
