@@ -235,6 +235,10 @@ docs-check: env written ## check that the generated documentation is current
 	$(RUN) -m flows.bench.mutation --stored --write build/mutation-score.md
 	cmp build/mutation-score.md docs/mutation-score.md \
 	  || { echo 'docs/mutation-score.md is not current: run make docs' >&2; exit 1; }
+	cp docs/several-cores.md build/several-cores.md
+	$(RUN) -m flows.bench.two_cores --stored --write build/several-cores.md --picture build/two-cores.svg
+	cmp build/several-cores.md docs/several-cores.md && cmp build/two-cores.svg docs/images/two-cores.svg \
+	  || { echo 'docs/several-cores.md is not current: run make docs' >&2; exit 1; }
 	cp docs/results-faults.md build/results-faults.md
 	mkdir -p build/faults
 	$(RUN) -m flows.bench.faults --stored --write build/results-faults.md --pictures build/faults
@@ -256,9 +260,11 @@ docs-check: env written ## check that the generated documentation is current
 prove: env ## prove the shipped configurations and write the tables of their page, or ARGS="--config systolic" only
 	$(RUN) -m flows.bench.proofs $(or $(ARGS),--write docs/results-proofs.md)
 
-.PHONY: bench-mutation bench-faults bench-low-bit bench-whole-engines bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external bench-cycles bench-auto bench-wires bench-random-checkpoint bench-large-model bench-datapaths bench-random-proofs bench-sdram
+.PHONY: bench-mutation bench-faults bench-low-bit bench-whole-engines bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external bench-cycles bench-auto bench-wires bench-random-checkpoint bench-large-model bench-datapaths bench-random-proofs bench-sdram bench-two-cores
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
+bench-two-cores: env ## simulate engines with one core and with two at work on two networks, and write the table of their page (minutes)
+	$(RUN) -m flows.bench.two_cores --write docs/several-cores.md --picture docs/images/two-cores.svg $(ARGS)
 bench-sdram: env ## measure the share of its peak that an SDRAM gives, and write the table of its page (minutes)
 	$(RUN) -m flows.bench.sdram --write docs/sdram.md $(ARGS)
 bench-area: env ## measure area and delay by synthesis

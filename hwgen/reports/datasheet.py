@@ -20,8 +20,8 @@ from hwgen.reports.roofline import (
     number,
     summary,
 )
-from hwgen.technologies import technology
-from hwgen.technologies.utilization import NAMES
+from hwgen.technologies import fpga_family, technology
+from hwgen.technologies.utilization import NAMES, used_resources
 
 METRICS = {
     "area_mm2": ("area", "mm²"), "luts_used": ("LUTs", ""), "luts": ("of them logic", ""),
@@ -83,6 +83,20 @@ def assumed_clock(estimate: Mapping[str, Any]) -> str:
         f"Fmax is unknown, and so whether the clock of {estimate['clock_mhz']:g} MHz is met;"
         " figures per second are at that clock: no speed of this core in"
         f" {estimate['technology']} is known."
+    )
+
+
+def narrow_clock(estimate: Mapping[str, Any]) -> str:
+    """Return that a clock may be missed, in words, if only the ± of Fmax says so."""
+    reached = estimate["metrics"]["fmax_mhz"]
+    if estimate["meets_clock"] is not True or reached is None:
+        return ""
+    within = estimate["certainty"]["fmax_mhz"].get("within") or 0
+    if reached * (1 - within) >= estimate["clock_mhz"]:
+        return ""
+    return (
+        f"The clock of {estimate['clock_mhz']:g} MHz is reached, but may not be, within the ± of"
+        " Fmax."
     )
 
 
@@ -231,16 +245,24 @@ _SHOWN = 0.002
 
 
 def breakdown(entry: Mapping[str, Any]) -> tuple[str | None, list[tuple[Any, str]]]:
-    """Return the parts of an estimate that consist of anything, the smallest as one.
+    """Return the parts of an estimate that consist of anything, the largest first.
+
+    The smallest are one, unless they have block memories or DSP blocks.
 
     Returns
     -------
     (str or None, list of (mapping, str))
         The field with the cost of a part, None if costs are unknown; each part, and what it
-        consists of, in words.
+        consists of, in words. LUTs of a part are those that it takes, as in the total: carry cells
+        and small memories lie in look-up tables.
     """
     parts = [part for part in entry["breakdown"] if part["components"]]
     key = next((key for key in ("area_um2", "luts") if parts and key in parts[0]), None)
+    if key == "luts":
+        family = fpga_family(entry["technology"])
+        parts = [{**part, key: used_resources(family, part)[key]} for part in parts]
+    if key and all(part[key] is not None for part in parts):
+        parts.sort(key=lambda part: -part[key])
     rows = []
     for part in _joined(parts, key):
         shown = sorted(part["components"].items(), key=lambda item: -(item[1] or 0))
@@ -249,12 +271,18 @@ def breakdown(entry: Mapping[str, Any]) -> tuple[str | None, list[tuple[Any, str
     return key, rows
 
 
+BLOCKS = ("dsps", "brams", "urams")
+"""Resources of FPGAs of which devices have few."""
+
+
 def _joined(parts: list[Any], key: str | None) -> list[Any]:
     """Return the parts that are large enough to be shown, and one more for all others."""
     if key is None or any(part[key] is None for part in parts):
         return parts
     least = _SHOWN * sum(part[key] for part in parts)
-    small = [part for part in parts if part[key] < least]
+    small = [
+        part for part in parts if part[key] < least and not any(part.get(each) for each in BLOCKS)
+    ]
     if len(small) < 2:
         return parts
     components: Counter[str] = Counter()
@@ -263,9 +291,7 @@ def _joined(parts: list[Any], key: str | None) -> list[Any]:
     quantities = small[0].keys() - {"part", "count", "components"}
     rest = {name: sum(part[name] or 0 for part in small) for name in sorted(quantities)}
     rest = {"part": f"{len(small)} others", **rest}
-    return [
-        *(part for part in parts if part[key] >= least), {**rest, "components": components}
-    ]  # fmt: skip
+    return [*(part for part in parts if part not in small), {**rest, "components": components}]
 
 
 DIAGRAM, TIMING = "(diagram)", "(timing)"

@@ -294,6 +294,11 @@ class Device(Model):
     placed_as: str | None = Field(
         None, description="What `place_and_route` calls it; none: it cannot be placed."
     )
+    fmax_share: Annotated[tuple[float, float], Field(strict=False)] | None = Field(
+        None,
+        description="Least and most that it reaches of the estimated Fmax, where its fabric is"
+        " slower than the one that delays are of.",
+    )
     source: str = Field(description="Where the figures are from.")
 
 

@@ -98,7 +98,8 @@ def utilization(name: str, used: Mapping[str, float | None]) -> dict[str, Any]:
         ``name``; ``verdict``, whether it fits in words, with what there is too little of;
         ``resources``, of each that the device has or the design takes how many are
         ``used`` and ``available`` and the ``share``; ``fits``; None is not known; ``warning``,
-        what to know of a device that is too small or more than `CROWDED` full, else None.
+        what to know of a device that is too small, more than `CROWDED` full, or slower than the
+        family's delays, else None.
     """
     family, device = of(name)
     present = {key: math.nan if value is None else value for key, value in used.items()}
@@ -125,8 +126,18 @@ def utilization(name: str, used: Mapping[str, float | None]) -> dict[str, Any]:
         "resources": resources,
         FITS: None if np.isnan(fits) else bool(fits),
         "verdict": verdict,
-        "warning": _warning(name, resources, lacking),
+        "warning": _warning(name, resources, lacking) or _slower(name, device),
     }
+
+
+def _slower(name: str, device: Device) -> str | None:
+    """Return the warning of a device whose fabric is slower than the estimate's."""
+    if device.fmax_share is None:
+        return None
+    least, most = device.fmax_share
+    return (
+        f"Fmax is that of faster devices of the family: {name} reaches {least:g} to {most:g} of it"
+    )
 
 
 def _warning(name: str, resources: Mapping[str, Any], lacking: Sequence[str]) -> str | None:

@@ -58,6 +58,21 @@ def test_a_design_that_does_not_fit_is_refused_before_synthesis(
     assert not Path("out").exists()
 
 
+def test_the_estimate_of_a_board_needs_no_synthesis(
+    config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = ["board", "estimate", "--board", "icebreaker", "-c"]
+    assert main([*line, config]) == 0
+    said = capsys.readouterr().out
+    assert "clock 12 MHz, Fmax " in said
+    assert "ice40up5k: fits: yes" in said
+    assert "ice40up5k reaches 0.33 to 0.4 of it" in said
+    assert main([*line, "large.yaml", "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["device"]["resources"]["luts"]["share"] > 1
+    assert main([*line, config, "--clock", "auto"]) == 2
+
+
 def test_the_estimate_has_the_bridge_in_it() -> None:
     design = tiny()
     resources = check_fit(design)["device"]["resources"]

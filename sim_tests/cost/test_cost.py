@@ -24,8 +24,9 @@ from cost_model.netlist.fabric.fabric import fabric
 from cost_model.sweep.fitted import Fitted
 from flows.bench import cost_tables as cost
 from flows.bench.cost_tables import Point
-from flows.build.build import retarget
-from flows.build.load import parse_config
+from flows.build.build import Build, retarget
+from flows.build.design import Design
+from flows.build.load import load_config, parse_config
 from flows.calibration.calibrate import calibrate
 from hwgen.cli import main
 from hwgen.config.dotted import flattened, nested
@@ -33,9 +34,11 @@ from hwgen.core.params.processing_elements import QUEUES
 from hwgen.core.params.spatial import SERIAL
 from hwgen.core.registry import core_of, family
 from hwgen.errors import InputError
+from hwgen.reports.datasheet import breakdown
 from hwgen.workloads import network_of
 from sim_tests.support.cores import cycles, cycles_of
 from sim_tests.support.designs import estimate_of
+from sim_tests.support.paths import CONFIGS
 
 TECH = "nangate45"
 NUMERIC = ("array.", "pipeline.", "max_k")
@@ -347,6 +350,35 @@ def test_estimate_prints(yaml_file: Path, capsys: pytest.CaptureFixture[str]) ->
     assert json.loads(capsys.readouterr().out) == [data, data]
     assert main([*arguments, "--config", str(other)]) == 0
     assert "(1.00x)" in capsys.readouterr().out
+
+
+def test_a_clock_within_the_interval_of_fmax_is_told(
+    yaml_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    yaml_file.write_text("name: a\nfamily: systolic\narray: {rows: 2, cols: 2}\n")
+    arguments = ["estimate", "--config", str(yaml_file), "--clock-mhz"]
+    told = {}
+    for clock in range(100, 1500, 50):
+        assert main([*arguments, str(clock), "--json"]) == 0
+        entry = json.loads(capsys.readouterr().out)
+        fmax = entry["metrics"]["fmax_mhz"]
+        within = entry["certainty"]["fmax_mhz"]["within"]
+        assert main([*arguments, str(clock)]) == 0
+        words = "is reached, but may not be, within the ±" in capsys.readouterr().out
+        assert words == (fmax * (1 - within) < clock <= fmax)
+        told[words] = clock
+    assert set(told) == {True, False}
+
+
+def test_parts_are_told_by_cost_and_none_with_dsp_blocks_is_hidden() -> None:
+    config = load_config(CONFIGS / "gemm_stream.yaml")
+    entry = Build(Design.of(config), retarget(config.target, "ecp5")).estimate()
+    key, parts = breakdown(entry)
+    assert key == "luts"
+    *shown, (rest, _) = parts
+    assert [part[key] for part, _ in shown] == sorted((p[key] for p, _ in shown), reverse=True)
+    assert rest["part"].endswith(" others")
+    assert not rest["dsps"]
 
 
 @pytest.mark.parametrize(

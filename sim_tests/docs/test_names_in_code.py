@@ -82,6 +82,7 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "flows/build/register_files.py",
         "flows/simulation/bus/list_bench.py",
         "flows/simulation/bus/list_host.py",
+        "flows/simulation/side_by_side.py",
         "flows/simulation/vectors/host_script.py",
         "flows/formal/contracts.py",  # proofs of its registers
         "flows/formal/prove.py",  # what its lists read from memory

@@ -95,6 +95,16 @@ def test_a_difference_of_an_engine_is_noticed(
     assert printed.splitlines()[-1] == "FAIL"
 
 
+@pytest.mark.parametrize(("error", "state"), [("read_error", 3), ("write_error", 4)])
+def test_an_error_of_the_memory_ends_the_job(
+    error: str, state: int, exported: dict[str, str], tmp_path: Path
+) -> None:
+    write(exported, tmp_path)
+    printed = icarus(tmp_path, f"+{error}=0")
+    assert re.search(rf"register \w+ is 0000000{state}, expected 00000002", printed), printed
+    assert printed.splitlines()[-1] == "FAIL"
+
+
 def test_files_of_an_engine_are_what_the_manifest_says(exported: dict[str, str]) -> None:
     manifest = json.loads(exported["vectors.json"])
     memory, host = manifest["memory"], manifest["host"]

@@ -30,6 +30,7 @@ from flows.simulation.vectors.memory_testbench import (
 from flows.simulation.vectors.power_up import simulated_text
 from hwgen import __version__
 from hwgen.core.core import Core
+from hwgen.core.cycles.basis import Cycles
 from hwgen.core.protocols import ListCore
 from hwgen.core.registry import core_of
 from hwgen.errors import InputError
@@ -121,10 +122,10 @@ def export_memory(design: Design, jobs: Sequence[JobVectors], seed: int) -> dict
     before = memory.words(width)
     for part in parts:
         part.perform(memory)
-    patience = 10_000 + 4 * core.cycles([each.job for each in drawn]).number
+    cycles = core.cycles([each.job for each in drawn])
     bench = memory_testbench(
         core.name, core.buses, base=base, words=size // width, actions=len(script.lines),
-        limit=patience,
+        limit=10_000 + 4 * cycles.number,
     )  # fmt: skip
     return {
         f"{core.name}.v": simulated_text(design, seed, memories=True),
@@ -133,7 +134,7 @@ def export_memory(design: Design, jobs: Sequence[JobVectors], seed: int) -> dict
         MEMORY: before,
         EXPECTED: memory.words(width),
         HOST: script.text,
-        "vectors.json": _manifest(core, drawn, script, base, size, seed),
+        "vectors.json": _manifest(core, drawn, script, base, size, seed, cycles),
     }
 
 
@@ -144,6 +145,7 @@ def _manifest(
     base: int,
     size: int,
     seed: int,
+    cycles: Cycles,
 ) -> str:
     """Return the manifest as JSON."""
     document = {
@@ -163,6 +165,8 @@ def _manifest(
             }
             for job in jobs
         ],
+        "cycles": cycles.number,
+        "cycles_basis": cycles.basis,
         "memory": {
             "base": base,
             "bytes": size,

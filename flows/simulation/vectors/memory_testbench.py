@@ -75,8 +75,10 @@ def memory_testbench(
 
 _TEXT = """\
 {commands}\
-// The plusargs +stall=30 +seed=1 make every channel idle in 30 % of the cycles; +latency=50
-// lets reads wait for 50 cycles. The last line of the testbench is PASS, or FAIL after the reason.
+// Plusargs: +stall=30 +seed=1 make every channel idle in 30 % of the cycles; +latency=50 lets reads
+// wait for 50 cycles; +read_error=3 or +write_error=3 answers that burst, counted from 0, with
+// SLVERR, and the job must then not be done. The last line of the testbench is PASS, or FAIL after
+// the reason; simulators end with status 0 after both.
 /* verilator lint_off WIDTH */
 module {name}_tb;
   parameter LIMIT = {limit};  // cycles without any transfer after which the simulation ends
@@ -89,6 +91,8 @@ module {name}_tb;
   integer stall = 0;
   integer seed = 0;
   integer latency = 0;
+  integer read_error = -1;
+  integer write_error = -1;
   integer status = 0;
   integer i = 0;
   reg failed = 1'b0;
@@ -106,6 +110,8 @@ module {name}_tb;
     status = $value$plusargs("stall=%d", stall);
     status = $value$plusargs("seed=%d", seed);
     status = $value$plusargs("latency=%d", latency);
+    status = $value$plusargs("read_error=%d", read_error);
+    status = $value$plusargs("write_error=%d", write_error);
     if (stall < 0 || stall > 99) begin
       $display("FAIL: +stall must be 0..99, not %0d", stall);
       $finish;
@@ -148,7 +154,7 @@ module {name}_tb;
   reg mem_rvalid = 1'b0, mem_rlast = 1'b0, mem_bvalid = 1'b0;
   reg [{data}:0] mem_rdata = 0;
   reg [{identifier}:0] mem_rid = 0, mem_bid = 0;
-  wire [1:0] mem_rresp = 2'b00, mem_bresp = 2'b00;
+  reg [1:0] mem_rresp = 2'b00, mem_bresp = 2'b00;
 
   // Up to 256 bursts wait: address of the first beat as a word, beats less one, identifier, cycle.
   integer read_word [0:255];
@@ -237,6 +243,7 @@ module {name}_tb;
       if ((!mem_bvalid || mem_bready) && answers < writes_out && moves(random, 3)) begin
         mem_bvalid <= 1'b1;
         mem_bid <= write_id[answers % 256];
+        mem_bresp <= answers == write_error ? 2'b10 : 2'b00;
       end
 
       // Beats that are read.
@@ -250,6 +257,7 @@ module {name}_tb;
           mem_rvalid <= 1'b1;
           mem_rdata <= words[at];
           mem_rid <= read_id[reads_out % 256];
+          mem_rresp <= reads_out == read_error ? 2'b10 : 2'b00;
           mem_rlast <= read_beat == read_last[reads_out % 256];
           if (read_beat == read_last[reads_out % 256]) begin
             read_beat = 0;

@@ -48,7 +48,7 @@ int @name@_submit(const @name@_device *device, const @name@_job *job, uint32_t *
 
 /* Find the blocks that move the fewest bytes. They depend on m, k, n, least_traffic, post.columns
  * and post.size alone, so that jobs of one kind need it once. It compares all pairs of block sizes that fit the
- * buffers, some thousands for buffers of 64 KiB; large products take the longest. */
+ * buffers, hundreds to thousands; large products and buffers take the longest. */
 int @name@_plan(const @name@_job *job, @name@_blocks *blocks);
 
 /* The same as @name@_submit with blocks that are known. */
