@@ -42,6 +42,9 @@ class FloatOperator(Block):
         If `stages` is negative.
     """
 
+    a: Value
+    b: Value
+
     def __init__(
         self,
         name: str,
