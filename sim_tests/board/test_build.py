@@ -63,7 +63,7 @@ def test_the_estimate_of_a_board_needs_no_synthesis(
 ) -> None:
     line = ["board", "estimate", "--board", "icebreaker", "-c"]
     assert main([*line, config]) == 0
-    said = capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
     assert "clock 12 MHz, Fmax " in said
     assert "ice40up5k: fits: yes" in said
     assert "ice40up5k reaches 0.33 to 0.4 of it" in said
