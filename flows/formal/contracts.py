@@ -133,7 +133,10 @@ def _list_control(block: Any) -> list[Contract]:
 
 
 def _share(block: Any) -> list[Contract]:
-    checker = partial(ShareChecker, managers=block.managers, outstanding=block.outstanding)
+    checker = partial(
+        ShareChecker, managers=block.managers, outstanding=block.outstanding,
+        ahead=block.registered,
+    )  # fmt: skip
     return [Contract("bursts", checker)]
 
 

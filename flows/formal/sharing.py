@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from flows.formal.checker import Checker, Port
 
@@ -19,13 +19,23 @@ class ShareChecker(Checker):
     managers : int
     outstanding : int
         Bursts in flight in each direction.
+    ahead : bool
+        Whether a manager is chosen a cycle before it is served.
     """
 
-    def __init__(self, ports: Mapping[str, Port], managers: int, outstanding: int) -> None:
-        self.managers, self.outstanding = managers, outstanding
+    def __init__(
+        self, ports: Mapping[str, Port], managers: int, outstanding: int, *, ahead: bool = False
+    ) -> None:
+        self.managers, self.outstanding, self.ahead = managers, outstanding, ahead
         bits = (managers - 1).bit_length()
         address = max(1, (outstanding - 1).bit_length())
-        probes = {f"{name}_last": (f"{name}_last", bits) for name in ("ar", "aw")}
+        probes: dict[str, tuple[str, int]] = {}
+        for name in ("ar", "aw"):
+            probes[f"{name}_last"] = (f"{name}_chosen" if ahead else f"{name}_last", bits)
+            if ahead:
+                probes[f"{name}_waits"] = (f"{name}_waits", 1)
+                probes[f"{name}_served"] = (f"{name}_served", managers)
+                probes[f"{name}_later"] = (f"{name}_after_chosen", managers)
         for name in ("r", "w", "b"):
             queue = f"{name}_order"
             probes |= {
@@ -43,6 +53,8 @@ class ShareChecker(Checker):
         """State that grants go round, and that the port goes on."""
         for channel in ("ar", "aw"):
             self._grants(m, channel)
+            if self.ahead:
+                self._ahead(m, channel)
         probe = self.probed
         reads, writes, answers = (probe[f"{name}_level"] for name in ("r", "w", "b"))
         self._count(m, reads, writes, answers)
@@ -79,13 +91,41 @@ class ShareChecker(Checker):
             for number in range(count):
                 with m.If(last == number):
                     m.d.comb += before.eq((i - number - 1) % count)
-            waiting.append(passed + before < count)
+            if self.ahead:
+                chosen = self.probed[f"{channel}_waits"] & (last == i)
+                before_it = Mux(chosen, 0, before + self.probed[f"{channel}_waits"])
+                waiting.append(passed + before_it < count)
+            else:
+                waiting.append(passed + before < count)
         self.require(
             f"{channel.upper()} in rounds", Cat(fair).all(),
             f"a manager that requests waits for no more than {count - 1} bursts of others",
         )  # fmt: skip
         self.require(
             f"lemma {channel} rounds", Cat(waiting).all() & (last < count), "grants go round"
+        )
+
+    def _ahead(self, m: Module, channel: str) -> None:
+        """State what is known of the manager that is chosen; assume that requests stay."""
+        asks, readies = self._each(f"{channel}_valid"), self._each(f"{channel}_ready")
+        held = Signal(self.managers, name=f"{channel}_held")
+        m.d.sync += held.eq(Cat(asks) & ~Cat(readies))
+        self.assume(
+            f"{channel.upper()} held", (held & ~Cat(asks)) == 0,
+            "a manager requests until it is granted",
+        )  # fmt: skip
+        last, waits = (self.probed[f"{channel}_{name}"] for name in ("last", "waits"))
+        one, later = Signal(self.managers, name=f"{channel}_one"), Const(0, self.managers)
+        for i in range(self.managers):
+            above = (1 << self.managers) - (2 << i)
+            later = Mux(last == i, above, later)
+            m.d.comb += one[i].eq(waits & (last == i))
+        self.require(
+            f"lemma {channel} chosen",
+            (self.probed[f"{channel}_served"] == one)
+            & (self.probed[f"{channel}_later"] == later)
+            & ((one & ~Cat(asks)) == 0),
+            "the manager that is chosen requests",
         )
 
     def _count(self, m: Module, reads: Value, writes: Value, answers: Value) -> None:
@@ -138,9 +178,14 @@ class ShareChecker(Checker):
             asks = Cat(self._each(f"{channel}_valid")).any()
             full = Cat(level == self.outstanding for level in levels).any()
             stalled = self[f"mem_{channel}_valid"] & ~self[f"mem_{channel}_ready"]
+            chosen: Value = Const(1, 1)
+            if self.ahead:
+                waits, asked = self.probed[f"{channel}_waits"], Signal(name=f"{channel}_asked")
+                m.d.sync += asked.eq(asks & ~waits)
+                asks, chosen = waits, ~asked | waits
             self.require(
                 f"{name} go on",
-                ~asks | full | stalled | Cat(self._moves(channel)).any(),
+                (~asks | full | stalled | Cat(self._moves(channel)).any()) & chosen,
                 "a burst is granted in each cycle with a request, unless the memory does not accept"
                 " the one before, or as many as may be are in flight",
             )

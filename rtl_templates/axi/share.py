@@ -129,10 +129,11 @@ class MemoryShare(Block):
         """Return the same, chosen a cycle before it is served."""
         chosen = Signal(range(self.managers), name=f"{name}_chosen")
         waits, granted = Signal(name=f"{name}_waits"), Signal(name=f"{name}_granted")
-        served, later, left, first = (
-            Signal(self.managers, name=f"{name}_{word}")
-            for word in ("served", "after_chosen", "left", "first")
+        served, left, first = (
+            Signal(self.managers, name=f"{name}_{word}") for word in ("served", "left", "first")
         )
+        above = (1 << self.managers) - 2  # the first one was chosen
+        later = Signal(self.managers, name=f"{name}_after_chosen", init=above)
         # What the manager that is served asks for next is not known yet.
         m.d.comb += [granted.eq(waits & space & free), left.eq(asking & ~served)]
         behind = left & later

@@ -18,7 +18,7 @@ from flows.formal.prover import compile_checker, solve, write_flat
 from hwgen.core.registry import family
 from sim_tests.formal.test_engine_proofs import CONFIG
 
-SEQUENCER, SHARE = "sequencer", "share"
+SEQUENCER, SHARE, AHEAD = "sequencer", "share", "share, ahead"
 UNIT = {key: CONFIG[key] for key in ("family", "queue", "compute", "buffers")}
 LISTS = {
     "name": "dut",
@@ -46,6 +46,20 @@ def test_a_block_of_lists_is_proven(name: str, tmp_path: Path) -> None:
     task = tasks()[name]
     flat = write_flat(task.part, tmp_path)
     circuit = compile_checker(task.contract.make(ports_of(flat)), flat, tmp_path)
+    answer = solve(circuit, ANY, tmp_path, 30)
+    assert (answer.status, answer.engine) == ("proven", "induction"), answer
+
+
+@cache
+def ahead() -> Task:
+    memory = {**CONFIG["memory"], "registered": True}
+    config = family("transformer").params_class.model_validate({**LISTS, "memory": memory})
+    return next(t for t in tasks_of(Design.of(config)) if t.part.name.startswith(SHARE))
+
+
+def test_a_port_that_chooses_ahead_is_proven(tmp_path: Path) -> None:
+    flat = write_flat(ahead().part, tmp_path)
+    circuit = compile_checker(ahead().contract.make(ports_of(flat)), flat, tmp_path)
     answer = solve(circuit, ANY, tmp_path, 30)
     assert (answer.status, answer.engine) == ("proven", "induction"), answer
 
@@ -89,6 +103,8 @@ BROKEN = [
     (SHARE, r"(assign ar_granted = )", r"\1 ~M2_ar_valid & ", "reads go on"),
     (SHARE, r"(assign w_space = )", r"\1 ~mem_w_valid & ", "writes go on"),
     (SHARE, r"(assign mem_r_ready = )", r"\1 ~M1_aw_valid & ", "answers go on"),
+    (AHEAD, r"(assign ar_granted = )", r"\1 ~M2_ar_valid & ", "reads go on"),
+    (AHEAD, r"(assign ar_left = )", r"\1 ~{ 2'h0, M0_ar_valid } & ", "AR in rounds"),
 ]  # fmt: skip
 
 
@@ -97,7 +113,7 @@ BROKEN = [
 def test_a_broken_block_of_lists_is_refuted(
     name: str, pattern: str, change: str, broken: str, tmp_path: Path
 ) -> None:
-    task = tasks()[name]
+    task = ahead() if name == AHEAD else tasks()[name]
     text, count = re.subn(pattern, change, task.part.text)
     assert count, f"the Verilog has no {pattern}"
     wanted = broken.replace("of unit", "of unit 0")
