@@ -352,12 +352,12 @@ def test_estimate_prints(yaml_file: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "(1.00x)" in capsys.readouterr().out
 
 
-def test_a_clock_within_the_interval_of_fmax_is_told(
+def test_a_clock_within_the_interval_of_fmax_is_stated(
     yaml_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     yaml_file.write_text("name: a\nfamily: systolic\narray: {rows: 2, cols: 2}\n")
     arguments = ["estimate", "--config", str(yaml_file), "--clock-mhz"]
-    told = {}
+    stated = {}
     for clock in range(100, 1500, 50):
         assert main([*arguments, str(clock), "--json"]) == 0
         entry = json.loads(capsys.readouterr().out)
@@ -366,11 +366,11 @@ def test_a_clock_within_the_interval_of_fmax_is_told(
         assert main([*arguments, str(clock)]) == 0
         words = "is reached, but may not be, within the ±" in capsys.readouterr().out
         assert words == (fmax * (1 - within) < clock <= fmax)
-        told[words] = clock
-    assert set(told) == {True, False}
+        stated[words] = clock
+    assert set(stated) == {True, False}
 
 
-def test_parts_are_told_by_cost_and_none_with_dsp_blocks_is_hidden() -> None:
+def test_parts_are_sorted_by_cost_and_none_with_dsp_blocks_is_hidden() -> None:
     config = load_config(CONFIGS / "gemm_stream.yaml")
     entry = Build(Design.of(config), retarget(config.target, "ecp5")).estimate()
     key, parts = breakdown(entry)
