@@ -156,7 +156,7 @@ def picture(results: Sequence[Mapping[str, Any]], path: Path) -> None:
         )
         axes.plot(*zip(*dots, strict=True), mark, ms=5, label=label)
     axes.set(
-        xscale="log", yscale="log", xlabel="area at nangate45, mm² (estimate)",
+        yscale="log", xlabel="area at nangate45, mm² (estimate)",
         ylabel="cycles of both networks (simulated)",
     )  # fmt: skip
     axes.grid(visible=True, which="both", color="lightgray", lw=0.5)
