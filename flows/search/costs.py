@@ -227,7 +227,7 @@ class UnitCosts:
                         option.unit)  # fmt: skip
 
     def _key(self, width: int, option: Option) -> str:
-        return key_of("cost", width, option.unit, option.values)
+        return key_of("cost", dict(self.space.target), width, option.unit, option.values)
 
     def _look(self, wanted: Mapping[str, CostItem]) -> None:
         results = self._run("netlists", cost_of, wanted, cost_from)

@@ -28,6 +28,12 @@ METRICS: Mapping[str, tuple[str, bool]] = {
 }
 """Metrics of engines: what each is, and whether more of it is better."""
 
+ACCURACY: Mapping[str, tuple[str, bool]] = {
+    "kl": ("mean Kullback-Leibler divergence from the model before it was quantised, nats", False),
+    "top1": ("share of positions where both find the same token the most likely", True),
+}
+"""Metrics of quantised models, as `hwgen model quantise --evaluate` measures them."""
+
 _FORM = re.compile(r"\s*(\w+)\s*(>=|<=|=)\s*(\S+)\s*")
 
 _MEETS: Mapping[str, Callable[[Any, float], Any]] = {">=": operator.ge, "<=": operator.le}
@@ -95,17 +101,38 @@ def parse_goals(goals: Sequence[str], limits: Sequence[str]) -> list[Goal]:
     return result
 
 
-def _parse(option: str, text: str) -> Goal:
+def parse_accuracy(texts: Sequence[str]) -> list[Goal]:
+    """Return the conditions that ``--accuracy`` states.
+
+    Raises
+    ------
+    InputError
+        With a line for each that is unknown or no condition, and for all that contradict others.
+    """
+    result, problems = list[Goal](), list[str]()
+    for text in texts:
+        try:
+            result.append(_parse("--accuracy", text, ACCURACY))
+        except InputError as error:
+            problems.append(str(error))
+    problems += _contradictions(result)
+    if problems:
+        raise InputError("\n".join(problems))
+    return result
+
+
+def _parse(option: str, text: str, metrics: Mapping[str, tuple[str, bool]] = METRICS) -> Goal:
     match = _FORM.fullmatch(text)
     if match is None:
         form = "METRIC=NUMBER" if option == "--max" else "METRIC>=NUMBER or METRIC<=NUMBER"
         example = _EXAMPLES[option]
         raise InputError(f"{option}: must be {form}, such as {example}, not {text[:80]!r}")
     metric, sign, number = match.groups()
-    if metric not in METRICS:
+    if metric not in metrics:
+        of = "engines" if metrics is METRICS else "quantised models"
         raise InputError(
-            f"{option}: {metric[:40]!r} is no metric of engines; there are {', '.join(METRICS)}"
-            f"{did_you_mean(metric, METRICS)}"
+            f"{option}: {metric[:40]!r} is no metric of {of}; there are {', '.join(metrics)}"
+            f"{did_you_mean(metric, metrics)}"
         )
     if option == "--max" and sign == ">=":
         raise InputError(f"--max: is an upper limit, {metric}=NUMBER; use --goal for {text[:80]!r}")
@@ -116,11 +143,12 @@ def _parse(option: str, text: str) -> Goal:
     if not (math.isfinite(bound) and bound > 0):
         raise InputError(f"{option}: {metric} must be a number above 0, not {number[:40]!r}")
     if sign == "=":
-        sign = "<=" if option == "--max" or not METRICS[metric][1] else ">="
+        sign = "<=" if option == "--max" or not metrics[metric][1] else ">="
     return Goal(metric, sign, bound, f"{option} {text.strip()}")
 
 
-_EXAMPLES = {"--goal": "tokens_per_s>=20", "--max": "area_mm2=2"}
+_EXAMPLES = {"--goal": "tokens_per_s>=20", "--max": "area_mm2=2",
+             "--accuracy": "kl<=0.01"}  # fmt: skip
 
 
 def _contradictions(goals: Sequence[Goal]) -> list[str]:

@@ -7,41 +7,43 @@ import json
 from pathlib import Path
 from typing import Any
 
+from hwgen import __version__
 from hwgen.errors import InputError
 
 FILE = "journal.jsonl"
 
 
 class SearchJournal:
-    """Lines of a file, by key; the first names the search.
+    """Lines of a file, by key, which contains all that a result depends on.
+
+    The first line has the version of hwgen.
 
     Parameters
     ----------
     path : Path
-    fingerprint : str
-        What the lines belong to.
+    version : str, optional
 
     Raises
     ------
     InputError
-        If the file belongs to another search.
+        If the file is of another version.
     """
 
-    def __init__(self, path: Path, fingerprint: str) -> None:
+    def __init__(self, path: Path, version: str = __version__) -> None:
         self.path = path
         self.entries: dict[str, Any] = {}
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        if lines and _record(lines[0]) != {"search": fingerprint}:
+        if lines and _record(lines[0]) != {"hwgen_search": version}:
             raise InputError(
-                f"{path} belongs to another search, model or version; start anew with --force, or"
-                " choose another directory"
+                f"{path} was not written by hwgen {version}; start anew with --force, or choose"
+                " another directory"
             )
         for record in map(_record, lines[1:]):
             if record is not None and "key" in record:
                 self.entries[record["key"]] = record["value"]
         self._stream = path.open("a", encoding="utf-8")
         if not lines:
-            self._write({"search": fingerprint})
+            self._write({"hwgen_search": version})
         elif path.read_bytes()[-1:] != b"\n":  # a line that a crash cut off
             self._stream.write("\n")
 

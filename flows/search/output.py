@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cost_model.sweep.output.report import label_of, page_html
+from flows.search.accuracy import accuracy_of
 from flows.search.goals import METRICS, objectives
-from flows.search.search import Listed, Result
+from flows.search.search import Listed, Result, merged
 from hwgen.config.parameters import yaml_value
 
 RESULT, PAGE, ENGINE = "result.json", "report.html", "engine.yaml"
@@ -19,26 +21,51 @@ RESULT, PAGE, ENGINE = "result.json", "report.html", "engine.yaml"
 _MOST_POINTS = 1500
 
 
-def write_result(directory: Path, result: Result) -> dict[str, Any]:
-    """Write the short list into an empty directory; return what `RESULT` holds."""
-    document = document_of(result)
-    for number, engine in enumerate(result.engines, 1):
+def write_result(
+    directory: Path, results: Sequence[Result], excluded: Sequence[Mapping[str, str]]
+) -> dict[str, Any]:
+    """Write the short list into an empty directory; return the contents of `RESULT`.
+
+    Parameters
+    ----------
+    directory : Path
+    results : sequence of Result
+        Of each model.
+    excluded : sequence of dict
+        ``model`` and ``reason`` of those that have none.
+    """
+    document = document_of(results, excluded)
+    for number, (result, engine) in enumerate(merged(results), 1):
         (directory / str(number)).mkdir()
         text = engine_yaml(result, engine, number)
         (directory / str(number) / ENGINE).write_text(text, encoding="utf-8")
     (directory / RESULT).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    (directory / PAGE).write_text(_page(result, document), encoding="utf-8")
+    (directory / PAGE).write_text(_page(results, document), encoding="utf-8")
     return document
 
 
-def document_of(result: Result) -> dict[str, Any]:
-    """Return a result as JSON values."""
-    request = result.request
+def document_of(results: Sequence[Result], excluded: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """Return results as JSON values."""
+    request = results[0].request
     return {
-        "model": str(request.model),
         "goals": [str(goal) for goal in request.goals],
         "target": request.target.model_dump(mode="json", exclude_none=True),
         "context": request.context,
+        "models": [_model_document(result) for result in results],
+        "excluded": list(excluded),
+        "engines": [
+            {"engine": f"{number}/{ENGINE}", "model": str(result.request.model),
+             "point": each.number, "parameters": each.shown, "metrics": each.metrics,
+             "by_tables": each.ranked, "limits": each.limits}
+            for number, (result, each) in enumerate(merged(results), 1)
+        ],
+    }  # fmt: skip
+
+
+def _model_document(result: Result) -> dict[str, Any]:
+    return {
+        "model": str(result.request.model),
+        "accuracy": accuracy_of(result.request.model),
         "points": result.scores.points,
         "feasible": result.feasible,
         "guarantee": result.guarantee,
@@ -47,11 +74,6 @@ def document_of(result: Result) -> dict[str, Any]:
         "illegal": [{"reason": reason, "options": count}
                     for reason, count in result.space.illegal.items()],
         "unusable": result.unusable,
-        "engines": [
-            {"engine": f"{number}/{ENGINE}", "point": each.number, "parameters": each.shown,
-             "metrics": each.metrics, "by_tables": each.ranked, "limits": each.limits}
-            for number, each in enumerate(result.engines, 1)
-        ],
     }  # fmt: skip
 
 
@@ -80,33 +102,37 @@ def _yaml(values: dict[str, Any], indent: str = "") -> list[str]:
     return lines
 
 
-def _page(result: Result, document: dict[str, Any]) -> str:
+def _page(results: Sequence[Result], document: dict[str, Any]) -> str:
     """Return the page: the engines that nothing beats, and the short list."""
-    scores = result.scores
-    names = [name for name in METRICS if np.isfinite(scores.metrics[name]).any()]
-    first, second = objectives(result.request.goals, scores.metrics)[:2]
-    numbers = _front(result, first, second)
-    chosen = {each.number: f"{n}/{ENGINE}" for n, each in enumerate(result.engines, 1)}
-    numbers = sorted({*numbers, *chosen})
-    rows, parameters = [], dict[str, None]()
-    shown = []
-    for number in numbers:
-        width, options = scores.options(number)
-        values: dict[str, Any] = {"memory.data_width": width}
-        for option in options:
-            values |= option.shown
-        parameters |= dict.fromkeys(values)
-        shown.append(values)
+    request = results[0].request
+    metrics = results[0].scores.metrics
+    names = [name for name in METRICS if np.isfinite(metrics[name]).any()]
+    first, second = objectives(request.goals, metrics)[:2]
+    chosen = {
+        (str(result.request.model), each.number): f"{n}/{ENGINE}"
+        for n, (result, each) in enumerate(merged(results), 1)
+    }
+    parameters: dict[str, None] = {"model": None} if len(results) > 1 else {}
+    points = []
+    for result in results:
+        model, scores = str(result.request.model), result.scores
+        of_list = {number for name, number in chosen if name == model}
+        for number in sorted({*_front(result, first, second), *of_list}):
+            width, options = scores.options(number)
+            values: dict[str, Any] = {"model": model, "memory.data_width": width}
+            for option in options:
+                values |= option.shown
+            parameters |= dict.fromkeys(name for name in values if name != "model")
+            points.append((number, values, scores.at(number), chosen.get((model, number))))
     columns = ["index", *parameters, *names, "config"]
-    for number, values in zip(numbers, shown, strict=True):
-        metrics = scores.at(number)
-        rows.append([
-            number, *(values.get(name) for name in parameters),
-            *(metrics[name] if np.isfinite(metrics[name]) else None for name in names),
-            chosen.get(number),
-        ])  # fmt: skip
+    rows = [
+        [number, *(values.get(name) for name in parameters),
+         *(stated[name] if np.isfinite(stated[name]) else None for name in names), config]
+        for number, values, stated, config in points
+    ]  # fmt: skip
+    title = ", ".join(result.request.model.name for result in results)
     data = {
-        "name": result.request.model.name,
+        "name": title,
         "columns": [_column(name, rows, i, parameters, names) for i, name in enumerate(columns)],
         "rows": rows,
         "objectives": [{"name": name, "maximise": METRICS[name][1]} for name in (first, second)],
@@ -115,12 +141,16 @@ def _page(result: Result, document: dict[str, Any]) -> str:
         "folder": "",
     }
     goals = ", ".join(document["goals"])
-    summary = (
-        f"{document['points']:,} engines ranked, {document['feasible']:,} meet {goals}."
-        f" {document['guarantee'][:1].upper()}{document['guarantee'][1:]}. Figures are those of the"
-        " ranking; engines with a configuration also have a complete estimate, in result.json."
+    sentences = [
+        f"{each['model']}: {each['points']:,} engines ranked, {each['feasible']:,} meet {goals};"
+        f" {each['guarantee']}."
+        for each in document["models"]
+    ]
+    sentences.append(
+        "Figures are those of the ranking; engines with a configuration also have a complete"
+        " estimate, in result.json."
     )
-    return page_html(f"Search for {result.request.model.name}", summary, data)
+    return page_html(f"Search for {title}", " ".join(sentences), data)
 
 
 def _column(

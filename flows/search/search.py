@@ -26,7 +26,6 @@ from flows.search.goals import METRICS, Goal, objectives, order
 from flows.search.space import Option, Space, needs_of, space_of
 from flows.search.tables import Scores, WidthTable
 from flows.search.words import limits_of, nearest, rejected
-from hwgen import __version__
 from hwgen.core.params.target import Target
 from hwgen.errors import CheckFailed, InputError
 from hwgen.families.transformer.params import TransformerConfig
@@ -84,11 +83,10 @@ class Request:
     count: int
 
     @property
-    def fingerprint(self) -> str:
-        """Digest of what tables depend on; goals are applied to them."""
+    def digest(self) -> str:
+        """Digest of the model, and of the context, which cycles depend on."""
         described = (self.model / "model.json").read_text(encoding="utf-8")
-        target = self.target.model_dump_json()
-        text = json.dumps([__version__, described, target, self.context])
+        text = json.dumps([described, self.context])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -117,6 +115,10 @@ class Listed:
     metrics: dict[str, float | None]
     ranked: dict[str, float | None]
     limits: list[str] = field(default_factory=list)
+
+    def config(self, name: str) -> TransformerConfig:
+        """Return its configuration."""
+        return TransformerConfig.model_validate({**self.engine, "name": name})
 
 
 @dataclass
@@ -277,12 +279,13 @@ def _tables(
     }
     items: dict[str, TimingItem] = {}
     keys: dict[tuple[int, str], list[str]] = {}
+    digest = request.digest
     for width, units in space.options.items():
         base = json.dumps({"engine": json.loads(engines[width]), "context": context})
         for unit, options in units.items():
             keys[width, unit] = []
             for option in options:
-                key = key_of("cycles", base, unit, option.values)
+                key = key_of("cycles", digest, base, unit, option.values)
                 items[key] = TimingItem(request.model, base, len(items), option)
                 keys[width, unit].append(key)
     timed = work.run("jobs", time_option, items, _timed)
@@ -460,7 +463,7 @@ def _unmet(
     lines += [f"  {entry['points']:,} {entry['reason']}" for entry in reasons]
     if evaluated:
         lines.append(f"  {evaluated:,} of the rest miss them by their complete estimates")
-    lines.append(f"nearest: {shown}")
+    lines.append(f"nearest: {request.model.name}, {shown}")
     for entry in said:
         text = f"  {entry['goal']}: reaches {entry['reached']:.4g}"
         if entry["factor"] > 1:
@@ -469,6 +472,8 @@ def _unmet(
                 text += f"; relax it to {entry['alone']:.4g} if all others stay"
         lines.append(text)
     document = {
+        "model": str(request.model),
+        "factor": max((entry["factor"] for entry in said), default=1.0),
         "nearest": {"memory.data_width": width, **_shown(options), "metrics": {
             name: _or_none(value) for name, value in scores.at(number).items()
         }},
@@ -482,3 +487,37 @@ def _shown(options: Sequence[Option]) -> dict[str, Any]:
     for option in options:
         result |= option.shown
     return result
+
+
+# -- several models --------------------------------------------------------------------------------
+
+
+def search_all(
+    requests: Sequence[Request], executor: Executor, journal: SearchJournal
+) -> tuple[list[Result], list[Unmet]]:
+    """Return the results of searches for several models, and of those that none meets why.
+
+    Raises
+    ------
+    Unmet
+        If no engine meets all goals with any model: that of the nearest one.
+    """
+    results, unmet = list[Result](), list[Unmet]()
+    for request in requests:
+        try:
+            results.append(search(request, executor, journal))
+        except Unmet as error:
+            unmet.append(error)
+    if not results:
+        raise min(unmet, key=lambda error: float(error.document["factor"]))
+    return results, unmet
+
+
+def merged(results: Sequence[Result]) -> list[tuple[Result, Listed]]:
+    """Return the engines of all results, the best first, as many as are asked for."""
+    request = results[0].request
+    first, *_ = objectives(request.goals, results[0].scores.metrics)
+    sign = -1 if METRICS[first][1] else 1
+    every = [(result, engine) for result in results for engine in result.engines]
+    every.sort(key=lambda pair: sign * (pair[1].metrics[first] or math.inf))
+    return every[: request.count]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from contextlib import suppress
@@ -24,12 +25,20 @@ from hwgen.cli.support.common import (
     target_option,
     task_progress,
 )
-from hwgen.cli.support.outputs import MARKER, atomic_directory, check_directory, claim_entry
+from hwgen.cli.support.outputs import (
+    MARKER,
+    atomic_directory,
+    check_directory,
+    claim_entry,
+    write_file,
+)
 from hwgen.reports.roofline import number
 from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
-    from flows.search.search import Request
+    from collections.abc import Sequence
+
+    from flows.search.search import Listed, Result
 
 
 @click.command(
@@ -38,7 +47,9 @@ if TYPE_CHECKING:
         " -o engines"
     )
 )
-@click.argument("model", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument(
+    "models", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
 @click.option(
     "--goal",
     "goals",
@@ -53,6 +64,14 @@ if TYPE_CHECKING:
     metavar="METRIC=NUMBER",
     multiple=True,
     help="What an engine may have at most; may be repeated.",
+)
+@click.option(
+    "--accuracy",
+    "accuracies",
+    metavar="CONDITION",
+    multiple=True,
+    help="How near a quantised model must be to the one before, as `hwgen model quantise"
+    " --evaluate` measured it: kl<=NUMBER in nats, top1>=NUMBER; may be repeated.",
 )
 @target_option("Technology, or the device that an engine must fit.", "target", required=True)
 @click.option(
@@ -80,15 +99,24 @@ if TYPE_CHECKING:
     show_default=True,
     help="Engines of the short list.",
 )
+@click.option(
+    "--apply",
+    "apply",
+    metavar="N",
+    type=click.IntRange(1, 100),
+    help="Also build engine N of the short list, simulate a layer, and synthesize: measurements"
+    " beside estimates.",
+)
 @path_option("--output", "DIR", "Directory for results; default build/NAME-search.")
 @jobs_option("Processes")
 @click.option("--resume", is_flag=True, help="Continue an interrupted search.")
 @force_option
 @json_option
 def command(
-    model: Path,
+    models: tuple[Path, ...],
     goals: tuple[str, ...],
     limits: tuple[str, ...],
+    accuracies: tuple[str, ...],
     target: str,
     clock: str,
     memory: str | None,
@@ -96,6 +124,7 @@ def command(
     efficiency: str | None,
     context: int,
     count: int,
+    apply: int | None,
     output: Path | None,
     jobs: int | None,
     resume: bool,
@@ -108,37 +137,54 @@ def command(
     ranked by tables of their cycles and costs; the best have a complete estimate, and a directory
     each with engine.yaml, which `hwgen build` and `hwgen model compile` take. Where a goal of speed
     is stated, the smallest engine that meets it is the best, else the fastest within the limits. If
-    none meets all, the exit status is 1, and the nearest is named.
+    none meets all, the exit status is 1, and the nearest is named. Several models, one model in
+    several formats, compete: the short list is of all of them.
     """
     from flows.build.build import retarget
-    from flows.search.goals import parse_goals
+    from flows.search.accuracy import accurate_models
+    from flows.search.goals import parse_accuracy, parse_goals
+    from flows.search.journal import FILE
     from flows.search.output import write_result
-    from flows.search.search import Request, Unmet, search
+    from flows.search.search import Request, Unmet, merged, search_all
     from flows.search.space import needs_of
     from flows.tools.executors import LocalProcesses
     from flows.tools.parallel import processors
     from hwgen.core.params.target import Target
-    from hwgen.errors import InputError
+    from hwgen.errors import CheckFailed, InputError
     from hwgen.models.files.store import Model
 
     conditions = parse_goals(goals, limits)
     if not conditions:
         raise click.UsageError("nothing is asked for: state a --goal, or a limit by --max")
+    if apply is not None and apply > count:
+        raise click.UsageError(f"--apply: must be {count} or less, the --limit, not {apply}")
     served = requested_memory(Target(), memory, gb_s, efficiency)
     aim = retarget(Target(), target, _megahertz(clock), served)
-    directory = output or Path("build") / f"{_name(model)}-search"
+    directory = output or Path("build") / f"{_name(models[0])}-search"
     check_directory(directory)
-    needs_of(Model(model), context)  # refuses a model before anything is written
-    request = Request(model, tuple(conditions), aim, _megahertz(clock), context, count)
-    journal = _journal(directory, request, resume=resume, force=force)
+    for model in models:
+        needs_of(Model(model), context)  # refuses a model before anything is written
+    accurate, excluded = accurate_models(models, parse_accuracy(accuracies))
+    if not accurate:
+        lines = [f"  {entry['model']}: {entry['reason']}" for entry in excluded]
+        raise CheckFailed("\n".join(["no model is accurate enough", *lines]))
+    requests = [
+        Request(model, tuple(conditions), aim, _megahertz(clock), context, count)
+        for model in accurate
+    ]
+    journal = _journal(directory, resume=resume, force=force)
     try:
         with (
             task_progress("searching", quiet=as_json),
             LocalProcesses(jobs or processors()) as executor,
         ):
-            result = search(request, executor, journal)
+            results, unmet = search_all(requests, executor, journal)
+            excluded += [
+                {"model": error.document["model"], "reason": str(error)} for error in unmet
+            ]
             with atomic_directory(directory, force=force) as staging:
-                document = write_result(staging, result)
+                document = write_result(staging, results, excluded)
+                shutil.copy(journal.path, staging / FILE)  # for --resume with other goals
     except InputError:  # there is nothing to continue
         journal.path.unlink(missing_ok=True)
         if [entry.name for entry in directory.iterdir()] == [MARKER]:
@@ -154,10 +200,13 @@ def command(
         raise
     finally:
         journal.close()
-    if as_json:
-        emit_json({"met": True, **document, "directory": str(directory)})
-    else:
+    if not as_json:
         _report(document, directory)
+    applied = {}
+    if apply is not None:
+        applied = {"applied": _apply(directory, merged(results), apply, quiet=as_json)}
+    if as_json:
+        emit_json({"met": True, **document, **applied, "directory": str(directory)})
 
 
 def _name(model: Path) -> str:
@@ -178,40 +227,81 @@ def _megahertz(text: str) -> float | None:
     raise click.UsageError(f"--clock: must be auto, or {low:g} to {high:g} MHz, not {text[:40]!r}")
 
 
-def _journal(directory: Path, request: Request, *, resume: bool, force: bool) -> Any:
+def _journal(directory: Path, *, resume: bool, force: bool) -> Any:
     """Return the journal of a search, empty unless the search is to be continued."""
     from flows.search.journal import FILE, SearchJournal
+    from flows.search.output import RESULT
     from hwgen.errors import InputError
 
-    fingerprint = request.fingerprint
     path = claim_entry(directory, FILE, force=force)
     if path.exists() and not resume:
-        if not force:
+        if not force and not (directory / RESULT).exists():
             raise InputError(
                 f"{directory} holds an unfinished search; continue it with --resume, or start anew"
                 " with --force"
             )
         path.unlink()
-    return SearchJournal(path, fingerprint)
+    return SearchJournal(path)
+
+
+def _apply(
+    directory: Path, engines: Sequence[tuple[Result, Listed]], number: int, *, quiet: bool
+) -> dict[str, Any]:
+    """Build, simulate and synthesize an engine of the short list; return and print the results."""
+    from flows.search.apply import apply_engine
+    from hwgen.models.files.store import Model
+
+    if number > len(engines):
+        raise click.UsageError(f"--apply: the short list has {len(engines)} engines, not {number}")
+    result, engine = engines[number - 1]
+    model = result.request.model
+    config = engine.config(f"engine_{number}")
+    folder = directory / str(number)
+
+    def write(files: dict[str, str]) -> None:
+        with atomic_directory(folder / "build") as staging:
+            for name, text in files.items():
+                (staging / name).write_text(text, encoding="utf-8")
+
+    with task_progress("applying", quiet=quiet):
+        applied = apply_engine(Model(model), config, write)
+    write_file(folder / "applied.json", json.dumps(applied, indent=1) + "\n", force=True)
+    if not quiet:
+        _report_applied(applied, folder)
+    return applied
+
+
+def _report_applied(applied: dict[str, Any], folder: Path) -> None:
+    """Print the simulation, and measurements beside estimates."""
+    out = console()
+    simulated = applied["simulated"]
+    out.print(
+        f"{folder}: a layer simulated, {simulated['compared']:,} bytes of memory equal to the"
+        f" golden model; {simulated['cycles']:,} cycles, {simulated['modelled']:,} modelled"
+        f" ({100 * (simulated['modelled'] / simulated['cycles'] - 1):+.1f} %)",
+        soft_wrap=True,
+    )
+    if applied["problem"]:
+        out.print(f"  not synthesized: {applied['problem']}", soft_wrap=True)
+        return
+    table = new_table("synthesized", "estimated", "measured", "difference", "±")
+    for metric, row in applied["synthesized"].items():
+        table.add_row(
+            metric, number(row["estimated"]), number(row["measured"]),
+            *("-" if row[key] is None else f"{100 * row[key]:{sign}.1f} %"
+              for key, sign in (("difference", "+"), ("uncertainty", ""))),
+        )  # fmt: skip
+    out.print(table)
 
 
 def _report(document: dict[str, Any], directory: Path) -> None:
     """Print the short list."""
     out = console()
-    out.print(f"{document['model']}: {', '.join(document['goals'])} -> {directory}")
-    out.print(f"  {document['points']:,} engines ranked, {document['feasible']:,} meet all")
-    for entry in document["rejected"]:
-        out.print(f"  {entry['points']:,} {entry['reason']}")
-    for entry in document["illegal"]:
-        out.print(f"  {entry['options']:,} options of units break a rule: {entry['reason']}")
-    if document["unusable"]:
-        first = document["unusable"][0]
-        out.print(
-            f"  {len(document['unusable']):,} options of units cannot execute the model, such as"
-            f" {first['option']}: {first['reason']}",
-            soft_wrap=True,
-        )
-    out.print(f"  {document['guarantee']}", soft_wrap=True)
+    for each in document["models"]:
+        _report_model(each, document["goals"], directory)
+    for entry in document["excluded"]:
+        first, *_ = entry["reason"].splitlines()
+        out.print(f"{entry['model']}: left out: {first}", soft_wrap=True)
     engines = document["engines"]
     headings = {
         "tokens_per_s": "tokens/s", "j_per_token": "J/token", "clock_mhz": "MHz",
@@ -220,18 +310,42 @@ def _report(document: dict[str, Any], directory: Path) -> None:
     stated = [
         name for name in headings if any(each["metrics"][name] is not None for each in engines)
     ]
-    table = new_table("engine", *(headings[name] for name in stated), "sizes", left=("sizes",))
+    several = len(document["models"]) > 1
+    of_models = ("model",) if several else ()
+    names = (*of_models, *(headings[name] for name in stated), "sizes")
+    table = new_table("engine", *names, left=("model", "sizes"))
     for each in engines:
         table.add_row(
-            each["engine"], *(number(each["metrics"][name]) for name in stated),
+            each["engine"], *((Path(each["model"]).name,) if several else ()),
+            *(number(each["metrics"][name]) for name in stated),
             _sizes(each["parameters"]),
         )  # fmt: skip
     out.print(table)
     for line in engines[0]["limits"]:
         out.print(f"  {line}", soft_wrap=True)
     first = directory / engines[0]["engine"]
-    out.print(f"next: hwgen model compile {document['model']} -c {first} -o compiled",
+    out.print(f"next: hwgen model compile {engines[0]['model']} -c {first} -o compiled",
               soft_wrap=True)  # fmt: skip
+
+
+def _report_model(each: dict[str, Any], goals: Sequence[str], directory: Path) -> None:
+    """Print how many engines of a model meet the goals, and why the others do not."""
+    out = console()
+    accuracy = "".join(f", {name} {value:.4g}" for name, value in each["accuracy"].items())
+    out.print(f"{each['model']}{accuracy}: {', '.join(goals)} -> {directory}", soft_wrap=True)
+    out.print(f"  {each['points']:,} engines ranked, {each['feasible']:,} meet all")
+    for entry in each["rejected"]:
+        out.print(f"  {entry['points']:,} {entry['reason']}")
+    for entry in each["illegal"]:
+        out.print(f"  {entry['options']:,} options of units break a rule: {entry['reason']}")
+    if each["unusable"]:
+        first = each["unusable"][0]
+        out.print(
+            f"  {len(each['unusable']):,} options of units cannot execute the model, such as"
+            f" {first['option']}: {first['reason']}",
+            soft_wrap=True,
+        )
+    out.print(f"  {each['guarantee']}", soft_wrap=True)
 
 
 def _sizes(parameters: dict[str, Any]) -> str:

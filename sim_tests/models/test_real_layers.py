@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from flows.build.load import load_config
+from flows.simulation.models.one_layer import cut
 from flows.simulation.models.program_run import run_compiled
 from hwgen.families.transformer.list_timing import timed_list
 from hwgen.families.transformer.trace import trace
@@ -26,7 +27,7 @@ from hwgen.models.quantise.recipe import Recipe
 from hwgen.models.run.engine import Run
 from hwgen.models.run.golden_engine import GoldenEngine
 from hwgen.models.run.units import Units
-from sim_tests.models.real_layers import DoubleEngine, cut
+from sim_tests.models.real_layers import DoubleEngine
 from sim_tests.support.paths import ROOT
 
 MODELS = ROOT / "build" / "llm"

@@ -5,17 +5,23 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from flows.build.load import load_config
+from flows.search.accuracy import accurate_models
 from flows.search.costs import SUMS, Cost, CostItem, UnitCosts, cost_of
 from flows.search.cycles import BaseList, TimedOption, combined
-from flows.search.goals import METRICS, parse_goals
+from flows.search.goals import METRICS, parse_accuracy, parse_goals
 from flows.search.journal import SearchJournal
-from flows.search.space import Option, Space, needs_of, space_of
+from flows.search.output import write_result
+from flows.search.search import Listed, Request, Unmet, search
+from flows.search.space import Option, Space, needs_of, space_of, units_file
 from flows.search.tables import Scores, WidthTable
 from flows.search.words import limits_of, nearest, rejected
 from hwgen.cli import main
@@ -23,6 +29,7 @@ from hwgen.core.params.target import Target
 from hwgen.errors import InputError
 from hwgen.families.transformer.list_timing import timed_list
 from hwgen.models.files.store import Model
+from hwgen.models.quantise.record import RECORD
 from sim_tests.models.model_files import Small
 from sim_tests.models.test_model_golden import quantised
 
@@ -125,14 +132,14 @@ def table(space: Space) -> WidthTable:
             for i in range(len(every))
         ]
     shape = [1] * len(sizes)
-    cycles = np.zeros(sizes, np.int64)
+    total = np.zeros(sizes, np.int64)
     for axis, unit in enumerate(options):
         shape[axis] = sizes[axis]
-        cycles = cycles + np.array([t.cycles[0] for t in timed[unit]]).reshape(shape)
+        total = total + np.array([t.cycles[0] for t in timed[unit]], np.int64).reshape(shape)
         shape[axis] = 1
     moved = np.full(sizes, chosen.randrange(100, 200))
     rest = Cost((0.0,) * len(SUMS), 500.0)
-    return WidthTable(WIDTH, options, timed, costs, rest, 1.0, cycles, moved)
+    return WidthTable(WIDTH, options, timed, costs, rest, 1.0, total, moved)
 
 
 def test_rejections_name_each_point_once(space: Space) -> None:
@@ -202,7 +209,7 @@ def test_a_journal_goes_on_after_a_crash(tmp_path: Path) -> None:
     journal = SearchJournal(path, "one")
     assert journal.entries == {"a": {"cycles": [1]}, "c": 3}
     journal.close()
-    with pytest.raises(InputError, match="another search"):
+    with pytest.raises(InputError, match="was not written by"):
         SearchJournal(path, "two")
 
 
@@ -223,3 +230,140 @@ def test_bad_options_are_refused(
     assert main([*base, *arguments]) == 2
     assert message in capsys.readouterr().err
     assert not out.exists() or not [p for p in out.iterdir() if p.name[0] != "."]
+
+
+# -- whole searches, with invented costs -----------------------------------------------------------
+
+
+class Here:
+    """Runs items in this process, with invented costs of netlists."""
+
+    def __init__(self) -> None:
+        self.items = 0
+
+    def run(self, function: Any, items: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+        for item in items:
+            self.items += 1
+            if function is cost_of:
+                size = float(len(item.engine) if item.unit is None else invented(item))
+                yield item, Cost((1e3 * size, *[1.0] * (len(SUMS) - 1)), 300.0)
+            else:
+                yield item, function(item)
+
+
+def invented(item: CostItem) -> int:
+    """Return a size that grows with what an option has."""
+    unit = json.loads(item.engine)["units"][item.unit]
+    array = unit["compute"]["array"]
+    numbers = [value for value in array.values() if isinstance(value, int)]
+    return int(np.prod([n for n in numbers if n <= 64])) + unit["buffers"].get("weight_kib", 0)
+
+
+def by_tables(*arguments: Any) -> Listed:
+    """Return an engine whose complete estimate is that of the tables."""
+    _, space, scores, _, number = arguments
+    width, options = scores.options(number)
+    metrics = {name: None if np.isnan(v) else v for name, v in scores.at(number).items()}
+    return Listed(number, space.engine("engine", width, options), {}, metrics, dict(metrics))
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch, model: Model) -> Model:
+    monkeypatch.setattr("flows.search.search.complete", by_tables)
+    small = {**units_file(), "port": {**units_file()["port"], "data_width": [64]}}
+    small["products"] = {**small["products"], "buffer_kib": [4]}
+    monkeypatch.setattr("flows.search.space.units_file", lambda: small)
+    return model
+
+
+def request_of(model: Model, *goals: str, limits: Sequence[str] = ()) -> Request:
+    conditions = tuple(parse_goals(goals, limits))
+    return Request(model.path, conditions, Target(), None, CONTEXT, 3)
+
+
+def test_a_search_finds_the_smallest_that_is_fast_enough(quick: Model, tmp_path: Path) -> None:
+    journal, here = SearchJournal(tmp_path / "journal.jsonl"), Here()
+    first = search(request_of(quick, "tokens_per_s>=1"), here, journal)
+    computed = here.items
+    speed = np.sort(first.scores.metrics["tokens_per_s"])
+    wanted = float(speed[len(speed) // 2])
+    result = search(request_of(quick, f"tokens_per_s>={wanted}"), here, journal)
+    assert here.items - computed <= 40  # units of other engines that may win, and no jobs
+    area = result.scores.metrics["area_mm2"]
+    fast = result.scores.metrics["tokens_per_s"] >= wanted
+    assert result.engines[0].metrics["area_mm2"] == pytest.approx(area[fast].min())
+    assert result.feasible == fast.sum()
+    assert "optimal over" in result.guarantee
+    with pytest.raises(Unmet, match="relax it to") as caught:
+        search(request_of(quick, "tokens_per_s>=1e9"), here, journal)
+    assert caught.value.document["factor"] > 1
+    fastest = search(request_of(quick, limits=[f"area_mm2={np.median(area)}"]), here, journal)
+    speeds = fastest.scores.metrics["tokens_per_s"]
+    assert fastest.engines[0].metrics["tokens_per_s"] == pytest.approx(
+        speeds[fastest.scores.metrics["area_mm2"] <= np.median(area)].max()
+    )
+    out = tmp_path / "out"
+    out.mkdir()
+    document = write_result(out, [result, fastest], [])
+    journal.close()
+    assert [each["engine"] for each in document["engines"]] == [
+        f"{n}/engine.yaml" for n in (1, 2, 3)
+    ]
+    for each in document["engines"]:
+        assert load_config(out / each["engine"]).family == "transformer"
+    page = (out / "report.html").read_text()
+    assert "engine.yaml" in page
+
+
+def test_a_search_that_ends_without_an_engine_has_status_1(
+    quick: Model,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Processes(Here):
+        def __init__(self, _: int) -> None:
+            super().__init__()
+
+        def __enter__(self) -> Processes:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr("flows.tools.executors.LocalProcesses", Processes)
+    out = str(tmp_path / "out")
+    line = ["search", str(quick.path), "--target", "nangate45", "--context", str(CONTEXT),
+            "--output", out]  # fmt: skip
+    assert main([*line, "--goal", "tokens_per_s>=1e9"]) == 1
+    said = capsys.readouterr().err
+    assert "no engine of" in said
+    assert "nearest:" in said
+    assert main([*line, "--goal", "tokens_per_s>=1"]) == 2
+    assert "--resume" in capsys.readouterr().err
+    assert main([*line, "--goal", "tokens_per_s>=1", "--resume", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["met"]
+    assert len(document["engines"]) == 3
+    assert main([*line, "--goal", "tokens_per_s>=1", "--max", "luts=100", "--resume"]) == 2
+    assert "luts is not known of nangate45" in capsys.readouterr().err
+
+
+def test_models_compete_by_accuracy(tmp_path: Path) -> None:
+    models = []
+    for name, divergence, digest in (("a", 0.01, "x"), ("b", 0.2, "x"), ("c", 0.01, "y")):
+        models.append(tmp_path / name)
+        models[-1].mkdir()
+        entry = {"file": "t", "sha256": digest, "kl": divergence, "top1": 0.9}
+        (models[-1] / RECORD).write_text(json.dumps({"evaluations": [entry]}))
+    conditions = parse_accuracy(["kl <= 0.05"])
+    accurate, excluded = accurate_models(models[:2], conditions)
+    assert accurate == models[:1]
+    assert excluded == [{"model": str(models[1]), "reason": "kl is 0.2, not <= 0.05"}]
+    with pytest.raises(InputError, match="different texts"):
+        accurate_models(models, conditions)
+    (models[1] / RECORD).unlink()
+    with pytest.raises(InputError, match="has not been evaluated"):
+        accurate_models(models[:2], conditions)
+    with pytest.raises(InputError, match="no metric of quantised models"):
+        parse_accuracy(["loss<=3"])
