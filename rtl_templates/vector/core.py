@@ -15,14 +15,13 @@ from hwgen.families.vector.operations import CODES, Datapath, selects
 from rtl_templates.arithmetic.float.multiplier import FloatMultiplier
 from rtl_templates.arithmetic.float.real import REAL
 from rtl_templates.arithmetic.pipeline import delayed, named
-from rtl_templates.arithmetic.registry import arithmetic
 from rtl_templates.hdl.hierarchy import place
 from rtl_templates.hdl.shell import stream_members
 from rtl_templates.hdl.streams import AnyStream, Fields, Stream, fields
 from rtl_templates.stream.stream import StreamBuffer, StreamFifo, StreamStore, buffered
 
 from .hadamard import HadamardBlock
-from .lanes import NOTHING, ONE, ApplyLane, ValueLane
+from .lanes import NOTHING, ONE, ApplyLane, ValueLane, convert
 from .online import OnlineWeights
 from .reduce import RowMax, RowSum
 from .rescaled import Rescaled
@@ -212,22 +211,23 @@ class VectorCore(wiring.Component):
             m, "rows_0", Stream(beat, fire, space), partial(StreamStore, depth=config.first_depth)
         )
         real = Cat(
-            place(
-                m, f"first_convert_{lane}", arithmetic(config.input).to_real(config.input),
-                i=beat.data.word_select(lane, config.input.width),
-            ).o
+            convert(m, f"first_convert_{lane}", config,
+                    beat.data.word_select(lane, config.input.width), run)
             for lane in range(lanes)
         )  # fmt: skip
+        cycles = config.pipeline.convert
+        end, row_last = (
+            delayed(m, f"first_{name}_late", getattr(beat, name), cycles, run)
+            for name in ("end", "last")
+        )
         any_first = self.flag(lambda path: path.first, "first")
         as_sum = self.flag(lambda path: path.first == "sum", "first_sum")
         as_size = self.flag(lambda path: path.first == "magnitude", "first_magnitude")
         neutral = Mux(as_sum | as_size, 0, _LEAST)
-        masked = self._masked(
-            m, "first_masked", fields(data=real, end=beat.end, last=beat.last), neutral
-        )
+        masked = self._masked(m, "first_masked", fields(data=real, end=end, last=row_last), neutral)
         numbers = delayed(m, "first_numbers", masked, 1, run)
-        valid = delayed(m, "first_valid", fire & any_first, 1, run, token=True)
-        last = delayed(m, "first_last", beat.last, 1, run)
+        valid = delayed(m, "first_valid", fire & any_first, 1 + cycles, run, token=True)
+        last = delayed(m, "first_last", row_last, 1, run)
         a = self._reduced(m, _beats(numbers, Const(0, 1), last, valid), as_sum, as_size)
         m.d.comb += run.eq(~a.valid | a.ready)
         entries = buffered(m, "a_entries", a, partial(StreamFifo, depth=_SCALARS))
@@ -273,13 +273,13 @@ class VectorCore(wiring.Component):
         beat = beats.payload
         config, run, lanes = self.config, self.run_value, self.config.array.lanes
         needs_a = self.flag(lambda path: path.first, "needing_a")
-        begins = Signal(init=1, name="value_begins")
+        begins, cycles = Signal(init=1, name="value_begins"), 1 + config.pipeline.convert
         of_rows = self.flag(lambda path: path.reads_r, "with_r")
         ready = run & (~needs_a | self.a_valid)
         if config.has_r:
             r = self._pop_input(m, "r", Signal(name="r_pop"))
             ready = ready & (~(of_rows & begins) | r.valid)
-            self.r = delayed(m, "value_r", r.payload, 1, run)
+            self.r = delayed(m, "value_r", r.payload, cycles, run)
         m.d.comb += beats.ready.eq(ready)
         fire = named(m, "value_fire", beats.valid & beats.ready)
         if config.has_r:
@@ -287,14 +287,14 @@ class VectorCore(wiring.Component):
         if config.has_first:
             m.d.comb += self.a_pop.eq(fire & beat.last & needs_a)
         tokens = {
-            "valid": delayed(m, "value_valid", fire, 1, run, token=True),
-            "end": delayed(m, "value_end", beat.end, 1, run),
-            "last": delayed(m, "value_last", beat.last, 1, run),
+            "valid": delayed(m, "value_valid", fire, cycles, run, token=True),
+            "end": delayed(m, "value_end", beat.end, cycles, run),
+            "last": delayed(m, "value_last", beat.last, cycles, run),
         }
         with m.If(fire):
             m.d.sync += begins.eq(beat.last)
-        self.row_begins = delayed(m, "row_begins", begins, 1, run)
-        a = delayed(m, "value_a", self.a, 1, run) if config.has_first else Const(0, 32)
+        self.row_begins = delayed(m, "row_begins", begins, cycles, run)
+        a = delayed(m, "value_a", self.a, cycles, run) if config.has_first else Const(0, 32)
         block = ValueLane(config)
         centred = self.flag(lambda path: path.centred, "centred")
         minus = named(m, "minus_a", Cat(a[:31], ~a[31]))
@@ -355,7 +355,7 @@ class VectorCore(wiring.Component):
         config, run, lanes = self.config, self.run_value, self.config.array.lanes
         elements = element
         if not config.powers.converted:
-            elements = delayed(m, "online_element", data, 1, run)
+            elements = delayed(m, "online_element", data, 1 + config.pipeline.convert, run)
         beat = fields(data=Const(0, 0), end=plain["end"], last=plain["last"])
         used = Cat(*(~self._empty(beat, lane) for lane in range(lanes)))
         words = fields(data=elements, used=used, last=plain["last"])

@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Member, Out
 from hwgen.families.vector.operations import selects
 from hwgen.formats import Format
 from rtl_templates.arithmetic.float.adder import FloatAdder
+from rtl_templates.arithmetic.float.from_integer import IntegerToFloat
 from rtl_templates.arithmetic.float.multiplier import FloatMultiplier
 from rtl_templates.arithmetic.float.real import REAL
 from rtl_templates.arithmetic.functions.unit import FunctionBlock
@@ -23,6 +24,36 @@ if TYPE_CHECKING:
 
 ONE, NOTHING = 0x3F800000, 0x80000000
 """One, and minus zero, which leaves every number as it is when it is added."""
+
+
+def convert(
+    m: Module,
+    name: str,
+    config: VectorConfig,
+    element: Value,
+    run: Value,
+    output: Value | None = None,
+) -> Value:
+    """Return an element of the input in single precision, `pipeline.convert` cycles later.
+
+    Parameters
+    ----------
+    m : Module
+    name : str
+        Of the converter.
+    config : VectorConfig
+    element, run : Value
+        Registers load only while `run` is high.
+    output : Signal, optional
+        What the converter drives.
+    """
+    cycles = config.pipeline.convert
+    driven = {} if output is None else {"o": output}
+    if cycles and config.input.is_integer:
+        block = IntegerToFloat(config.input, REAL, cycles, enabled=True)
+        return place(m, name, block, run=run, i=element, **driven).o
+    real = place(m, name, arithmetic(config.input).to_real(config.input), i=element, **driven).o
+    return delayed(m, f"{name}_late", real, cycles, run)
 
 
 class ValueLane(Block):
@@ -67,8 +98,7 @@ class ValueLane(Block):
     def build(self, m: Module) -> None:
         config, run, needs = self.config, self.run, self.needs
         pipeline = config.pipeline
-        converted = Signal(32, name="converted")
-        place(m, "convert", arithmetic(config.input).to_real(config.input), i=self.i, o=converted)
+        converted = convert(m, "convert", config, self.i, run, output=Signal(32, name="converted"))
         element = delayed(m, "element", converted, 1, run)
         m.d.comb += self.element.eq(element)
         centred: Value = element

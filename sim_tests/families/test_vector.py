@@ -46,8 +46,13 @@ AXES: dict[str, list[Any]] = {
     "adder": [1, 2, 3, 5],
     "multiplier": [1, 2, 4],
     "function": [1, 3, 6],
+    "convert": [0, 1, 2],
 }  # fmt: skip
 """Axes of the covering set: every pair of values of two axes occurs in some configuration."""
+
+
+STAGES = ("adder", "multiplier", "function", "convert")
+"""Fields of `pipeline`."""
 
 
 def made(name: str, **values: Any) -> VectorConfig:
@@ -65,7 +70,7 @@ def made(name: str, **values: Any) -> VectorConfig:
             "name": name,
             **{key: values[key] for key in ("input", "output", "parameters")},
             "array": {"operations": names, **array},
-            "pipeline": {key: values[key] for key in ("adder", "multiplier", "function")},
+            "pipeline": {key: values[key] for key in STAGES},
         }
     )
 
@@ -130,7 +135,7 @@ HADAMARD: dict[str, Any] = {
 
 LONG_FUNCTION = {"adder": 1, "multiplier": 1, "function": 8}
 LONG_ADDER = {"adder": 8, "multiplier": 1, "function": 1}
-LONG_MULTIPLIER = {"adder": 1, "multiplier": 8, "function": 2}
+LONG_MULTIPLIER = {"adder": 1, "multiplier": 8, "function": 2, "convert": 2}
 
 
 def alternating(operations: tuple[str, ...], stages: dict[str, int]) -> dict[str, Any]:

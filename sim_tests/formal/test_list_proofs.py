@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from sim_tests.formal.test_engine_proofs import CONFIG
 
 SEQUENCER, SHARE, AHEAD = "sequencer", "share", "share, ahead"
 UNIT = {key: CONFIG[key] for key in ("family", "queue", "compute", "buffers")}
+UNREGISTERED: Any = CONFIG["memory"]
 LISTS = {
     "name": "dut",
     "family": "transformer",
@@ -52,7 +54,7 @@ def test_a_block_of_lists_is_proven(name: str, tmp_path: Path) -> None:
 
 @cache
 def ahead() -> Task:
-    memory = {**CONFIG["memory"], "registered": True}
+    memory: dict[str, Any] = {**UNREGISTERED, "registered": True}
     config = family("transformer").params_class.model_validate({**LISTS, "memory": memory})
     return next(t for t in tasks_of(Design.of(config)) if t.part.name.startswith(SHARE))
 

@@ -130,6 +130,7 @@ class Pipeline(Model):
     adder: int = registers(3, 1, 8, "Of an adder.")
     multiplier: int = registers(2, 1, 8, "Of a multiplier.")
     function: int = registers(3, 1, 8, "Of a function.")
+    convert: int = registers(0, 0, 2, "Of the conversion of inputs, beside the one behind it.")
 
 
 class VectorConfig(FamilyConfig):
@@ -227,6 +228,8 @@ class VectorConfig(FamilyConfig):
             del values["array"]["softmax"]
         if not self.hadamard_size:
             del values["array"]["hadamard"]
+        if not self.pipeline.convert:
+            del values["pipeline"]["convert"]
         return values
 
     # -- datapaths -------------------------------------------------------------------------------
@@ -372,12 +375,13 @@ class VectorConfig(FamilyConfig):
         if not path.first:
             return 0
         if path.first == "sum":
-            return 1 + self.sum_latency + path.mean * self.pipeline.multiplier
-        return 1 + self.max_latency
+            mean = path.mean * self.pipeline.multiplier
+            return 1 + self.pipeline.convert + self.sum_latency + mean
+        return 1 + self.pipeline.convert + self.max_latency
 
     def centred_latency(self, path: Datapath) -> int:
         """Cycles from a beat to its elements, centred or not."""
-        return 1 + path.centred * self.pipeline.adder
+        return 1 + self.pipeline.convert + path.centred * self.pipeline.adder
 
     def value_latency(self, path: Datapath) -> int:
         """Cycles from a beat to ``v``."""
