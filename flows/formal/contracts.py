@@ -10,6 +10,7 @@ from typing import Any
 from flows.formal.bursts import BurstLimits, ReaderChecker, SplitterChecker, WriterChecker
 from flows.formal.contract import Contract, ForbiddenPath
 from flows.formal.jobs import JobChecker
+from flows.formal.list_memory import ListMemoryChecker
 from flows.formal.regions import ResultRowChecker, RowWalkChecker
 from flows.formal.registers import RegisterChecker
 from flows.formal.sequencer import SequencerChecker
@@ -32,6 +33,7 @@ from rtl_templates.stream.stream import (
 )
 from rtl_templates.stream_engine.walk import RowWalk
 from rtl_templates.transformer.control import ListControl
+from rtl_templates.transformer.list_memory import ListMemory
 from rtl_templates.transformer.sequencer import SEQUENCE, Sequencer
 
 _SMALLEST_RING = 4
@@ -132,6 +134,11 @@ def _list_control(block: Any) -> list[Contract]:
     return [Contract("registers", checker, (), _lite_paths())]
 
 
+def _list_memory(block: Any) -> list[Contract]:
+    checker = partial(ListMemoryChecker, data_width=block.memory.data_width)
+    return [Contract("addresses", checker, cut_datapath=True, first_cycles=30)]
+
+
 def _share(block: Any) -> list[Contract]:
     checker = partial(
         ShareChecker, managers=block.managers, outstanding=block.outstanding,
@@ -174,6 +181,7 @@ CONTRACTS: Mapping[type[Block], Callable[[Any], list[Contract]]] = {
     BurstWriter: _writer,
     Control: _control,
     ListControl: _list_control,
+    ListMemory: _list_memory,
     MemoryShare: _share,
     ResultDrain: _result_rows,
     RowWalk: _walk,

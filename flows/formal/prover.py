@@ -129,7 +129,7 @@ def write_flat(part: Part, work: Path, *, cut: Iterable[str] = ()) -> dict[str, 
     (work / "part.v").write_text(part.text, encoding="utf-8")
     removed = "".join(f"delete */t:{name}\n" for name in cut)
     if removed:  # what only fed a module that was cut stays, for probes
-        removed += "setattr -set keep 1 */w:i_valid */w:i_ready\n"
+        removed += "setattr -set keep 1 */w:i_valid */w:i_ready */w:strobe */w:upper_half\n"
     script = f"{_READ.format(part.name)}{removed}flatten\nopt_reduce\nopt_clean\n"
     run_yosys(work, f"{script}rename {part.name} {DUT}\nwrite_json flat.json\n", "flat")
     document = json.loads((work / "flat.json").read_text(encoding="utf-8"))

@@ -197,9 +197,29 @@ class SequencerChecker(Checker):
         index = self["memory_index"] == self._before(m, self["memory_index"], "index")
         self.require(
             "access stable",
-            ~asked | ~self.asks | (same & (~fetch | index) & (fetch | address) & (~store | value)),
-            "an access to memory does not change until it is done",
+            ~asked
+            | (~self.asks & self._before(m, fetch, "fetches"))
+            | (same & (~fetch | index) & (fetch | address) & (~store | value)),
+            "an access to memory does not change until it is done; only a fetch may be withdrawn",
         )
+        withdrawn = Signal(name="withdrawn")
+        with m.If(self["memory_stop"] | ~self["list_running"]):
+            m.d.sync += withdrawn.eq(0)
+        with m.Elif(asked & ~self.asks):
+            m.d.sync += withdrawn.eq(1)
+        self.require(
+            "withdrawn", ~withdrawn | ~self.asks,
+            "after a fetch that is withdrawn the memory stops before the next access",
+        )  # fmt: skip
+        self.require(
+            "lemma withdrawn",
+            ~withdrawn | self.at("FIND_FAILURE", "CHECK_JOB", "STOP", "MEMORY"),
+            "then the list ends",
+        )
+        self.require(
+            "fetches of the list", ~fetch | (self["memory_index"] < self["list_length"]),
+            "only descriptors of the list are fetched",
+        )  # fmt: skip
         self.require(
             "one access", (fetch + load + store <= 1) & ~(self["memory_stop"] & self.asks),
             "there is one access to memory, and none while it stops",
