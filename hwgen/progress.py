@@ -26,6 +26,9 @@ class _Shown:
         self._show(label, done, total)
 
 
+COMPILING = "compiling "
+"""Labels of what is prepared for a step begin so: no time left follows from how long it takes."""
+
 _shown: ContextVar[_Shown | None] = ContextVar("shown", default=None)
 
 
@@ -47,14 +50,14 @@ def report(label: str, done: int, total: int = 0) -> None:
 
 
 @contextmanager
-def preparing(label: str) -> Iterator[None]:
-    """Show what is prepared for the step at hand; the number of steps stays as it is."""
+def compiling(what: str) -> Iterator[None]:
+    """Show what is compiled for the step at hand; the number of steps stays as it is."""
     shown = _shown.get()
     if shown is None:
         yield
         return
     before, done, total = shown.last
-    shown.update(label, done, total)
+    shown.update(COMPILING + what, done, total)
     try:
         yield
     finally:

@@ -13,7 +13,7 @@ from typing import Any
 
 from flows.tools.cache import Directories, text_digest
 from flows.tools.guard import end, start
-from hwgen.progress import preparing
+from hwgen.progress import compiling
 
 
 def compiled(
@@ -49,7 +49,7 @@ def compiled(
     with programs.workspace() as work:
         for source, text in sources.items():
             (work / source).write_text(text, encoding="utf-8")
-        with preparing(f"compiling the RTL of {name}"):
+        with compiling(f"the RTL of {name}"):
             make(work)
         return programs.add(work, entry, [file or name])
 

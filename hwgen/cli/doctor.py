@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hwgen.cli.support.common import emit_json, example, json_option
-from hwgen.reports.terminal import console
+from hwgen.reports.terminal import print_whole
 
 if TYPE_CHECKING:
     from flows.tools.toolchain import Status
@@ -83,9 +83,4 @@ def _print(statuses: list[Status]) -> None:
         needed = version_text(tool) if tool.minimum else "any"
         location = installation.where if installation else "; ".join((*status.rejected, tool.get))
         table.add_row(tool.name, mark, needed, location, tool.used_for)
-    out = console()
-    if not out.is_terminal:
-        # A tool's line stays one, whatever folder it is in: it is read by programs and pages.
-        unlimited = out.options.update_width(1 << 14)
-        out.width = max(out.width, out.measure(table, options=unlimited).maximum)
-    out.print(table)
+    print_whole(table)

@@ -49,7 +49,7 @@ from hwgen.reports.datasheet import (
     standing,
 )
 from hwgen.reports.roofline import SERVED, describe_memory, joules_of, number, summary
-from hwgen.reports.terminal import console
+from hwgen.reports.terminal import console, print_whole
 from hwgen.technologies.utilization import NAMES
 
 if TYPE_CHECKING:
@@ -444,7 +444,7 @@ def _compare(estimates: Sequence[Mapping[str, Any]]) -> None:
         table.add_row(f"{name} {unit}".strip(), *cells, _standings(estimates, metric))
     if any(entry["device"] for entry in estimates):
         table.add_row("fits", *map(fits, estimates), "")
-    console().print(table)
+    print_whole(table)
     print_device_warnings(entry["device"] for entry in estimates)
     if any(metric.startswith("latency_ms(") for metric in estimates[0]["metrics"]):
         for entry in estimates:

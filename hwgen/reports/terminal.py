@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from hwgen.progress import shown_by
+from hwgen.progress import COMPILING, shown_by
 
 if TYPE_CHECKING:  # rich is imported when it is needed: it takes a tenth of a second
     from rich.console import Console
+    from rich.table import Table
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -29,6 +30,18 @@ def console(*, stderr: bool = False) -> Console:
     if not out.is_terminal and "COLUMNS" not in os.environ:
         out.width = 120
     return out
+
+
+def print_whole(table: Table) -> None:
+    """Print a table on stdout; where that is no terminal, no cell is broken into lines.
+
+    Programs and pages read such tables.
+    """
+    out = console()
+    if not out.is_terminal:
+        unlimited = out.options.update_width(1 << 14)
+        out.width = max(out.width, out.measure(table, options=unlimited).maximum)
+    out.print(table)
 
 
 @contextmanager
@@ -117,7 +130,9 @@ class _State:
         self._start = time.monotonic()
 
     def update(self, label: str, done: int, total: int) -> None:
-        if done < self._done or total != self._total:  # another part of the work
+        # Another part of the work, or its first step again, once what it needs is prepared.
+        prepared = self._label.startswith(COMPILING) and label != self._label
+        if done < self._done or total != self._total or prepared:
             self._start, self._first = time.monotonic(), done
         self._label, self._done, self._total = label, done, total
 
@@ -129,7 +144,7 @@ class _State:
         elif self._label:
             parts.append(self._label)
         done = self._done - self._first
-        if done > 0 and self._done < self._total:
+        if done > 0 and self._done < self._total and not self._label.startswith(COMPILING):
             left = (time.monotonic() - self._start) / done * (self._total - self._done)
             parts.append(f"about {duration_text(left)} left")
         return ", ".join(parts)

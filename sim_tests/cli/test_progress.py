@@ -8,18 +8,23 @@ from pathlib import Path
 import pytest
 
 from flows.simulation.programs import compiled
-from hwgen.progress import preparing, report, shown_by
+from hwgen.progress import compiling, report, shown_by
 
 
 def test_what_is_prepared_does_not_count_as_a_step() -> None:
     shown: list[tuple[str, int, int]] = []
     with shown_by(lambda *step: shown.append(step)) as update:
         update("layer 3", 3, 9)
-        with preparing("compiling"):
+        with compiling("rtl"):
             pass
         report("layer 4", 4, 9)
-    assert shown == [("layer 3", 3, 9), ("compiling", 3, 9), ("layer 3", 3, 9), ("layer 4", 4, 9)]
-    with preparing("nobody looks"):
+    assert shown == [
+        ("layer 3", 3, 9),
+        ("compiling rtl", 3, 9),
+        ("layer 3", 3, 9),
+        ("layer 4", 4, 9),
+    ]
+    with compiling("nobody looks"):
         report("alone", 1)
     assert len(shown) == 4
 

@@ -186,6 +186,9 @@ def test_the_command_reports_each_product_and_evaluates(
     assert result["evaluations"][str(text)]["kl"] < 0.05
     record = json.loads((tmp_path / "q" / "quantised.json").read_text())
     assert record["recipe"]["weights"] == "int8"
+    assert record["recipe"]["rotate"] is True
+    weights = (model.path / "weights.bin").read_bytes()
+    assert record["source"]["sha256"]["weights.bin"] == hashlib.sha256(weights).hexdigest()
     assert record["calibration"][0]["sha256"] == hashlib.sha256(tokens.read_bytes()).hexdigest()
     assert record["evaluations"][0]["file"] == "text.txt"
     assert record["evaluations"][0]["kl"] == result["evaluations"][str(text)]["kl"]

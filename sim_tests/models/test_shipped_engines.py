@@ -21,6 +21,7 @@ from hwgen.models.run.shipped import (
     SHIPPED_ENGINES,
     ShippedEngine,
     engines_for,
+    engines_named,
     naming_engines,
 )
 from sim_tests.models.model_files import Small
@@ -71,6 +72,7 @@ def test_engines_are_named_for_models_that_they_take(
     named = engines_for(Model(tmp_path))
     assert f"configs/{file}" in named
     assert "configs/decoder_engine/ternary.yaml" not in named
+    assert engines_named(Model(tmp_path)) == named
     for said in (["no"], ["no", *named]):  # once, even where the refusal names it already
         with pytest.raises(InputError) as refused, naming_engines(Model(tmp_path)):
             raise InputError(" ".join(said))
@@ -86,6 +88,8 @@ def test_a_gate_that_an_engine_lacks_is_noticed(tmp_path: Path) -> None:
         directory.mkdir()
         quantise(squared, directory, TOKENS, Recipe(weights=weights))  # type: ignore[arg-type]
         assert engines_for(Model(directory)) == files
+        copy = "a copy of configs/decoder_engine/int8.yaml with `gate: relu2` in its unit rows"
+        assert engines_named(Model(directory)) == (files or [copy])
 
 
 def test_quantise_lists_engines_and_refusals_name_them(

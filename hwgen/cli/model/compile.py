@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,6 +112,7 @@ def compile_command(
     from hwgen.families.gemm_stream.core import GemmStreamCore
     from hwgen.models.compile.compilation import Settings
     from hwgen.models.files.store import Model
+    from hwgen.models.quantise.record import RECORD
 
     check_directory(output)
     core = core_of(load_config(config))
@@ -141,6 +143,8 @@ def compile_command(
         layers = json.dumps(timing, indent=1) + "\n"
         for name, text in {**files, LAYERS: layers}.items():
             (directory / name).write_text(text, encoding="utf-8")
+        if (source / RECORD).is_file():
+            shutil.copyfile(source / RECORD, directory / RECORD)
     if as_json:
         emit_json({"output": str(output), **document})
         return

@@ -12,7 +12,7 @@ from hwgen.cli.estimate import print_roofline
 from hwgen.cli.support.common import new_table, print_device_warnings
 from hwgen.reports.datasheet import describe_size, fits, power_basis, share, standing
 from hwgen.reports.roofline import SERVED, describe_joules, joules_of, number
-from hwgen.reports.terminal import console
+from hwgen.reports.terminal import console, print_whole
 from hwgen.technologies import technology
 
 _MOST_NAME = 32  # characters of a layer's name in a table
@@ -155,7 +155,7 @@ def print_targets(
     table = new_table(*(heading for heading, _ in columns), left=left)
     for cells in zip(*(column for _, column in columns), strict=True):
         table.add_row(*cells)
-    out.print(table)
+    print_whole(table)
     out.print(joules_of(each_is, served=all(entry["roofline"] for entry in entries)))
     for text in dict.fromkeys(filter(None, map(power_basis, entries))):
         out.print(text, soft_wrap=True)

@@ -179,14 +179,15 @@ def quantise_command(
     from hwgen.models.quantise.evaluation import compare_predictions
     from hwgen.models.quantise.quantise import quantise
     from hwgen.models.quantise.recipe import Recipe
-    from hwgen.models.quantise.record import quantisation_record, write_record
+    from hwgen.models.quantise.record import file_digests, quantisation_record, write_record
     from hwgen.models.run.float_engine import FloatEngine
-    from hwgen.models.run.shipped import engines_for
+    from hwgen.models.run.shipped import engines_for, engines_named
 
     if positions is not None and not evaluated:
         raise click.UsageError("--positions: belongs to --evaluate FILE, which is not there")
     check_directory(output)
     model = Model(source)
+    before = file_digests(source)
     recipe = Recipe(
         weights,  # type: ignore[arg-type]  # of the option's choices
         int(group) if group else None,
@@ -226,17 +227,20 @@ def quantise_command(
                 for name, tokens in steps("texts", texts.items())
             }
     layers = [report.document() for report in reports]
-    write_record(output, quantisation_record(model, recipe, calibration, layers, result))
-    executing = engines_for(Model(output))
+    record = quantisation_record(
+        model.description.name, before, recipe, calibration, layers, result
+    )
+    write_record(output, record)
+    quantised = Model(output)
     if as_json:
         evaluations = {name: each.document() for name, each in result.items()}
         emit_json({
             "output": str(output), "layers": layers, "evaluations": evaluations,
-            "engines": executing,
+            "engines": engines_for(quantised),
         })  # fmt: skip
         return
     _print_quantised(output, reports, result)
-    if executing:
+    if executing := engines_named(quantised):
         console().print(f"runs on: {', '.join(executing)}", highlight=False, soft_wrap=True)
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hwgen import __version__
+from hwgen.models.files.store import DESCRIPTION, WEIGHTS
 
 if TYPE_CHECKING:
-    from hwgen.models.files.store import Model
     from hwgen.models.quantise.evaluation import Evaluation
     from hwgen.models.quantise.recipe import Recipe
 
@@ -25,7 +25,8 @@ VERSION = 1
 
 
 def quantisation_record(
-    model: Model,
+    name: str,
+    before: Mapping[str, str],
     recipe: Recipe,
     calibration: Iterable[Path],
     layers: list[dict[str, Any]],
@@ -35,8 +36,10 @@ def quantisation_record(
 
     Parameters
     ----------
-    model : Model
-        As it was before.
+    name : str
+        Of the model.
+    before : mapping of str
+        `file_digests` of the model as it was.
     recipe : Recipe
     calibration : iterable of Path
         Texts or inputs; their bytes are identified by SHA-256.
@@ -45,15 +48,13 @@ def quantisation_record(
     evaluations : mapping of Evaluation
         By the text that predictions were compared on.
     """
-    text = model.description.model_dump_json()
+    chosen = {"rotate": recipe.rotates, "compensate": recipe.compensates}
     return {
         "hwgen_quantised": VERSION,
         "hwgen": __version__,
-        "source": {
-            "name": model.description.name,
-            "description_sha256": hashlib.sha256(text.encode()).hexdigest(),
-        },
-        "recipe": asdict(recipe),
+        "source": {"name": name, "sha256": dict(before)},
+        "recipe": {**asdict(recipe), **chosen},
+        "weight_bits": recipe.bits,
         "calibration": [_file(path) for path in calibration],
         "evaluations": [
             {**_file(Path(name)), **evaluation.document()}
@@ -61,6 +62,11 @@ def quantisation_record(
         ],
         "layers": layers,
     }
+
+
+def file_digests(directory: Path) -> dict[str, str]:
+    """Return the SHA-256 of description and weights of a model, by the name of the file."""
+    return {name: _digest(directory / name) for name in (DESCRIPTION, WEIGHTS)}
 
 
 def write_record(directory: Path, record: Mapping[str, Any]) -> None:

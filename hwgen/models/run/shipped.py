@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hwgen.errors import InputError
@@ -111,6 +111,27 @@ def engines_for(model: Model) -> list[str]:
     return [f"configs/{engine.file}" for engine in SHIPPED_ENGINES if engine.executes(model)]
 
 
+def engines_named(model: Model) -> list[str]:
+    """Return the shipped engines that execute a quantised decoder, in words.
+
+    Where none does but for its gate, a copy with the gate of the model is named.
+    """
+    if files := engines_for(model):
+        return files
+    gates = {
+        node.attributes["gate"] for node in model.description.nodes if node.operation == "gated"
+    }
+    if len(gates) != 1:
+        return []
+    gate = str(gates.pop())
+    copies = (replace(engine, gate=gate) for engine in SHIPPED_ENGINES)
+    return [
+        f"a copy of configs/{engine.file} with `gate: {gate}` in its unit rows"
+        for engine in copies
+        if engine.executes(model)
+    ]
+
+
 def shipped_file(activation: str, weight: str) -> str | None:
     """Return the first shipped engine of some formats of rows and weights, below `configs`."""
     asked = "q4_0" if weight == "int4_g32" else weight
@@ -126,7 +147,7 @@ def naming_engines(model: Model) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        named = [file for file in engines_for(model) if file not in str(error)]
+        named = [text for text in engines_named(model) if text not in str(error)]
         if not named:
             raise
         raise InputError(f"{error}; this model runs on {' and on '.join(named)}") from None
