@@ -38,7 +38,9 @@ from hwgen.reports.terminal import console
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from flows.search.goals import Goal
     from flows.search.search import Listed, Result
+    from hwgen.core.params.target import Target
 
 
 @click.command(
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
     )
 )
 @click.argument(
-    "models", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path)
+    "models", metavar="DIR|WORKLOAD...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
 @click.option(
     "--goal",
@@ -133,6 +135,9 @@ def command(
 ) -> None:
     """Search for engines that execute a quantised decoder, by goals and limits.
 
+    Of a workload, or of a model that is no decoder, it searches for cores that multiply its
+    products.
+
     An engine has all units of configs/decoder_engine. Every combination of sizes of its units is
     ranked by tables of their cycles and costs; the best have a complete estimate, and a directory
     each with engine.yaml, which `hwgen build` and `hwgen model compile` take. Where a goal of speed
@@ -162,6 +167,16 @@ def command(
     aim = retarget(Target(), target, _megahertz(clock), served)
     directory = output or Path("build") / f"{_name(models[0])}-search"
     check_directory(directory)
+    if _is_workload(models):
+        if accuracies or apply is not None:
+            raise click.UsageError("--accuracy and --apply belong to decoders")
+        document = _cores(models[0], conditions, aim, _megahertz(clock), count, directory,
+                          jobs, resume=resume, force=force, quiet=as_json)  # fmt: skip
+        if as_json:
+            emit_json({"met": True, **document, "directory": str(directory)})
+        else:
+            _report_cores(document, directory)
+        return
     for model in models:
         needs_of(Model(model), context)  # refuses a model before anything is written
     accurate, excluded = accurate_models(models, parse_accuracy(accuracies))
@@ -212,6 +227,92 @@ def command(
 def _name(model: Path) -> str:
     """Return a name of a model for files."""
     return re.sub(r"[^\w.-]+", "-", model.resolve().name) or "model"
+
+
+def _is_workload(models: Sequence[Path]) -> bool:
+    """Return whether a search is for cores: of a workload, or of a model that is no decoder."""
+    from hwgen.errors import InputError
+    from hwgen.models.files.store import Model
+    from hwgen.workloads import workload_path
+
+    others = [
+        model for model in models
+        if workload_path(str(model)) is not None
+        or (model.is_dir() and not Model(model).description.decodes)
+    ]  # fmt: skip
+    if others and len(models) > 1:
+        raise InputError(f"{others[0]} is no decoder; only decoders are searched for together")
+    return bool(others)
+
+
+def _cores(
+    model: Path,
+    goals: Sequence[Goal],
+    target: Target,
+    clock_mhz: float | None,
+    count: int,
+    directory: Path,
+    jobs: int | None,
+    *,
+    resume: bool,
+    force: bool,
+    quiet: bool,
+) -> dict[str, Any]:
+    """Search for cores, and write the short list."""
+    from flows.search.cores import search_cores, sweep_document
+    from flows.tools.executors import LocalProcesses
+    from flows.tools.parallel import processors
+    from hwgen.errors import HwgenError
+    from hwgen.models.workload import load_network
+
+    _, network = load_network(str(model))
+    if model.is_dir():
+        workload: Any = {"model": str(model.resolve()), "prompt": network.tokens or 1}
+    else:
+        workload = str(model.resolve()) if model.is_file() else str(model)
+    file = sweep_document(workload, network, goals, target, clock_mhz, count)
+    journal = claim_entry(directory, "journal", force=force)
+    if journal.exists() and not resume:
+        shutil.rmtree(journal)
+    try:
+        with (
+            task_progress("searching", quiet=quiet) as update,
+            LocalProcesses(jobs or processors()) as executor,
+        ):
+            return search_cores(
+                file, count, executor, journal,
+                lambda: atomic_directory(directory, force=force), update,
+            )  # fmt: skip
+    except HwgenError:
+        shutil.rmtree(journal, ignore_errors=True)
+        if [entry.name for entry in directory.iterdir()] == [MARKER]:
+            shutil.rmtree(directory)
+        raise
+
+
+def _report_cores(document: dict[str, Any], directory: Path) -> None:
+    """Print the short list of cores."""
+    out = console()
+    removed = document["removed"]
+    out.print(f"{document['evaluated']:,} cores evaluated, {document['feasible']:,} meet all"
+              f" -> {directory}")  # fmt: skip
+    for entry in removed["specs"]:
+        if entry["points"]:
+            out.print(f"  {entry['points']:,} miss {entry['spec']}")
+    if removed["illegal"]:
+        out.print(f"  {removed['illegal']:,} break a rule of their family")
+    out.print("  every point of the space was ranked; the page report.html has those that nothing"
+              " beats")  # fmt: skip
+    table = new_table("best by", "value", "core", left=("core",))
+    for best in document["best"]:
+        shown = ", ".join(f"{name.split('.')[-1]} {v}" for name, v in best["parameters"].items())
+        table.add_row(
+            best["objective"], number(best["figures"][best["objective"]]),
+            f"{best['family']}, {shown}",
+        )  # fmt: skip
+    out.print(table)
+    out.print(f"short list: {', '.join(str(directory / core) for core in document['cores'])}",
+              soft_wrap=True)  # fmt: skip
 
 
 def _megahertz(text: str) -> float | None:
