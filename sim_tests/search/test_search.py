@@ -17,7 +17,7 @@ from flows.build.load import load_config
 from flows.search.accuracy import accurate_models
 from flows.search.costs import SUMS, Cost, CostItem, UnitCosts, cost_of
 from flows.search.cycles import BaseList, TimedOption, combined
-from flows.search.goals import METRICS, parse_accuracy, parse_goals
+from flows.search.goals import METRICS, objectives, parse_accuracy, parse_goals
 from flows.search.journal import SearchJournal
 from flows.search.output import write_result
 from flows.search.search import Listed, Request, Unmet, search
@@ -167,6 +167,25 @@ def test_the_nearest_says_what_to_relax(space: Space) -> None:
     assert said[0]["factor"] == pytest.approx(1.1)
     assert said[1]["factor"] == 1
     assert limits_of(scores, number, goals)[0].startswith("limited by ")
+
+
+def test_devices_rule_out_what_does_not_fit(space: Space) -> None:
+    target = Target.model_validate({"technology": "ecp5", "device": "ecp5-25f"})
+    each = table(space)
+    index = SUMS.index("luts")
+    for unit, costs in each.costs.items():
+        each.costs[unit] = [
+            replace(cost, sums=(*cost.sums[:index], 3000.0 + 900 * n, *cost.sums[index + 1 :]))
+            for n, cost in enumerate(costs)
+        ]
+    scores = Scores([each], target, None)
+    assert np.isnan(scores.metrics["area_mm2"]).all()
+    assert np.isnan(scores.metrics["power_w"]).all()
+    left, reasons = rejected(scores, parse_goals(["tokens_per_s>=1"], []))
+    assert np.array_equal(left, scores.metrics["luts"] <= 24288)
+    assert 0 < left.sum() < scores.points
+    assert reasons[0]["reason"] == "needs more than the LUTs of ecp5-25f (24,288)"
+    assert objectives(parse_goals(["tokens_per_s>=1"], []), scores.metrics)[0] == "luts"
 
 
 @pytest.mark.parametrize(
