@@ -289,21 +289,15 @@ class SequencerChecker(Checker):
         self.late, self.abort_asked = now, asked
         self.require("abort", late <= 1, "at most one more descriptor is executed after an abort")
         done = self["memory_done"] & self["memory_fetch"]
-        self.fetches = Signal(7, name="fetches")  # since a descriptor was executed
-        with m.If(~running | self.executed):
-            m.d.sync += self.fetches.eq(0)
-        with m.Elif(done & (self.fetches != 127)):
-            m.d.sync += self.fetches.eq(self.fetches + 1)
+        before = Signal(7, name="fetches_before")
+        self.fetches = fetches = Signal(7, name="fetches")  # since a descriptor was executed
+        m.d.comb += fetches.eq(Mux(executes, 0, before))
+        m.d.sync += before.eq(Mux(running, fetches + (done & (fetches != 127)), 0))
         self.require(
             "fetches", self.fetches <= DATA_FETCHES + 1,
             f"at most {DATA_FETCHES} descriptors of words are fetched behind a WINDOW",
         )  # fmt: skip
         self.cover("the limit is reached", running & (limit == 1) & (steps == 1), "it ends a list")
-
-    @property
-    def executed(self) -> Value:
-        """Whether a descriptor is executed in this cycle."""
-        return self.at("EXECUTE")
 
     def _progress(self, m: Module) -> None:
         """State that the sequencer goes on by itself, and needs few answers."""

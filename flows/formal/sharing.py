@@ -55,10 +55,7 @@ class ShareChecker(Checker):
             self._grants(m, channel)
             if self.ahead:
                 self._ahead(m, channel)
-        probe = self.probed
-        reads, writes, answers = (probe[f"{name}_level"] for name in ("r", "w", "b"))
-        self._count(m, reads, writes, answers)
-        self._goes_on(m, reads, writes, answers)
+        self._goes_on(m, *self._count(m))
 
     def _each(self, name: str) -> list[Value]:
         return [self[f"M{i}_{name}"] for i in range(self.managers)]
@@ -128,22 +125,28 @@ class ShareChecker(Checker):
             "the manager that is chosen requests",
         )
 
-    def _count(self, m: Module, reads: Value, writes: Value, answers: Value) -> None:
-        """Assume what the memory and the managers do, and require who gets answers."""
+    def _count(self, m: Module) -> list[Value]:
+        """Return how many bursts are to be read, to be written and to be answered.
+
+        The memory is assumed to answer only those; who gets answers is required.
+        """
         r_last = self["mem_r_valid"] & self["mem_r_ready"] & self["mem_r_last"]
         w_last = self["mem_w_valid"] & self["mem_w_ready"] & self["mem_w_last"]
         most = range(2 * self.outstanding + 2)
-        for name, channel, level, ends in (
-            ("reads", "ar", reads, r_last),
-            ("writes", "aw", writes, w_last),
-            ("answers", "aw", answers, self["mem_b_valid"] & self["mem_b_ready"]),
+        counts: list[Value] = []
+        for name, channel, queue, ends in (
+            ("reads", "ar", "r", r_last),
+            ("writes", "aw", "w", w_last),
+            ("answers", "aw", "b", self["mem_b_valid"] & self["mem_b_ready"]),
         ):
             counted = Signal(most, name=f"{name}_granted")
             m.d.sync += counted.eq(counted + Cat(self._moves(channel)).any() - ends)
+            level = self.probed[f"{queue}_level"]
             self.require(f"lemma {name}", level == counted, "granted bursts are in a queue")
+            counts.append(counted)
         for name in ("r", "w", "b"):
             self._queue(m, name)
-        for channel, level in (("r", reads), ("b", answers)):
+        for channel, level in (("r", counts[0]), ("b", counts[2])):
             valid = self[f"mem_{channel}_valid"]
             self.assume(
                 f"{channel.upper()} of bursts", ~valid | (level != 0),
@@ -156,6 +159,7 @@ class ShareChecker(Checker):
                 & ~Cat(a & b for i, a in enumerate(got) for b in got[i + 1 :]).any(),
                 "an answer goes to exactly one manager",
             )
+        return counts
 
     def _queue(self, m: Module, name: str) -> None:
         """State that a queue is a ring, and that its entries are numbers of managers."""
