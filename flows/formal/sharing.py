@@ -126,7 +126,7 @@ class ShareChecker(Checker):
         )
 
     def _count(self, m: Module) -> list[Value]:
-        """Return how many bursts are to be read, to be written and to be answered.
+        """Return the numbers of bursts to be read, to be written and to be answered.
 
         The memory is assumed to answer only those; who gets answers is required.
         """
