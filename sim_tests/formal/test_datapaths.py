@@ -94,7 +94,7 @@ def test_what_takes_too_long_is_unknown(tmp_path: Path) -> None:
     assert (proof.status, proof.engine) == ("unknown", "SAT")
 
 
-@pytest.mark.rotated
+@pytest.mark.rotate(4)
 def test_datapaths_of_a_design() -> None:
     config = {"name": "tiny", "family": "adder_tree", "activation": "int4", "weight": "int4",
               "array": {"cols": 2, "depth": 2, "pe": "same_weight", "encoding": "ent"}}  # fmt: skip

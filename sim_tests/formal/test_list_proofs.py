@@ -68,7 +68,7 @@ def test_a_port_that_chooses_ahead_is_proven(tmp_path: Path) -> None:
     assert (answer.status, answer.engine) == ("proven", "induction"), answer
 
 
-@pytest.mark.rotated
+@pytest.mark.rotate(4)
 @pytest.mark.parametrize("name", [SEQUENCER, SHARE, MEMORY])
 def test_covers_are_reached(name: str, tmp_path: Path) -> None:
     proof = prove_contract(tasks()[name].part, tasks()[name].contract, tmp_path, 60)

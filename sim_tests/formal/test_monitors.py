@@ -54,7 +54,7 @@ def search(name: str, text: str, cycles: int, work: Path) -> None:
     run_yosys(work, SEARCH.format(cycles), "search")
 
 
-@pytest.mark.rotated
+@pytest.mark.rotate(4)
 def test_a_right_buffer_violates_nothing(tmp_path: Path) -> None:
     search("skid", verilog("skid"), 10, tmp_path)
 

@@ -35,7 +35,7 @@ def block(name: str) -> tuple[Part, Contract]:
 
 @pytest.mark.parametrize(
     "name",
-    ["pieces", *(pytest.param(n, marks=pytest.mark.rotated) for n in ("whole", "pages", DRAIN))],
+    ["pieces", *(pytest.param(n, marks=pytest.mark.rotate(4)) for n in ("whole", "pages", DRAIN))],
 )
 def test_addresses_are_proven(name: str, tmp_path: Path) -> None:
     part, contract = block(name)

@@ -332,7 +332,12 @@ def test_commands(model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[st
     out, printed = compiled_by_command(model, small_engine(), tmp_path, capsys)
     for text in ("layer.attention.keys", "prefill of 4 behind 0", "decode of 1 behind 15"):
         assert text in printed
-    decode = json.loads((out / "layers.json").read_text())["decode"]
+    layers = json.loads((out / "layers.json").read_text())
+    decode, limits = layers["decode"], layers["limits"]["decode"]
+    total = sum(row["cycles"] for row in decode["operations"])
+    assert total == limits["cycles"] == sum(limits["by_unit"].values())
+    assert set(limits["by_limit"]) <= {"memory", "unit"}
+    assert layers["speed"]["passes"]["decode"]["tokens_per_s"] > 0
     by_node = {(row["operation"], row["unit"]): row for row in decode["operations"]}
     assert by_node["logits", "products"]["read_bytes"] >= 272 * 32
     assert by_node["layer.gate", "products"]["jobs"] == 2

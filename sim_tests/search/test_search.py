@@ -90,7 +90,7 @@ def test_a_search_notices_jobs_that_take_longer(model: Model, space: Space) -> N
     assert same.item() == moved.item()
 
 
-@pytest.mark.rotate(4)
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_costs_by_tables_are_those_of_the_engine(space: Space, seed: int) -> None:
     engines = [drawn(space, seed), drawn(space, seed + 10)]

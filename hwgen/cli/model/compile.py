@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from hwgen.cli.support.outputs import atomic_directory, check_directory
 from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from hwgen.core.core import Core
     from hwgen.families.gemm_stream.schedule import JobEngine
@@ -140,7 +141,8 @@ def compile_command(
         speed = _speed(core, model.description, timing)
         document = {**compilation.document(), "passes": timing, "speed": speed}
         compilation.write(directory)
-        layers = json.dumps(timing, indent=1) + "\n"
+        limits = {name: _limits(result["operations"]) for name, result in timing.items()}
+        layers = json.dumps({**timing, "speed": speed, "limits": limits}, indent=1) + "\n"
         for name, text in {**files, LAYERS: layers}.items():
             (directory / name).write_text(text, encoding="utf-8")
         if (source / RECORD).is_file():
@@ -249,6 +251,26 @@ def _print_passes(passes: dict[str, Any]) -> None:
             "" if used is None else f"{100 * used:.1f} %",
         )
     out.print(table)
+    limits = _limits(passes[last]["operations"])
+    if total := limits["cycles"]:
+        memory = limits["by_limit"].get("memory", 0) / total
+        unit, most = max(limits["by_unit"].items(), key=lambda item: item[1])
+        out.print(
+            f"{last}: jobs are limited by the memory port in {100 * memory:.0f} % of their cycles,"
+            f" by units in the rest; {100 * most / total:.0f} % are of {unit}",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def _limits(operations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the cycles of jobs in all, by what limits them, and by unit; units overlap."""
+    by_limit, by_unit = Counter[str](), Counter[str]()
+    for row in operations:
+        if row["jobs"]:
+            by_limit[row["limit"]] += row["cycles"]
+            by_unit[row["unit"]] += row["cycles"]
+    return {"cycles": by_limit.total(), "by_limit": dict(by_limit), "by_unit": dict(by_unit)}
 
 
 def _basis(timing: dict[str, Any]) -> str:
