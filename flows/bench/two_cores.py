@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from flows.bench.common import markdown, parser, run, write_sections
@@ -161,7 +162,8 @@ def picture(results: Sequence[Mapping[str, Any]], path: Path) -> None:
     )  # fmt: skip
     axes.grid(visible=True, which="both", color="lightgray", lw=0.5)
     axes.legend()
-    figure.savefig(path, format="svg", metadata={"Date": None})
+    with rc_context({"svg.hashsalt": "two-cores"}):  # the same names of parts each time
+        figure.savefig(path, format="svg", metadata={"Date": None})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
