@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from cost_model.sweep.pareto import nondominated
 from flows.bench.common import markdown, parser, run, write_sections
 from flows.build.build import Build
 from flows.build.design import Design
@@ -106,17 +108,18 @@ def measured(array: tuple[int, int], tables: tuple[int, int] | None) -> dict[str
 
 def front(results: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the names of designs that no other of as many cores beats in area and cycles."""
-    designs = list(results)
+    by_cores: dict[int, list[Mapping[str, Any]]] = {}
+    for each in results:
+        by_cores.setdefault(each["cores"], []).append(each)
     return [
         each["name"]
-        for each in designs
-        if not any(
-            other["cores"] == each["cores"]
-            and other is not each
-            and other["area_mm2"] <= each["area_mm2"]
-            and other["cycles"] <= each["cycles"]
-            for other in designs
+        for designs in by_cores.values()
+        for each, best in zip(
+            designs,
+            nondominated(np.array([[d["area_mm2"], d["cycles"]] for d in designs], np.float64)),
+            strict=True,
         )
+        if best
     ]
 
 

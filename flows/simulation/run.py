@@ -31,7 +31,6 @@ from hwgen.core.lists.commands import Program
 from hwgen.core.operation import Array, Arrays, Job, StreamPlan, gemm_operands
 from hwgen.core.post import Columns, PostSettings
 from hwgen.core.protocols import ListCore
-from hwgen.core.register_map import JOB_WINDOW
 from hwgen.core.registry import core_of
 from hwgen.errors import CheckFailed, InputError
 
@@ -259,8 +258,7 @@ def _run_list(
     """Run a list that submits a job to the unit that multiplies; return its cycles."""
     (job,) = placed.jobs
     program = Program(list(config.units), config.lists.registers)
-    program.window(config.job_unit_name, JOB_WINDOW, [word for _, word in job.writes()])
-    program.submit(config.job_unit_name)
+    program.job(config.job_unit_name, job.writes())
     program.halt()
     data, address = program.encode(), -(-placed.end // _ALIGNMENT) * _ALIGNMENT
     model.map(address, len(data))

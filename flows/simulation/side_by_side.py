@@ -21,7 +21,6 @@ from flows.simulation.engine_program import Model, compile_model
 from flows.simulation.placed_products import Placed, place_product
 from flows.simulation.run import check_results
 from hwgen.core.lists.commands import Program
-from hwgen.core.register_map import JOB_WINDOW
 from hwgen.core.registry import core_of
 from hwgen.families.transformer.list_timing import ListTiming, timed_list
 from hwgen.families.transformer.params import TransformerConfig
@@ -139,8 +138,6 @@ def _list(
     for turn in zip_longest(*placed):
         for network, product in zip(networks, turn, strict=True):
             if product is not None:
-                words = [word for _, word in product.writes()]
-                program.window(network.unit, JOB_WINDOW, words)
-                program.submit(network.unit)
+                program.job(network.unit, product.writes())
     program.halt()
     return program.encode()

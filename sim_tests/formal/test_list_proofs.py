@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from flows.build.design import Design
-from flows.formal.block_proof import LEMMA, ports_of, prove_contract
+from flows.formal.block_proof import ports_of, prove_contract
 from flows.formal.checker import ANY
-from flows.formal.modules import Part
 from flows.formal.prove import Task, tasks_of
 from flows.formal.prover import compile_checker, solve, write_flat, write_modules
 from hwgen.core.registry import family
 from sim_tests.formal.test_engine_proofs import CONFIG
+from sim_tests.support.proofs import changed_everywhere, property_names, result_of
 
 SEQUENCER, SHARE, AHEAD = "sequencer", "share", "share, ahead"
 MEMORY = "list_memory"
@@ -126,11 +126,9 @@ def test_a_broken_block_of_lists_is_refuted(
     name: str, pattern: str, change: str, broken: str, tmp_path: Path
 ) -> None:
     task = ahead() if name == AHEAD else tasks()[name]
-    text, count = re.subn(pattern, change, task.part.text)
-    assert count, f"the Verilog has no {pattern}"
+    text = changed_everywhere(task.part.text, pattern, change)
     wanted = broken.replace("of unit", "of unit 0")
-    proof = prove_contract(Part(task.part.name, text), task.contract, tmp_path, 240, only={wanted})
-    (result,) = (each for each in proof.properties if each.name == wanted)
+    result = result_of(task.part.name, text, task.contract, wanted, tmp_path, 240)
     if task.contract.cut_datapath:  # a violation with free inputs does not count as refuted
         assert "violated in cycle" in result.detail, result
     else:
@@ -141,11 +139,6 @@ def test_a_broken_block_of_lists_is_refuted(
 @pytest.mark.parametrize("name", [SEQUENCER, SHARE, MEMORY])
 def test_every_property_of_lists_is_refuted_by_a_change(name: str, tmp_path: Path) -> None:
     task = tasks()[name]
-    checker = task.contract.make(ports_of(write_flat(task.part, tmp_path)))
-    checker.rtlil()
-    properties = {
-        re.sub(r" \d+$", "", each.name)
-        for each in checker.properties
-        if not each.name.startswith(LEMMA)
-    }
+    names = property_names(task.part, task.contract, tmp_path)
+    properties = {re.sub(r" \d+$", "", each) for each in names}
     assert properties == {broken for block, _, _, broken in BROKEN if block == name}

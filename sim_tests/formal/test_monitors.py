@@ -69,7 +69,7 @@ def test_assertions_refute_a_broken_buffer(
     assert f"assert_{broken.replace(' ', '_')}: assert" in (tmp_path / "props.sv").read_text()
 
 
-@pytest.mark.parametrize("of_engine", [False, pytest.param(True, marks=pytest.mark.rotated)])
+@pytest.mark.parametrize("of_engine", [False, pytest.param(True, marks=pytest.mark.rotate(4))])
 def test_other_tools_read_all_properties(of_engine: bool, tmp_path: Path) -> None:
     of = engine() if of_engine else design()
     names = write_properties(of, tmp_path)

@@ -3,21 +3,20 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from flows.build.verilog import block_to_verilog
-from flows.formal.block_proof import LEMMA, ports_of, prove_contract
+from flows.formal.block_proof import prove_contract
 from flows.formal.contract import Contract
 from flows.formal.contracts import contracts_of
 from flows.formal.modules import DesignText, Part
 from flows.formal.prove import tasks_of
-from flows.formal.prover import write_flat
 from rtl_templates.stream_engine.walk import RowWalk
 from sim_tests.formal.test_engine_proofs import design
+from sim_tests.support.proofs import changed_everywhere, property_names, result_of
 
 WALKS = {"whole": RowWalk(20, 0), "pieces": RowWalk(20, 16), "pages": RowWalk(20, 16, 8)}
 DRAIN = "drain"
@@ -66,17 +65,13 @@ def test_a_wrong_address_is_refuted(
     name: str, pattern: str, change: str, broken: str, tmp_path: Path
 ) -> None:
     part, contract = block(name)
-    text, count = re.subn(pattern, change, part.text)
-    assert count, f"the Verilog has no {pattern}"
-    proof = prove_contract(Part(part.name, text), contract, tmp_path, 60, only={broken})
-    (result,) = (each for each in proof.properties if each.name == broken)
+    text = changed_everywhere(part.text, pattern, change)
+    result = result_of(part.name, text, contract, broken, tmp_path, 60)
     assert result.status == "refuted", result
 
 
 @pytest.mark.parametrize("name", ["pieces", DRAIN])
 def test_every_property_of_addresses_is_refuted_by_a_change(name: str, tmp_path: Path) -> None:
     part, contract = block(name)
-    checker = contract.make(ports_of(write_flat(part, tmp_path)))
-    checker.rtlil()
-    properties = {each.name for each in checker.properties if not each.name.startswith(LEMMA)}
+    properties = property_names(part, contract, tmp_path)
     assert properties == {broken for where, _, _, broken in BROKEN if where == name}

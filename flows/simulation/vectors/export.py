@@ -185,16 +185,11 @@ def _with_last(port: StreamPort, lines: list[str], ends: Iterable[bool]) -> list
     return [f"{end:d}{line}" for end, line in zip(ends, lines, strict=True)]
 
 
-def _manifest(
-    core: Core[Any],
-    ports: Sequence[PortVectors],
-    jobs: Sequence[BenchJob],
-    seed: int,
-    cycles: Cycles,
-) -> str:
-    """Return the manifest as JSON."""
-    streams = {each["prefix"]: each for each in files.description(core)["streams"]}
-    document = {
+def manifest_head(
+    core: Core[Any], jobs: Sequence[BenchJob], seed: int, cycles: Cycles
+) -> dict[str, Any]:
+    """Return the first entries of a manifest as JSON values: design, jobs, cycles."""
+    return {
         "generator": "hwgen",
         "version": __version__,
         "core": core.name,
@@ -213,6 +208,31 @@ def _manifest(
         ],
         "cycles": cycles.number,
         "cycles_basis": cycles.basis,
+    }
+
+
+def testbench_entry(name: str) -> dict[str, Any]:
+    """Return the entry of a manifest about the testbench of a core, as JSON values."""
+    return {
+        "file": f"{name}_tb.v",
+        "module": f"{name}_tb",
+        "sources": [f"{name}.v"],
+        "passed": "PASS",
+        "failed": "FAIL",
+    }
+
+
+def _manifest(
+    core: Core[Any],
+    ports: Sequence[PortVectors],
+    jobs: Sequence[BenchJob],
+    seed: int,
+    cycles: Cycles,
+) -> str:
+    """Return the manifest as JSON."""
+    streams = {each["prefix"]: each for each in files.description(core)["streams"]}
+    document = {
+        **manifest_head(core, jobs, seed, cycles),
         "format": "one beat a line, hexadecimal, element 0 in the least significant bits; of a port"
         " with tlast, the first digit of a line is tlast; of a mask, bits that are 0 are not"
         " compared",
@@ -227,12 +247,6 @@ def _manifest(
             }
             for each in ports
         ],
-        "testbench": {
-            "file": f"{core.name}_tb.v",
-            "module": f"{core.name}_tb",
-            "sources": [f"{core.name}.v"],
-            "passed": "PASS",
-            "failed": "FAIL",
-        },
+        "testbench": testbench_entry(core.name),
     }
     return json.dumps(document, indent=2) + "\n"

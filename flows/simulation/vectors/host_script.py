@@ -13,7 +13,6 @@ from typing import Any
 
 from hwgen.core.lists.commands import STATES as LIST_STATES
 from hwgen.core.lists.commands import Program
-from hwgen.core.register_map import JOB_WINDOW
 from hwgen.families.transformer.registers import list_registers, start_writes
 
 WRITE, POLL, REACH, EXPECT, REPORT = range(5)
@@ -100,8 +99,7 @@ def list_script(
     script.add(WRITE, at["INTERRUPT_ENABLE"], 1)
     for job in jobs:
         program = Program(list(config.units), config.lists.registers)
-        program.window(config.job_unit_name, JOB_WINDOW, [word for _, word in job.writes()])
-        program.submit(config.job_unit_name)
+        program.job(config.job_unit_name, job.writes())
         program.halt()
         data = program.encode()
         lists.append((address, data))

@@ -13,7 +13,12 @@ from flows.build import files
 from flows.build.design import Design
 from flows.simulation.bench_jobs import BenchJob
 from flows.simulation.placement import place_job, source_core
-from flows.simulation.vectors.export import JobVectors, drawn_jobs
+from flows.simulation.vectors.export import (
+    JobVectors,
+    drawn_jobs,
+    manifest_head,
+    testbench_entry,
+)
 from flows.simulation.vectors.host_script import (
     ACTIONS,
     LIST_BYTES,
@@ -28,7 +33,6 @@ from flows.simulation.vectors.memory_testbench import (
     memory_testbench,
 )
 from flows.simulation.vectors.power_up import simulated_text
-from hwgen import __version__
 from hwgen.core.core import Core
 from hwgen.core.cycles.basis import Cycles
 from hwgen.core.protocols import ListCore
@@ -149,24 +153,7 @@ def _manifest(
 ) -> str:
     """Return the manifest as JSON."""
     document = {
-        "generator": "hwgen",
-        "version": __version__,
-        "core": core.name,
-        "family": core.family_name(),
-        "digest": core.digest,
-        "seed": seed,
-        "clock": "aclk",
-        "reset": {"name": "aresetn", "active": "low", "synchronous": True},
-        "jobs": [
-            {
-                "operation": job.job.operation.name,
-                "sizes": dict(job.job.sizes),
-                "scalars": dict(job.job.scalars),
-            }
-            for job in jobs
-        ],
-        "cycles": cycles.number,
-        "cycles_basis": cycles.basis,
+        **manifest_head(core, jobs, seed, cycles),
         "memory": {
             "base": base,
             "bytes": size,
@@ -181,12 +168,6 @@ def _manifest(
             "format": "action, register, mask, value: 1, 4, 8 and 8 hexadecimal digits",
             "meaning": {str(code): text for code, text in ACTIONS.items()},
         },
-        "testbench": {
-            "file": f"{core.name}_tb.v",
-            "module": f"{core.name}_tb",
-            "sources": [f"{core.name}.v"],
-            "passed": "PASS",
-            "failed": "FAIL",
-        },
+        "testbench": testbench_entry(core.name),
     }
     return json.dumps(document, indent=2) + "\n"

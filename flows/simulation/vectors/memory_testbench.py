@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flows.simulation.vectors.testbench import COMMANDS
+from flows.simulation.vectors.testbench import COMMANDS, RANDOM
 from hwgen.core.bus import BusPort
 
 MEMORY, EXPECTED, HOST = "memory.hex", "expected.hex", "host.hex"
@@ -52,6 +52,7 @@ def memory_testbench(
     connections.append("    .interrupt(interrupt)")
     return _TEXT.format(
         commands=COMMANDS.format(name=name),
+        random=RANDOM,
         name=name,
         limit=limit,
         base=f"{widths['araddr']}'h{base:x}",
@@ -118,18 +119,8 @@ module {name}_tb;
     end
   end
 
-  // Pseudo-random numbers: xorshift, the same in every simulator.
   reg [31:0] random = 32'h2545f491;
-  function [31:0] next_random;
-    input [31:0] state;
-    reg [31:0] x;
-    begin
-      x = state ^ (state << 13);
-      x = x ^ (x >> 17);
-      next_random = x ^ (x << 5);
-    end
-  endfunction
-  // Whether a channel, of six, may move in this cycle.
+{random}  // Whether a channel, of six, may move in this cycle.
   function moves;
     input [31:0] state;
     input integer channel;

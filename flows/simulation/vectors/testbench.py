@@ -87,7 +87,7 @@ def testbench(name: str, ports: Sequence[PortVectors], limit: int) -> str:
             connections.append(f".{prefix}_tlast({own}_last)")
         connections += [f".{prefix}_tvalid({own}_valid)", f".{prefix}_tready({own}_ready)"]
     parts = [
-        _HEAD.format(commands=COMMANDS.format(name=name), name=name, limit=limit),
+        _HEAD.format(commands=COMMANDS.format(name=name), random=RANDOM, name=name, limit=limit),
         *(
             _INPUT.format(**_fields(each, seed), **_last(each, "input"))
             for each, seed in zip(inputs, seeds, strict=False)
@@ -166,6 +166,20 @@ COMMANDS = """\
 """
 """First lines of a testbench: the commands that run it, with the name of the core."""
 
+RANDOM = """\
+  // Pseudo-random numbers: xorshift, the same in every simulator.
+  function [31:0] next_random;
+    input [31:0] state;
+    reg [31:0] x;
+    begin
+      x = state ^ (state << 13);
+      x = x ^ (x >> 17);
+      next_random = x ^ (x << 5);
+    end
+  endfunction
+"""
+"""Function of a testbench that pauses are drawn with."""
+
 _HEAD = """\
 {commands}// The plusargs +stall=30 +seed=1 make each port idle in 30 % of the cycles.
 // The last line of the testbench is PASS, or FAIL with the first difference before it. Verilator
@@ -197,17 +211,7 @@ module {name}_tb;
     end
   end
 
-  // Pseudo-random numbers: xorshift, the same in every simulator.
-  function [31:0] next_random;
-    input [31:0] state;
-    reg [31:0] x;
-    begin
-      x = state ^ (state << 13);
-      x = x ^ (x >> 17);
-      next_random = x ^ (x << 5);
-    end
-  endfunction
-
+{random}
 """
 
 _INPUT = """\

@@ -14,6 +14,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from hwgen.core.register_map import JOB_WINDOW
 from hwgen.errors import InputError
 
 BYTES = 16
@@ -209,6 +210,11 @@ class Program:
     def submit(self, unit: str, *, after: Iterable[str] = ()) -> None:
         """Put a unit's job window into its queue when the units `after` have finished theirs."""
         self._append("SUBMIT", c=self._unit(unit), small=self._mask(after))
+
+    def job(self, unit: str, writes: Iterable[tuple[int, int]]) -> None:
+        """Write the whole job window of a unit, as a job's `writes` have it, and submit it."""
+        self.window(unit, JOB_WINDOW, [word for _, word in writes])
+        self.submit(unit)
 
     def wait(self, units: Iterable[str] | None = None) -> None:
         """Wait for units; by default all."""
