@@ -21,7 +21,7 @@ COMPUTE = "compute"
 UNKNOWN = "unknown"
 """The same of a family that does not count the beats of its ports."""
 
-WIDTH = "width of the memory port"
+WIDTH = "memory port"
 """The same where a beat moves in nearly every cycle."""
 
 _CARRIED = {PORT: "bandwidth", KV_CACHE: "cached keys and values"}

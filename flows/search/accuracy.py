@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 from flows.search.goals import Goal
 from hwgen.errors import InputError
-from hwgen.models.quantise.record import RECORD
+from hwgen.models.quantise.record import read_record
 
 
 def accuracy_of(model: Path) -> dict[str, float]:
@@ -32,15 +31,8 @@ def accuracy_of(model: Path) -> dict[str, float]:
 
 
 def _evaluations(model: Path) -> list[Mapping[str, Any]]:
-    try:
-        record = json.loads((model / RECORD).read_text(encoding="utf-8"))
-        return list(record["evaluations"])
-    except OSError:
-        return []
-    except (ValueError, KeyError, TypeError):
-        raise InputError(
-            f"{model / RECORD}: is no record of a quantisation; quantise again"
-        ) from None
+    record = read_record(model)
+    return [] if record is None else list(record["evaluations"])
 
 
 def accurate_models(

@@ -336,7 +336,7 @@ def test_commands(model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[st
     decode, limits = layers["decode"], layers["limits"]["decode"]
     total = sum(row["cycles"] for row in decode["operations"])
     assert total == limits["cycles"] == sum(limits["by_unit"].values())
-    assert set(limits["by_limit"]) <= {"memory", "unit"}
+    assert set(limits["by_limit"]) <= {"memory port", "compute"}
     assert layers["speed"]["passes"]["decode"]["tokens_per_s"] > 0
     by_node = {(row["operation"], row["unit"]): row for row in decode["operations"]}
     assert by_node["logits", "products"]["read_bytes"] >= 272 * 32

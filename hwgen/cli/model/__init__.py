@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hwgen.cli.model.compare import compare_command
 from hwgen.cli.model.compile import compile_command
 from hwgen.cli.model.demo import demo_command
 from hwgen.cli.model.importing import import_command
 from hwgen.cli.model.passes import estimate_command
 from hwgen.cli.model.quantise import quantise_command
+from hwgen.cli.model.show import show_command
 from hwgen.cli.support.common import example, file_option, force_option, json_option, path_option
 from hwgen.cli.support.groups import AliasedGroup
 
@@ -30,11 +32,13 @@ def command() -> None:
     """Read a network from a file, run it, and say what it takes."""
 
 
+command.add_command(compare_command)
 command.add_command(compile_command)
 command.add_command(demo_command)
 command.add_command(estimate_command)
 command.add_command(import_command)
 command.add_command(quantise_command)
+command.add_command(show_command)
 
 
 @command.command(

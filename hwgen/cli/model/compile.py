@@ -19,8 +19,10 @@ from hwgen.cli.support.common import (
     example,
     force_option,
     json_option,
+    memory_options,
     new_table,
     path_option,
+    requested_memory,
     task_progress,
 )
 from hwgen.cli.support.outputs import atomic_directory, check_directory
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hwgen.core.core import Core
+    from hwgen.core.params.off_chip import OffChip
     from hwgen.families.gemm_stream.schedule import JobEngine
     from hwgen.models.compile.compilation import Compilation, Settings
     from hwgen.models.compile.list_builder import ListEngine
@@ -84,6 +87,7 @@ def _number(_: Any, __: Any, text: str | None) -> int | None:
     callback=_number,
     help="Bytes of the memory from there on; default what addresses reach.",
 )
+@memory_options
 @force_option
 @json_option
 def compile_command(
@@ -94,6 +98,9 @@ def compile_command(
     at_once: int,
     base: int,
     memory_bytes: int | None,
+    memory: str | None,
+    gb_s: str | None,
+    efficiency: str | None,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -117,6 +124,7 @@ def compile_command(
 
     check_directory(output)
     core = core_of(load_config(config))
+    served = requested_memory(core.params.target, memory, gb_s, efficiency)
     settings = Settings(at_once, context, base, memory_bytes)
     model = Model(source)
     compilation: Compilation
@@ -138,7 +146,7 @@ def compile_command(
             _refuse_positions(model.description.name)
             compilation, timing, files = _network(model, core.params, settings)
         update("speed", 0, 0)
-        speed = _speed(core, model.description, timing)
+        speed = _speed(core, model.description, timing, served)
         document = {**compilation.document(), "passes": timing, "speed": speed}
         compilation.write(directory)
         limits = {name: _limits(result["operations"]) for name, result in timing.items()}
@@ -229,6 +237,7 @@ def _print(output: Path, document: dict[str, Any], compilation: Compilation) -> 
 def _print_passes(passes: dict[str, Any]) -> None:
     """Print the cycles of passes, and the operations of the last one."""
     from hwgen.cli.model.estimate import shortened
+    from hwgen.models.compile.timing import MEMORY_PORT
 
     out = console()
     for name, result in passes.items():
@@ -253,11 +262,11 @@ def _print_passes(passes: dict[str, Any]) -> None:
     out.print(table)
     limits = _limits(passes[last]["operations"])
     if total := limits["cycles"]:
-        memory = limits["by_limit"].get("memory", 0) / total
+        memory = limits["by_limit"].get(MEMORY_PORT, 0) / total
         unit, most = max(limits["by_unit"].items(), key=lambda item: item[1])
         out.print(
             f"{last}: jobs are limited by the memory port in {100 * memory:.0f} % of their cycles,"
-            f" by units in the rest; {100 * most / total:.0f} % are of {unit}",
+            f" by compute in the rest; {100 * most / total:.0f} % are of {unit}",
             highlight=False,
             soft_wrap=True,
         )
@@ -280,10 +289,13 @@ def _basis(timing: dict[str, Any]) -> str:
     return "modelled, of the jobs in the engine's queue, without the host"
 
 
-def _speed(core: Core[Any], description: Description, timing: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the speed and the energy of passes on the engine, at its own target."""
-    from flows.build.build import Build
+def _speed(
+    core: Core[Any], description: Description, timing: Mapping[str, Any], served: OffChip
+) -> dict[str, Any]:
+    """Return the speed and the energy of passes on the engine, at its own target, with a memory."""
+    from flows.build.build import Build, retarget
     from flows.build.design import Design
+    from hwgen.cli.model.estimate import limit_of
     from hwgen.models.compile.engine_passes import HOST, timing_of
     from hwgen.models.graph.passes import passes_of, speeds
 
@@ -294,11 +306,14 @@ def _speed(core: Core[Any], description: Description, timing: Mapping[str, Any])
         workloads = passes_of(description, prefill["tokens"], decode["context"])
         timings = {name: timing_of(timing[name]) for name in workloads}
     design = Design.of(core.params)
-    entry = Build(design, core.params.target).estimate(workloads, timings=timings)
+    build = Build(design, retarget(core.params.target, memory=served))
+    entry = build.estimate(workloads, timings=timings)
     return {
         "technology": entry["technology"],
         "mhz": entry["figures_at_mhz"],
         "clock_basis": entry["clock_basis"],
+        "memory": served.model_dump(mode="json"),
+        "limits": {name: limit_of(entry, name) for name in workloads},
         "missing": "" if "least" in next(iter(timing.values())) else HOST,
         "passes": speeds(entry, workloads),
     }
@@ -316,6 +331,8 @@ def _print_speed(speed: Mapping[str, Any]) -> None:
         if joules is not None and each["joules"]["off_chip"] is None:
             left_out.append("energy of the memory behind the ports")
         without = f", without {' and '.join(left_out)}" if left_out else ""
+        if limit := speed["limits"][name]:
+            without += f"; limited by {limit}"
         energy = "J not known" if joules is None else f"{number(joules)} J"
         console().print(
             f"{name}: {number(rate)} {per}s/s, {energy}/{per} on {speed['technology']} at"

@@ -97,7 +97,7 @@ def clock_of(entry: Any) -> str:
     return text
 
 
-def _clock(entry: Any) -> str:
+def clock_text(entry: Any) -> str:
     """Return the clock that the figures of an estimate are at."""
     clock = f"{entry['figures_at_mhz'] or entry['clock_mhz']:.4g}"
     return f"{clock}, Fmax unknown" if entry["clock_basis"] == "assumed" else clock
@@ -137,7 +137,7 @@ def print_targets(
         metrics, speed = entry["metrics"], each[last]
         rows.append((
             entry["technology"],
-            _clock(entry),
+            clock_text(entry),
             *(number(metrics[key]) for key in ("area_mm2", "power_w", "luts_used", "dsps")),
             fits(entry),
             *(number(speed[key]) for key in (f"{each_is}s_per_s", f"j_per_{each_is}")),
@@ -150,7 +150,7 @@ def print_targets(
         if set(cells) - {"-", ""} and (designs or heading not in _OF_DESIGNS)
     ]  # fmt: skip
     if designs:
-        columns.insert(0, ("design", tuple(_short_paths(designs))))
+        columns.insert(0, ("design", tuple(short_paths(designs))))
     left = ("target", "fits", "includes", "limited by")
     table = new_table(*(heading for heading, _ in columns), left=left)
     for cells in zip(*(column for _, column in columns), strict=True):
@@ -169,7 +169,7 @@ def print_targets(
         out.print(f"note: {of if designs else ''}{note}", soft_wrap=True)
 
 
-def _short_paths(paths: Sequence[str]) -> list[str]:
+def short_paths(paths: Sequence[str]) -> list[str]:
     """Return paths, without the directory that all are in if one is too long for a table."""
     if max(map(len, paths)) <= _MOST_NAME + 8 or len(set(paths)) == 1:
         return list(paths)

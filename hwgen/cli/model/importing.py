@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,13 +67,13 @@ def import_command(
         task_progress("importing", quiet=as_json),
     ):
         description = import_model(source, directory, i2s_layout, _sizes(sizes))
-    summary = _summary(description)
+    summary = model_summary(description)
     if as_json:
         emit_json({"output": str(output), **summary})
         return
     out = console()
     out.print(f"{output}: {description.name}, {description.source.architecture}")
-    for line in _lines(summary):
+    for line in model_lines(summary):
         out.print(f"  {line}", soft_wrap=True)
 
 
@@ -87,7 +88,7 @@ def _sizes(texts: tuple[str, ...]) -> dict[str, int]:
     return result
 
 
-def _summary(description: Description) -> dict[str, Any]:
+def model_summary(description: Description) -> dict[str, Any]:
     """Return the parts of a model."""
     from hwgen.models.graph.work import kv_elements, work_of
 
@@ -116,7 +117,8 @@ def _summary(description: Description) -> dict[str, Any]:
     }
 
 
-def _lines(summary: dict[str, Any]) -> list[str]:
+def model_lines(summary: Mapping[str, Any]) -> list[str]:
+    """Return lines that say the parts of a model."""
     each = "token" if "macs_per_token" in summary else "frame"
     operations = ", ".join(f"{count} {name}" for name, count in summary["operations"].items())
     types = ", ".join(f"{count} of {name}" for name, count in summary["tensors"].items())

@@ -28,13 +28,36 @@ from hwgen.cli.support.common import (
 from hwgen.progress import steps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from flows.build.design import Design
     from hwgen.core.params.base import FamilyConfig
     from hwgen.models.files.store import Model
     from hwgen.models.graph.description import Description
     from hwgen.workloads.network import Network
+
+
+def pass_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say which passes of a decoder are estimated."""
+    for decorator in (
+        click.option(
+            "--context",
+            metavar="POSITIONS",
+            type=click.IntRange(0, 1 << 24),
+            help="Earlier positions of a decode step; default those of the prompt.",
+        ),
+        click.option(
+            "--prompt",
+            "prompt",
+            metavar="TOKENS",
+            type=click.IntRange(1, 1 << 24),
+            default=128,
+            show_default=True,
+            help="Tokens of a prompt, or of a pass of an encoder.",
+        ),
+    ):
+        command = decorator(command)
+    return command
 
 
 @click.command(
@@ -45,21 +68,7 @@ if TYPE_CHECKING:
 )
 @click.argument("source", metavar="DIR", type=click.Path(path_type=Path))
 @configs_option("Configuration file (YAML); `hwgen init FAMILY` writes one.", required=True)
-@click.option(
-    "--prompt",
-    "prompt",
-    metavar="TOKENS",
-    type=click.IntRange(1, 1 << 24),
-    default=128,
-    show_default=True,
-    help="Tokens of a prompt, or of a pass of an encoder.",
-)
-@click.option(
-    "--context",
-    metavar="POSITIONS",
-    type=click.IntRange(0, 1 << 24),
-    help="Earlier positions of a decode step; default those of the prompt.",
-)
+@pass_options
 @path_option(
     "--unit",
     "FILE",
@@ -114,13 +123,8 @@ def estimate_command(
     constant cost. Several -c are compared in one table, a row each.
     """
     from flows.build.build import Build, retarget
-    from flows.build.engine_estimate import engine_estimate
-    from flows.build.load import load_design
     from hwgen.cli.model import estimate as shown
-    from hwgen.models.compile.engine_passes import engine_passes
     from hwgen.models.files.store import Model
-    from hwgen.models.graph.passes import speeds
-    from hwgen.models.run.group_weights import difference
     from hwgen.technologies import target_of
 
     for target in targets:
@@ -131,29 +135,13 @@ def estimate_command(
         raise click.UsageError("--force belongs to --report")
     model = Model(source)
     description = model.description
-    engines = [[load_design(path) for path in (config, *units)] for config in configs]
-    results: list[_Result] = []
+    conditions = Conditions(
+        prompt, context, at_once, clock_mhz, (memory, gb_s, efficiency), fpga_energies, activity
+    )
     with task_progress("estimating", quiet=as_json) as update:
         update("operations", 0, 0)
-        passes_of_engines = _checked(model, configs, engines, prompt, context)
-        for config, designs, workloads in zip(configs, engines, passes_of_engines, strict=True):
-            core = designs[0].params
-            served = requested_memory(core.target, memory, gb_s, efficiency)
-            parts = [each.params for each in designs]
-            with _named(config):
-                timings = engine_passes(model, parts, workloads, at_once)
-            missing = next(iter(timings.values())).missing
-            note = f"not in these figures: {missing}" if missing else _COMPLETE
-            notes = [note, *filter(None, [difference(model, core)])]
-            for aim in steps("technologies", targets or (None,)):
-                entry = engine_estimate(
-                    designs, retarget(core.target, aim, clock_mhz, served), workloads, timings,
-                    fpga_energies=fpga_energies,
-                    activity=lambda build: requested_activity(build, activity),
-                )  # fmt: skip
-                entry["notes"] = [*notes, *entry["notes"]]
-                passes = speeds(entry, workloads)
-                results.append(_Result(config, core, workloads, missing, entry, passes))
+        pairs = load_pairs([(model, config, units) for config in configs], conditions)
+        results = estimate_pairs(pairs, targets or (None,), conditions)
     first = results[0]
     if report is not None:
         from hwgen.cli.report import sheet_of
@@ -161,7 +149,7 @@ def estimate_command(
         core = first.core
         served = requested_memory(core.target, memory, gb_s, efficiency)
         own = next(iter(targets), None)
-        build = Build(engines[0][0], retarget(core.target, own, clock_mhz, served))
+        build = Build(pairs[0].designs[0], retarget(core.target, own, clock_mhz, served))
         sheet = sheet_of(build, first.workloads, estimate=first.entry)  # with all operations
         about = {"name": description.name, "passes": first.passes}
         shown.write_report(report, about, sheet, force=force)
@@ -191,7 +179,28 @@ def estimate_command(
 _COMPLETE = "all operations are in these figures"
 
 
-class _Result(NamedTuple):
+class Conditions(NamedTuple):
+    """Options of estimates: the passes, the clock, the memory, and the energies."""
+
+    prompt: int
+    context: int | None
+    at_once: int
+    clock_mhz: float | None
+    memory: tuple[str | None, str | None, str | None]
+    fpga_energies: bool
+    activity: str
+
+
+class Pair(NamedTuple):
+    """A model, and the designs of an engine that take it."""
+
+    model: Model
+    config: Path
+    designs: Sequence[Design]
+    workloads: dict[str, Network]
+
+
+class Result(NamedTuple):
     """Estimate of a model on a design, for a target."""
 
     config: Path
@@ -200,6 +209,39 @@ class _Result(NamedTuple):
     missing: str | None
     entry: dict[str, Any]
     passes: dict[str, dict[str, Any]]
+
+
+def estimate_pairs(
+    pairs: Sequence[Pair], targets: Sequence[str | None], conditions: Conditions
+) -> list[Result]:
+    """Return the passes of each pair, by each target; None is the configuration's own."""
+    from flows.build.build import retarget
+    from flows.build.engine_estimate import engine_estimate
+    from hwgen.models.compile.engine_passes import engine_passes
+    from hwgen.models.graph.passes import speeds
+    from hwgen.models.run.group_weights import difference
+
+    timed = []
+    for pair in steps("operations", pairs):
+        parts = [each.params for each in pair.designs]
+        with _named(pair.config):
+            timed.append(engine_passes(pair.model, parts, pair.workloads, conditions.at_once))
+    result = []
+    chosen = [(*each, aim) for each in zip(pairs, timed, strict=True) for aim in targets]
+    for pair, timings, aim in steps("estimates", chosen):
+        core, missing = pair.designs[0].params, next(iter(timings.values())).missing
+        note = f"not in these figures: {missing}" if missing else _COMPLETE
+        served = requested_memory(core.target, *conditions.memory)
+        entry = engine_estimate(
+            pair.designs, retarget(core.target, aim, conditions.clock_mhz, served),
+            pair.workloads, timings, fpga_energies=conditions.fpga_energies,
+            activity=lambda build: requested_activity(build, conditions.activity),
+        )  # fmt: skip
+        differs = filter(None, [difference(pair.model, core)])
+        entry["notes"] = [note, *differs, *entry["notes"]]
+        passes = speeds(entry, pair.workloads)
+        result.append(Result(pair.config, core, pair.workloads, missing, entry, passes))
+    return result
 
 
 @contextmanager
@@ -214,31 +256,36 @@ def _named(config: Path) -> Iterator[None]:
         raise InputError(text if text.startswith(str(config)) else f"{config}: {text}") from None
 
 
-def _checked(
-    model: Model,
-    configs: Sequence[Path],
-    engines: Sequence[Sequence[Design]],
-    prompt: int,
-    context: int | None,
-) -> list[dict[str, Network]]:
-    """Return the passes of a model on each engine, if all of them take it.
+def load_pairs(
+    pairs: Sequence[tuple[Model, Path, Sequence[Path]]], conditions: Conditions
+) -> list[Pair]:
+    """Return models with the designs of their engines, if every engine takes its model.
+
+    Parameters
+    ----------
+    pairs : sequence of tuple
+        Of each: the model, the configuration of the core, and those of units beside it.
+    conditions : Conditions
 
     Raises
     ------
     InputError
         A line for each engine that does not.
     """
+    from flows.build.load import load_design
     from hwgen.errors import InputError
     from hwgen.models.compile.engine_passes import check_engine
 
+    engines = [[load_design(path) for path in (config, *units)] for _, config, units in pairs]
     result, refusals = [], []
-    for config, designs in zip(configs, engines, strict=True):
+    for (model, config, _), designs in zip(pairs, engines, strict=True):
         parts = [each.params for each in designs]
+        length, context = conditions.prompt, conditions.context
         try:
             with _named(config):
-                passes = _workloads(model.description, prompt, context, model.path, parts[0])
+                passes = _workloads(model.description, length, context, model.path, parts[0])
                 check_engine(model, parts, passes)
-                result.append(passes)
+                result.append(Pair(model, config, designs, passes))
         except InputError as error:
             refusals.append(str(error))
     if refusals:

@@ -15,7 +15,7 @@ from hwgen.models.compile.compilation import Settings
 from hwgen.models.compile.job_compilation import JobCompilation
 from hwgen.models.compile.list_compilation import ListCompilation, checked_engine
 from hwgen.models.compile.network_compilation import NetworkCompilation
-from hwgen.models.compile.timing import decoder_jobs, decoder_list, network_frame
+from hwgen.models.compile.timing import MEMORY_PORT, decoder_jobs, decoder_list, network_frame
 from hwgen.models.run.timed_units import decoder_passes, frame_cycles
 from hwgen.workloads.timing import PassTiming, TimedOperation
 
@@ -35,7 +35,7 @@ def timing_of(document: Mapping[str, Any], missing: str = "") -> PassTiming:
         TimedOperation(
             f"{row['operation']}: {row['unit']}", row["cycles"],
             row["read_bytes"] + row["write_bytes"], row["macs"],
-            row["limit"] == "memory",
+            row["limit"] == MEMORY_PORT,
         )
         for row in document["operations"] if row["jobs"]
     )  # fmt: skip

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _BOUND = 0.9  # share of a job's cycles in which the memory moves a beat, from which on it limits
 _PAGE = 4096
 
+MEMORY_PORT, COMPUTE = "memory port", "compute"
+"""Limits of an operation, in the words of rooflines."""
+
 
 def list_passes(compilation: ListCompilation) -> dict[str, Any]:
     """Return the cycles of two passes, ``prefill`` and ``decode``, in all and by operation.
@@ -64,7 +67,7 @@ def decoder_list(compilation: ListCompilation, tokens: int, position: int) -> di
         rows.append({
             "operation": node, "unit": unit, "jobs": share.jobs, "cycles": share.cycles,
             "read_bytes": share.read_beats * width, "write_bytes": share.write_beats * width,
-            "limit": "memory" if beats >= _BOUND * share.cycles else "unit",
+            "limit": MEMORY_PORT if beats >= _BOUND * share.cycles else COMPUTE,
             "memory_share": round(beats / share.cycles, 4),
             "utilisation": round(share.macs / (peak * share.cycles), 4) if peak else None,
             "macs": share.macs,
@@ -177,7 +180,7 @@ def _product_row(timer: _JobTimer, name: str, products: Sequence[Sequence[Job]])
     return {
         "operation": name, "unit": config.name, "jobs": len(jobs),
         "cycles": cycles, "read_bytes": reads, "write_bytes": writes,
-        "limit": "memory" if beats >= _BOUND * cycles else "unit",
+        "limit": MEMORY_PORT if beats >= _BOUND * cycles else COMPUTE,
         "memory_share": round(min(1.0, beats / cycles), 4),
         "utilisation": round(macs / (config.macs_per_cycle * cycles), 4),
         "macs": macs,

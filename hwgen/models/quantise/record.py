@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hwgen import __version__
+from hwgen.errors import InputError
 from hwgen.models.files.store import DESCRIPTION, WEIGHTS
 
 if TYPE_CHECKING:
@@ -62,6 +63,37 @@ def quantisation_record(
         ],
         "layers": layers,
     }
+
+
+def read_record(directory: Path) -> dict[str, Any] | None:
+    """Return the record beside a model; None if it has none, as of a model that is not quantised.
+
+    Raises
+    ------
+    InputError
+        If the file is no record of a quantisation.
+    """
+    path = directory / RECORD
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        recipe, evaluations = record["recipe"], record["evaluations"]
+        sound = isinstance(recipe, dict) and all(
+            isinstance(each[key], int | float) for each in evaluations for key in ("kl", "top1")
+        )
+    except OSError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        sound = False
+    if not sound:
+        raise InputError(f"{path}: is no record of a quantisation; quantise again")
+    return dict(record)
+
+
+def weight_format(record: Mapping[str, Any]) -> str:
+    """Return the format of a quantised model's weights, as ``int4_g32``, or ``original``."""
+    weights, group = record["recipe"].get("weights", "original"), record["recipe"].get("group")
+    fixed = weights in ("mxfp4", "nvfp4")  # their group is part of the format
+    return f"{weights}_g{group}" if group and not fixed else str(weights)
 
 
 def file_digests(directory: Path) -> dict[str, str]:
