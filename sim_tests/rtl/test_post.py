@@ -28,6 +28,7 @@ from hwgen.core.post import (
     Columns,
     PostFeatures,
     PostSettings,
+    registers_of,
 )
 from hwgen.errors import InputError
 from hwgen.formats import floating, integer
@@ -182,6 +183,31 @@ def test_registers() -> None:
         places = [bit for f in register.fields for bit in range(f.offset, f.offset + f.bits)]
         assert len(set(places)) == len(places)
         assert max(places) < 32
+
+
+def test_texts_of_registers_say_what_the_hardware_has() -> None:
+    features = PostFeatures(
+        integer("int32"), ("raw", "int8"), activations=("relu",), roundings=("floor", "half_up")
+    )
+    texts = {
+        field.name: field.text for register in registers_of(features) for field in register.fields
+    }
+    assert texts["kind"] == "Output: 0 raw, 1 integer."
+    assert texts["activation"] == "Activation: 1 relu. This hardware ignores it."
+    assert texts["rounding"] == "Rounding of integers: 3 floor, 2 half_up."
+    assert texts["slope"].endswith("This hardware ignores it.")
+    assert "ignores" not in texts["multiplier"] + texts["columns"] + texts["size"]
+    raw = PostFeatures(integer("int32"), ("raw",), columns=False)
+    ignored = {
+        field.name
+        for register in registers_of(raw) for field in register.fields if "ignores" in field.text
+    }  # fmt: skip
+    assert ignored == {
+        "kind", "rounding", "columns", "multiplier", "slope", "shift", "slope_shift", "zero",
+        "minimum", "maximum",
+    }  # fmt: skip
+    positions = [[field[:4] for field in register.fields] for register in registers_of(raw)]
+    assert positions == [[field[:4] for field in register.fields] for register in REGISTERS]
 
 
 def test_records() -> None:

@@ -19,6 +19,7 @@ rounded to nearest, ties to even: ``t = single(acc + bias)``, negative from -0 d
 integer one ``clamp(round(f) + zero, minimum, maximum)``, where a NaN rounds to 0; `raw` is `t`.
 """
 
+from hwgen.core.post.described import registers_of
 from hwgen.core.post.features import PostFeatures, element_bytes, output_format
 from hwgen.core.post.records import RECORD, RECORD_BYTES, Columns
 from hwgen.core.post.settings import PostSettings
@@ -59,4 +60,5 @@ __all__ = [
     "Register",
     "element_bytes",
     "output_format",
+    "registers_of",
 ]

@@ -325,6 +325,7 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
         return gemm_interface(
             (self.m_lanes, self.k_lanes, self.n_lanes),
             [str(each.activation) for each in self.formats],
+            self.post_features,
             address_width=self.memory.address_width,
             weight_columns=self.loop_nest.weight_columns,
         )

@@ -12,6 +12,7 @@ from hwgen.core.register_map import FORMAT, JOB_FLAGS, JOB_WINDOW, MAGIC, JobInt
 def gemm_interface(
     lanes: tuple[int, int, int],
     formats: Sequence[str],
+    features: post.PostFeatures,
     *,
     address_width: int,
     weight_columns: bool,
@@ -24,6 +25,8 @@ def gemm_interface(
         Rows, terms and columns of a tile of the cores.
     formats : sequence of str
         Formats of A that the cores take.
+    features : PostFeatures
+        Of the post-processing hardware.
     address_width : int
         Bits of an address of memory.
     weight_columns : bool
@@ -36,7 +39,12 @@ def gemm_interface(
         ("N_LANES", 0x2C, n_lanes, "Columns of a tile of the cores."),
     )
     flags = _flags(formats)
-    return JobInterface(MAGIC, _window(address_width, weight_columns, flags), flags, facts)
+    return JobInterface(
+        MAGIC,
+        _window(address_width, weight_columns, flags, post.registers_of(features)),
+        flags,
+        facts,
+    )
 
 
 def _flags(formats: Sequence[str]) -> tuple[post.Field, ...]:
@@ -50,7 +58,10 @@ def _flags(formats: Sequence[str]) -> tuple[post.Field, ...]:
 
 
 def _window(
-    address: int, weight_columns: bool, flags: tuple[post.Field, ...]
+    address: int,
+    weight_columns: bool,
+    flags: tuple[post.Field, ...],
+    settings: tuple[post.Register, ...],
 ) -> tuple[Register, ...]:
     wide = {
         "A_ADDRESS": "Address of A",
@@ -83,6 +94,6 @@ def _window(
     for name, (text, bits) in narrow.items():
         add(name, text, bits)
     add("JOB_FLAGS", "How the job runs.", sum(flag.bits for flag in flags), flags)
-    for register in post.REGISTERS:
+    for register in settings:
         add(register.name, register.text, 32, register.fields)
     return tuple(registers)
