@@ -65,8 +65,9 @@ class CachedAnalysis(Analysis):
     ) -> graph.Path | None:
         """See `Analysis`."""
         steps_of = {name: asdict(steps) for name, steps in (macros or {}).items()}
+        outside = None if limit.MAPPED in tech.timing else clock_mhz  # FPGAs' paths have no clock
         shaping = [
-            self.key, sources_digest(), clock_mhz, steps_of, tech.name,
+            self.key, sources_digest(), outside, steps_of, tech.name,
             *(tech.timing.get(key) for key in ("ns", limit.MAPPED, "outside", COMPRESSION)),
         ]  # fmt: skip
         compute = super().limiting_path

@@ -16,6 +16,8 @@ from flows.build.design import Design
 from flows.search.space import PRODUCTS, Option, Space
 from hwgen.errors import HwgenError
 from hwgen.families.transformer.params import TransformerConfig
+from hwgen.technologies import technologies
+from hwgen.technologies.fpga_model import Fpga
 
 SUMS = ("area_um2", "leakage_nw", "energy_fj", *RESOURCES)
 """Costs of which an engine has the sum of its parts."""
@@ -150,10 +152,11 @@ class UnitCosts:
                 for option in every:
                     for at, each, _ in self._terms(width, option):
                         wanted[self._key(at, each)] = self._item(at, each)
-            text = self._engine(width)
-            wanted[key_of("cost", text, None)] = CostItem(text, None)
             for option in self._base(width):
                 wanted[self._key(width, option)] = self._item(width, option)
+        for width in self._whole:
+            text = self._engine(width)
+            wanted[key_of("cost", text, None)] = CostItem(text, None)
         self._look(wanted)
 
     def look_at(self, engines: Iterable[tuple[int, Sequence[Option]]]) -> bool:
@@ -185,8 +188,27 @@ class UnitCosts:
         assert result is not None
         return result
 
+    @property
+    def _whole(self) -> list[int]:
+        """Widths at which a whole engine is looked at: of FPGAs, where it takes long, two."""
+        widths = sorted(self.options)
+        cells = not isinstance(technologies()[self.space.target["technology"]], Fpga)
+        return widths if cells else widths[:2]
+
     def rest(self, width: int) -> tuple[Cost, float]:
-        """Return the costs beside the units, and the clock over that of the slowest unit."""
+        """Return the costs beside the units, and the clock over that of the slowest unit.
+
+        At widths without a whole engine they grow with the width as between the others.
+        """
+        whole = self._whole
+        if width in whole:
+            return self._rest(width)
+        (first, _), (last, slower) = self._rest(whole[0]), self._rest(whole[-1])
+        share = (width - whole[-1]) / max(1, whole[-1] - whole[0])
+        sums = tuple(b + share * (b - a) for a, b in zip(first.sums, last.sums, strict=True))
+        return Cost(sums, last.fmax_mhz), slower
+
+    def _rest(self, width: int) -> tuple[Cost, float]:
         engine = self._costs[key_of("cost", self._engine(width), None)]
         first, *others = (self.cost(width, option) for option in self._base(width))
         total = first
@@ -221,13 +243,10 @@ class UnitCosts:
         return self._sized[_form(option), kib]
 
     def _item(self, width: int, option: Option) -> CostItem:
-        """Return a unit in an engine that has as little else as it can."""
-        others = [] if option.unit == PRODUCTS else [self.space.options[width][PRODUCTS][0]]
-        return CostItem(json.dumps(self.space.engine("engine", width, [*others, option])),
-                        option.unit)  # fmt: skip
+        return unit_item(self.space, width, option)
 
     def _key(self, width: int, option: Option) -> str:
-        return key_of("cost", dict(self.space.target), width, option.unit, option.values)
+        return unit_key(self.space, width, option)
 
     def _look(self, wanted: Mapping[str, CostItem]) -> None:
         results = self._run("netlists", cost_of, wanted, cost_from)
@@ -235,6 +254,17 @@ class UnitCosts:
             if cost.problem:
                 raise HwgenError(cost.problem)
         self._costs |= results
+
+
+def unit_item(space: Space, width: int, option: Option) -> CostItem:
+    """Return a unit in an engine that has as little else as it can."""
+    others = [] if option.unit == PRODUCTS else [space.options[width][PRODUCTS][0]]
+    return CostItem(json.dumps(space.engine("engine", width, [*others, option])), option.unit)
+
+
+def unit_key(space: Space, width: int, option: Option) -> str:
+    """Return the key of the costs of a unit."""
+    return key_of("cost", dict(space.target), width, option.unit, option.values)
 
 
 def _form(option: Option) -> str:

@@ -71,6 +71,8 @@ class BaseList:
     events : list of Event
     jobs : dict
         By unit, of each distinct job which of the unit's jobs is the first one like it.
+    memory_bytes : int
+        Memory for weights, cache and rows.
     """
 
     def __init__(self, model: Model, config: TransformerConfig, context: int) -> None:
@@ -78,6 +80,7 @@ class BaseList:
         compilation = ListCompilation(model, config, Settings(1, context + 1))
         registers = compilation.registers(context, context + 1, 1)
         address = compilation.memory.at("list")
+        self.memory_bytes = compilation.memory.end
         self.events = trace(config, address, compilation.program, registers)
         self.nodes = {job.index: job.node for job in compilation.jobs}
         self.units = list(config.units)

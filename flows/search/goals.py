@@ -25,6 +25,7 @@ METRICS: Mapping[str, tuple[str, bool]] = {
     "luts": ("look-up tables that a device counts, of FPGAs", False),
     "dsps": ("DSP blocks, of FPGAs", False),
     "brams": ("block memories, of FPGAs", False),
+    "memory_mib": ("MiB of memory for weights, cache and rows, of any engine", False),
 }
 """Metrics of engines: what each is, and whether more of it is better."""
 
@@ -191,9 +192,12 @@ def order(goals: Sequence[Goal], metrics: Mapping[str, NDArray[np.float64]]) -> 
 def objectives(goals: Sequence[Goal], metrics: Mapping[str, Any]) -> list[str]:
     """Return the metrics by which points that meet all goals are ranked, the first one first."""
     sizes = [name for name in ("area_mm2", "luts") if np.isfinite(metrics[name]).any()]
-    fast = any(goal.metric in ("tokens_per_s", "ms_per_token") and goal.sign == _BETTER[goal.metric]
-               for goal in goals)  # fmt: skip
-    return [*sizes, "tokens_per_s"] if fast else ["tokens_per_s", *sizes]
+    return [*sizes, "tokens_per_s"] if smallest_first(goals) else ["tokens_per_s", *sizes]
+
+
+def smallest_first(goals: Sequence[Goal]) -> bool:
+    """Return whether a speed is stated, so that the smallest is the best."""
+    return any(goal.metric in _BETTER and goal.sign == _BETTER[goal.metric] for goal in goals)
 
 
 _BETTER = {"tokens_per_s": ">=", "ms_per_token": "<="}

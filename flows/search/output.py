@@ -13,7 +13,8 @@ import numpy as np
 from cost_model.sweep.output.report import label_of, page_html
 from flows.search.accuracy import accuracy_of
 from flows.search.goals import METRICS, objectives
-from flows.search.search import Listed, Result, merged
+from flows.search.result import Listed, Result
+from flows.search.search import merged
 from hwgen.config.parameters import yaml_value
 
 RESULT, PAGE, ENGINE = "result.json", "report.html", "engine.yaml"

@@ -8,30 +8,26 @@ evaluated as `hwgen model estimate` does, and only these figures are stated.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
-from flows.build.build import Build
-from flows.build.design import Design
+from flows.search.branches import best_of, missed_by, ranked_by
+from flows.search.complete import CompleteItem, complete_from, estimate_engine
 from flows.search.costs import UnitCosts, key_of
-from flows.search.cycles import BaseList, TimedOption, TimingItem, combined, time_option
-from flows.search.goals import METRICS, Goal, objectives, order
+from flows.search.cycles import BaseList, TimedOption, TimingItem, time_option
+from flows.search.goals import METRICS, Goal, objectives, order, smallest_first
+from flows.search.narrowing import lacking, least_resources
+from flows.search.result import Listed, Request, Result, Unmet
 from flows.search.space import Option, Space, needs_of, space_of
-from flows.search.tables import Scores, WidthTable
+from flows.search.tables import Scores, UnitTables, WidthTable
 from flows.search.words import limits_of, nearest, rejected
-from hwgen.core.params.target import Target
-from hwgen.errors import CheckFailed, InputError
-from hwgen.families.transformer.params import TransformerConfig
-from hwgen.models.compile.engine_passes import engine_passes
+from hwgen.errors import InputError
 from hwgen.models.files.store import Model
-from hwgen.models.graph.passes import passes_of, speeds
 from hwgen.progress import report
 
 if TYPE_CHECKING:
@@ -40,11 +36,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-PROMPT = 4
-"""Tokens of the prompt whose prefill complete estimates state."""
-
 _ROUNDS, _LOOKED_AT = 4, 8
 """Rankings, and engines of each whose units' own netlists are then looked at."""
+
+EXHAUSTIVE = 2_000_000
+"""Points that are all ranked; of larger spaces the best are found by branch and bound."""
 
 _TRIES = 3  # engines that are evaluated for each one that is wanted
 
@@ -55,121 +51,6 @@ class Executor(Protocol):
     def run(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[T, R]]:
         """Yield each item with its result."""
         ...
-
-
-@dataclass(frozen=True)
-class Request:
-    """Model, goals and target of a search.
-
-    Parameters
-    ----------
-    model : Path
-        A quantised decoder.
-    goals : tuple of Goal
-    target : Target
-    clock_mhz : float or None
-        None: the clock that each engine reaches.
-    context : int
-        Positions of a decode step, the token included.
-    count : int
-        Engines of the short list.
-    """
-
-    model: Path
-    goals: tuple[Goal, ...]
-    target: Target
-    clock_mhz: float | None
-    context: int
-    count: int
-
-    @property
-    def digest(self) -> str:
-        """Digest of the model, and of the context, which cycles depend on."""
-        described = (self.model / "model.json").read_text(encoding="utf-8")
-        text = json.dumps([described, self.context])
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-@dataclass
-class Listed:
-    """Engine of the short list.
-
-    Parameters
-    ----------
-    number : int
-        Of the engine in the space.
-    engine : dict
-        Parameters, as a configuration has them.
-    shown : dict
-        Options, by dotted name.
-    metrics : dict
-        Of the complete estimate, by the names of `METRICS`; None where unknown.
-    ranked : dict
-        The same, by the tables.
-    limits : list of str
-    """
-
-    number: int
-    engine: dict[str, Any]
-    shown: dict[str, Any]
-    metrics: dict[str, float | None]
-    ranked: dict[str, float | None]
-    limits: list[str] = field(default_factory=list)
-
-    def config(self, name: str) -> TransformerConfig:
-        """Return its configuration."""
-        return TransformerConfig.model_validate({**self.engine, "name": name})
-
-
-@dataclass
-class Result:
-    """Outcome of a search.
-
-    Parameters
-    ----------
-    request : Request
-    space : Space
-    scores : Scores
-    engines : list of Listed
-        The short list, the best first.
-    rejections : list of dict
-        ``reason`` and ``points``, by the first reason of each engine.
-    unusable : list of dict
-        ``option`` and ``reason``, of options that no engine can have.
-    feasible : int
-        Engines that meet everything, by the tables.
-    evaluated : int
-        Engines that have a complete estimate.
-    error : float
-        Largest relative difference of tables and complete estimates, of any metric that counts.
-    guarantee : str
-    """
-
-    request: Request
-    space: Space
-    scores: Scores
-    engines: list[Listed]
-    rejections: list[dict[str, Any]]
-    unusable: list[dict[str, Any]]
-    feasible: int
-    evaluated: int
-    error: float
-    guarantee: str
-
-
-class Unmet(CheckFailed):
-    """No engine meets all goals.
-
-    Parameters
-    ----------
-    message : str
-    document : dict
-        The nearest engine, and what each goal would have to be.
-    """
-
-    def __init__(self, message: str, document: dict[str, Any]) -> None:
-        super().__init__(message)
-        self.document = document
 
 
 class _Work:
@@ -221,17 +102,107 @@ def search(request: Request, executor: Executor, journal: SearchJournal) -> Resu
     InputError
         If the model is none that engines execute.
     """
-    model = Model(request.model)
-    needs = needs_of(model, request.context)
+    space = space_of(needs_of(Model(request.model), request.context), _target(request))
+    work = _Work(executor, journal)
+    first = min(space.options)
+    memory = _base_list(request, space, first).memory_bytes
+    _check_memory(request, memory)
+    ranking, skipped = _ranked(request, space, work, memory)
+    scores, numbers = ranking.scores, ranking.numbers
+    reasons = [*skipped, *ranking.reasons]
+    if not ranking.left.any():
+        raise _unmet(request, scores, reasons)
+    engines, evaluated, error = _evaluated(request, space, scores, work, numbers)
+    result = Result(
+        request, space, scores, engines, reasons, ranking.unusable, int(ranking.left.sum()),
+        evaluated, error, "",
+    )  # fmt: skip
+    if not engines:
+        raise _unmet(request, scores, reasons, evaluated)
+    result.guarantee = _guarantee(result, numbers, ranking.proof)
+    return result
+
+
+def _target(request: Request) -> dict[str, Any]:
     target = request.target.model_dump(mode="json", exclude_none=True)
     target.pop("activation_sigma", None)
-    space = space_of(needs, target)
-    work = _Work(executor, journal)
+    return target
+
+
+@dataclass
+class _Ranking:
+    """Engines of some widths, the best first.
+
+    Parameters
+    ----------
+    scores : Scores
+    left : ndarray of bool
+        Which engines meet everything.
+    reasons : list of dict
+    numbers : ndarray
+        Those that are left, the best first; the nearest one if there are none.
+    unusable : list of dict
+    proof : str
+        Over how many points it is, and how.
+    """
+
+    scores: Scores
+    left: Any
+    reasons: list[dict[str, Any]]
+    numbers: Any
+    unusable: list[dict[str, Any]]
+    proof: str
+
+
+def _ranked(
+    request: Request, space: Space, work: _Work, memory: int
+) -> tuple[_Ranking, list[dict[str, Any]]]:
+    """Return the ranking of all engines that can be of the short list, and why others cannot.
+
+    On a device the widths of the port are looked at one after another: units of a wider port are
+    never smaller.
+    """
+    if request.target.device is None:
+        return _rank(request, space, work, sorted(space.options), memory), []
+    ranking, widths, skipped = None, list[int](), list[dict[str, Any]]()
+    smallest = smallest_first(request.goals)
+    for width in sorted(space.options):
+        least = least_resources(space, width, work.run)
+        reason = lacking(request.target.device, width, least)
+        if not reason and ranking is not None and ranking.left.sum() >= request.count:
+            found = ranking.scores.metrics["luts"][ranking.numbers[: request.count]].max()
+            if least["luts"] > found:
+                reason = (
+                    f"cannot be smaller: {width} bits or more at the port take at least"
+                    f" {least['luts']:,.0f} LUTs"
+                )
+        if reason:
+            points = space.points_of([w for w in space.options if w >= width])
+            skipped.append({"reason": reason, "points": points})
+            break
+        widths.append(width)
+        if smallest:
+            ranking = _rank(request, space, work, widths, memory)
+    if not widths:
+        raise _no_width(request, skipped)
+    return ranking or _rank(request, space, work, widths, memory), skipped
+
+
+def _rank(
+    request: Request, space: Space, work: _Work, widths: Sequence[int], memory: int
+) -> _Ranking:
+    """Rank the engines of some widths; units of the best ones get their own netlists."""
     unusable: list[dict[str, Any]] = []
-    tables, costs = _tables(request, space, work, unusable)
-    for _ in range(_ROUNDS):
+    units, costs = _units(request, space.of_widths(widths), work, unusable)
+    every = sum(each.points for each in units)
+    tables = [each.table() for each in units] if every <= EXHAUSTIVE else []
+    proof = f"{every:,} points, all of which were ranked"
+    for last in range(_ROUNDS, 0, -1):
         report("ranking", 0, 0)
-        scores = Scores(tables, request.target, request.clock_mhz)
+        if every > EXHAUSTIVE:
+            tables, looked = _bounded(request, units, memory)
+            proof = f"{every:,} points, by branch and bound: {looked}"
+        scores = Scores(tables, request.target, request.clock_mhz, memory)
         _check_metrics(request.goals, scores)
         left, reasons = rejected(scores, request.goals)
         numbers = order(request.goals, scores.metrics)
@@ -239,20 +210,74 @@ def search(request: Request, executor: Executor, journal: SearchJournal) -> Resu
         if not left.any():
             numbers = np.array([nearest(scores, request.goals)[0]])
         best = [scores.options(int(number)) for number in numbers[:_LOOKED_AT]]
-        if not costs.look_at(best):
+        if last == 1 or not costs.look_at(best):
             break
+        for unit_tables in units:
+            unit_tables.costs = costs.of_width(unit_tables.width)
         for table in tables:
             table.costs = costs.of_width(table.width)
-    if not left.any():
-        raise _unmet(request, scores, reasons)
-    engines, evaluated, error = _evaluated(request, space, scores, model, numbers)
-    result = Result(
-        request, space, scores, engines, reasons, unusable, int(left.sum()), evaluated, error, ""
-    )
-    if not engines:
-        raise _unmet(request, scores, reasons, evaluated)
-    result.guarantee = _guarantee(result, numbers)
-    return result
+    return _Ranking(scores, left, reasons, numbers, unusable, proof)
+
+
+def _bounded(
+    request: Request, units: Sequence[UnitTables], memory: int
+) -> tuple[list[WidthTable], str]:
+    """Return tables of the options that the best engines have, and how many were looked at."""
+    alone = units[0].only({unit: [0] for unit in units[0].options}).table()
+    scores = Scores([alone], request.target, request.clock_mhz, memory)
+    scores.clocked = any(each.clocked for each in units)
+    found = best_of(scores, units, ranked_by(request.goals), _TRIES * request.count)
+    if not found.points:
+        found = best_of(scores, units, missed_by(request.goals), 1)
+    tables = []
+    for number, each in enumerate(units):
+        points = [index for at, index in found.points if at == number]
+        if points:
+            chosen = {unit: sorted({index[axis] for index in points})
+                      for axis, unit in enumerate(each.options)}  # fmt: skip
+            tables.append(each.only(chosen).table())
+    return tables, f"{found.exact:,} computed, and {found.bounded:,} sets of them bounded"
+
+
+def _check_memory(request: Request, memory: int) -> None:
+    """Refuse a model that takes more memory than a goal allows, before anything is tried."""
+    mib = memory / 2**20
+    broken = [goal for goal in request.goals
+              if goal.metric == "memory_mib" and not goal.met(mib)]  # fmt: skip
+    if broken:
+        said = [{"goal": str(goal), "reached": mib, "factor": goal.missing(mib), "alone": mib}
+                for goal in broken]  # fmt: skip
+        lines = [
+            (f"weights, cache and rows of {request.model.name} take {mib:.4g} MiB of memory at"
+            f" {request.context} positions, whatever the engine"),
+            *(f"  {goal}: misses by {goal.missing(mib):.2f}x; relax it to {mib:.4g}, take another"
+              " format, or fewer positions" for goal in broken),
+        ]  # fmt: skip
+        raise Unmet("\n".join(lines), {
+            "model": str(request.model), "factor": max(goal.missing(mib) for goal in broken),
+            "nearest": None, "goals": said, "rejected": [],
+        })  # fmt: skip
+
+
+def _no_width(request: Request, skipped: list[dict[str, Any]]) -> Unmet:
+    """Return the error that no engine fits a device."""
+    device = str(request.target.device)
+    lines = [
+        f"no engine for {request.model.name} fits {device}",
+        *(f"  {entry['points']:,} {entry['reason']}" for entry in skipped),
+        "choose a larger device as --target",
+    ]
+    return Unmet("\n".join(lines), {
+        "model": str(request.model), "factor": math.inf, "nearest": None, "goals": [],
+        "rejected": skipped,
+    })  # fmt: skip
+
+
+def _base_list(request: Request, space: Space, width: int) -> BaseList:
+    """Return the list of a decode step on the first engine of a width."""
+    first = [every[0] for every in space.options[width].values()]
+    config = space.config("engine", width, first)
+    return BaseList(Model(request.model), config, request.context - 1)
 
 
 def _check_metrics(goals: Sequence[Goal], scores: Scores) -> None:
@@ -268,10 +293,10 @@ def _check_metrics(goals: Sequence[Goal], scores: Scores) -> None:
         raise InputError("\n".join(lines))
 
 
-def _tables(
+def _units(
     request: Request, space: Space, work: _Work, unusable: list[dict[str, Any]]
-) -> tuple[list[WidthTable], UnitCosts]:
-    """Return the tables of each width of the port, and the costs in them."""
+) -> tuple[list[UnitTables], UnitCosts]:
+    """Return the tables of units at each width of the port, and the costs in them."""
     context = request.context - 1
     engines = {
         width: json.dumps(space.engine("engine", width, [each[0] for each in options.values()]))
@@ -311,7 +336,9 @@ def _tables(
         width: {unit: each for unit, (each, _) in units.items()} for width, units in chosen.items()
     }, work.run)  # fmt: skip
     costs.sample()
-    return [_table(request, space, width, units, costs) for width, units in chosen.items()], costs
+    return [
+        _unit_tables(request, space, width, units, costs) for width, units in chosen.items()
+    ], costs
 
 
 def _worthwhile(
@@ -337,47 +364,45 @@ def _smaller(one: Option, other: Option) -> bool:
     return all(a == b if isinstance(a, str) else a <= b for a, b in pairs)
 
 
-def _table(
+def _unit_tables(
     request: Request,
     space: Space,
     width: int,
     units: Mapping[str, tuple[list[Option], list[TimedOption]]],
     costs: UnitCosts,
-) -> WidthTable:
-    """Return the table of a width, but for costs of units."""
+) -> UnitTables:
+    """Return the tables of the units of a width."""
     options = {unit: list(each) for unit, (each, _) in units.items()}
     timed = {unit: list(each) for unit, (_, each) in units.items()}
     first = [every[0] for every in options.values()]
     config = space.config("engine", width, first)
     base = BaseList(Model(request.model), config, request.context - 1)
-    cycles, moved = combined(base, timed)
-    rest, slower = costs.rest(width)
-    return WidthTable(width, options, timed, costs.of_width(width), rest, slower, cycles, moved)
+    return UnitTables(width, options, timed, costs.of_width(width), *costs.rest(width), base)
 
 
 # -- complete estimates ----------------------------------------------------------------------------
 
 
 def _evaluated(
-    request: Request, space: Space, scores: Scores, model: Model, numbers: Any
+    request: Request, space: Space, scores: Scores, work: _Work, numbers: Any
 ) -> tuple[list[Listed], int, float]:
     """Return the short list by complete estimates, how many there were, and the largest error."""
     engines: list[Listed] = []
     errors = [0.0]
+    waiting = [int(number) for number in numbers[: _TRIES * request.count]]
     tried = 0
-    for number in map(int, numbers[: _TRIES * request.count]):
-        if len(engines) == request.count:
-            break
-        report("complete estimates", len(engines), request.count)
-        each = complete(request, space, scores, model, number)
-        tried += 1
-        for name in objectives(request.goals, scores.metrics):
-            ours, exact = each.ranked[name], each.metrics[name]
-            if ours and exact:
-                errors.append(abs(ours / exact - 1))
-        values = {n: math.nan if v is None else v for n, v in each.metrics.items()}
-        if all(goal.met(values[goal.metric]) for goal in request.goals):
-            engines.append(each)
+    while waiting and len(engines) < request.count:
+        wanted = request.count - len(engines)
+        now, waiting = waiting[:wanted], waiting[wanted:]
+        tried += len(now)
+        for each in complete(request, space, scores, work, now):
+            for name in objectives(request.goals, scores.metrics):
+                ours, exact = each.ranked[name], each.metrics[name]
+                if ours and exact:
+                    errors.append(abs(ours / exact - 1))
+            values = {n: math.nan if v is None else v for n, v in each.metrics.items()}
+            if all(goal.met(values[goal.metric]) for goal in request.goals):
+                engines.append(each)
     first, *_ = objectives(request.goals, scores.metrics)
     sign = -1 if METRICS[first][1] else 1
     engines.sort(key=lambda each: sign * (each.metrics[first] or math.inf))
@@ -386,54 +411,39 @@ def _evaluated(
     return engines, tried, max(errors)
 
 
-def complete(request: Request, space: Space, scores: Scores, model: Model, number: int) -> Listed:
-    """Return an engine of the space with its complete estimate."""
-    width, options = scores.options(number)
-    ranked = {name: _or_none(value) for name, value in scores.at(number).items()}
-    engine = space.engine("engine", width, options)
-    clock = request.clock_mhz
-    config = TransformerConfig.model_validate(engine)
-    design = Design.of(config)
-    context = request.context - 1
-    workloads = passes_of(model.description, min(PROMPT, request.context), context)
-    timings = engine_passes(model, [config], workloads, PROMPT)
-    entry = Build(design, config.target).estimate()
-    fmax = entry["metrics"]["fmax_mhz"]
-    if clock is None and fmax is not None:
-        clock = math.floor(fmax * 100) / 100
-        engine["target"] = {**engine["target"], "clock_mhz": clock}
-        config = TransformerConfig.model_validate(engine)
-        design = Design.of(config)
-    entry = Build(design, config.target).estimate(workloads, timings=timings)
-    passes = speeds(entry, workloads)
-    metrics, decode = entry["metrics"], passes["decode"]
-    device = entry["device"]
-    used = {name: row["used"] for name, row in device["resources"].items()} if device else {}
-    values = {
-        "tokens_per_s": decode["tokens_per_s"], "ms_per_token": decode["ms"],
-        "j_per_token": decode["j_per_token"], "area_mm2": metrics["area_mm2"],
-        "power_w": metrics["power_w"], "clock_mhz": entry["figures_at_mhz"],
-        "luts": used.get("luts"), "dsps": used.get("dsps"), "brams": used.get("brams"),
-        "fits": None if device is None or not device["named"] else device["fits"],
-        "prefill_tokens_per_s": passes["prefill"]["tokens_per_s"],
-    }  # fmt: skip
-    shown = {"memory.data_width": width}
-    for option in options:
-        shown |= option.shown
-    return Listed(number, engine, shown, values, ranked)
+def complete(
+    request: Request, space: Space, scores: Scores, work: _Work, numbers: Sequence[int]
+) -> list[Listed]:
+    """Return engines of the space with their complete estimates."""
+    items = {}
+    for number in numbers:
+        engine = json.dumps(space.engine("engine", *scores.options(number)))
+        clock = request.clock_mhz or (None if scores.clocked else scores.fixed_mhz)
+        item = CompleteItem(request.model, engine, clock, request.context)
+        items[key_of("complete", request.digest, engine, clock)] = item
+    estimates = work.run("complete estimates", estimate_engine, items, complete_from)
+    result = []
+    for number, estimate in zip(numbers, estimates.values(), strict=True):
+        width, options = scores.options(number)
+        ranked = {name: _or_none(value) for name, value in scores.at(number).items()}
+        shown = {"memory.data_width": width}
+        for option in options:
+            shown |= option.shown
+        metrics = {**estimate.metrics, "memory_mib": ranked["memory_mib"]}
+        result.append(Listed(number, estimate.engine, shown, metrics, ranked))
+    return result
 
 
 def _or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _guarantee(result: Result, numbers: Any) -> str:
+def _guarantee(result: Result, numbers: Any, points: str) -> str:
     """Say by how much another engine can be better than the first."""
     request, scores = result.request, result.scores
     first, *_ = objectives(request.goals, scores.metrics)
     values = scores.metrics[first]
     ours = result.engines[0].metrics[first]
-    points = f"{scores.points:,} points, all of which were ranked"
     if ours is None:
         return f"{first} is not known; {points}"
     better = METRICS[first][1]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,7 +129,15 @@ class Space:
     @property
     def points(self) -> int:
         """Engines, one for each combination of options."""
-        return sum(math.prod(map(len, units.values())) for units in self.options.values())
+        return self.points_of(self.options)
+
+    def points_of(self, widths: Iterable[int]) -> int:
+        """Return the engines with a port of some widths."""
+        return sum(math.prod(map(len, self.options[width].values())) for width in widths)
+
+    def of_widths(self, widths: Sequence[int]) -> Space:
+        """Return the part with ports of some widths."""
+        return replace(self, options={width: self.options[width] for width in widths})
 
     def engine(self, name: str, width: int, options: Iterable[Option]) -> dict[str, Any]:
         """Return the parameters of an engine."""

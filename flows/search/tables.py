@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cost_model.configurations.metrics import RESOURCES
 from flows.search.costs import SUMS, Cost
-from flows.search.cycles import TimedOption
+from flows.search.cycles import BaseList, TimedOption, combined
 from flows.search.space import Option
 from hwgen.core.params.target import Target
 from hwgen.technologies import fpga_family, technologies
@@ -26,6 +26,84 @@ from hwgen.technologies.fpga_model import Fpga
 from hwgen.technologies.utilization import NAMES, of, used_resources
 
 Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Measures:
+    """Figures that metrics of some engines are computed from, or of sets of engines the best ones.
+
+    Parameters
+    ----------
+    cycles, moved : ndarray
+        Of a decode step: cycles, bytes over the port.
+    sums : dict of ndarray
+        By the names of `SUMS`.
+    fmax, slowest : ndarray
+        Clock that they reach, in MHz, the highest and the lowest of a set.
+    operations : list of (ndarray, ndarray)
+        Cycles, of a set the most, and bytes of each operation of the model.
+    """
+
+    cycles: NDArray[Any]
+    moved: NDArray[Any]
+    sums: Mapping[str, Array]
+    fmax: Array
+    slowest: Array
+    operations: Sequence[tuple[Array, Array]]
+
+
+@dataclass
+class UnitTables:
+    """Units of engines with a port of one width: jobs and costs of their options.
+
+    Parameters
+    ----------
+    width : int
+    options : dict
+        By unit.
+    timed : dict
+        Jobs of the options, by unit.
+    costs : dict
+        Costs of the options, by unit.
+    rest : Cost
+        What an engine costs beside its units.
+    slower : float
+        Clock of an engine over that of its slowest unit.
+    base : BaseList
+        The list of a decode step.
+    """
+
+    width: int
+    options: dict[str, list[Option]]
+    timed: dict[str, list[TimedOption]]
+    costs: dict[str, list[Cost]]
+    rest: Cost
+    slower: float
+    base: BaseList
+
+    @property
+    def points(self) -> int:
+        """Engines."""
+        return math.prod(map(len, self.options.values()))
+
+    @property
+    def clocked(self) -> bool:
+        """Whether it is known which clock options reach."""
+        return any(np.isfinite(each.fmax_mhz) for costs in self.costs.values() for each in costs)
+
+    def table(self) -> WidthTable:
+        """Return the table of all of them."""
+        cycles, moved = combined(self.base, self.timed)
+        return WidthTable(self.width, self.options, self.timed, self.costs, self.rest, self.slower,
+                          cycles, moved)  # fmt: skip
+
+    def only(self, chosen: Mapping[str, Sequence[int]]) -> UnitTables:
+        """Return the same with some of the options of each unit."""
+
+        def of(values: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+            return {unit: [values[unit][i] for i in chosen[unit]] for unit in values}
+
+        return replace(self, options=of(self.options), timed=of(self.timed), costs=of(self.costs))
 
 
 @dataclass
@@ -84,25 +162,16 @@ class WidthTable:
             result = np.minimum(result, self.on_axis(unit, [cost.fmax_mhz for cost in costs]))
         return np.broadcast_to(result * self.slower, self.shape)
 
-    def ms(self, clock: Array, gb_s: float | None) -> Array:
-        """Return the time of a decode step.
-
-        Parameters
-        ----------
-        clock : ndarray
-            MHz.
-        gb_s : float or None
-            Bandwidth that the memory achieves, None if it is always fast enough.
-        """
-        result = self.cycles / clock * 1e-3
-        if gb_s is None:
-            return result
-        for unit, timed in self.timed.items():
-            for index in range(len(timed[0].operations)):
-                cycles = self.on_axis(unit, [each.operations[index][0] for each in timed])
-                moved = self.on_axis(unit, [each.operations[index][1] for each in timed])
-                result = result + np.maximum(0.0, moved / (gb_s * 1e6) - cycles / clock * 1e-3)
-        return result
+    def measures(self) -> Measures:
+        """Return the measures of all engines."""
+        operations = [
+            (self.on_axis(unit, [each.operations[index][0] for each in timed]),
+             self.on_axis(unit, [each.operations[index][1] for each in timed]))
+            for unit, timed in self.timed.items() for index in range(len(timed[0].operations))
+        ]  # fmt: skip
+        fmax = self.fmax()
+        return Measures(self.cycles, self.moved, {n: self.total(n) for n in SUMS}, fmax, fmax,
+                        operations)  # fmt: skip
 
 
 @dataclass
@@ -116,6 +185,8 @@ class Scores:
         Technology or device, and the memory.
     clock_mhz : float or None
         Clock of all engines, None for the one that each reaches.
+    memory_bytes : int
+        Of the model, whatever the engine.
     metrics : dict of ndarray
         By the names of `flows.search.goals.METRICS`.
     """
@@ -123,9 +194,15 @@ class Scores:
     tables: list[WidthTable]
     target: Target
     clock_mhz: float | None
+    memory_bytes: int = 0
     metrics: dict[str, Array] = field(default_factory=dict)
+    clocked: bool = field(init=False)
 
     def __post_init__(self) -> None:
+        self.clocked = any(
+            np.isfinite([each.fmax_mhz for each in costs]).any()
+            for table in self.tables for costs in table.costs.values()
+        )  # fmt: skip
         every = [self.of_table(table) for table in self.tables]
         self.metrics = {
             name: np.concatenate([metrics[name].ravel() for metrics in every]) for name in every[0]
@@ -135,6 +212,11 @@ class Scores:
     def points(self) -> int:
         """Engines."""
         return sum(math.prod(table.shape) for table in self.tables)
+
+    @property
+    def fixed_mhz(self) -> float:
+        """Clock where it is stated, or not known."""
+        return self.clock_mhz or self.target.clock_mhz
 
     def of_table(
         self, table: WidthTable, faster: float = 1.0, wider: float = 1.0
@@ -147,40 +229,62 @@ class Scores:
         faster, wider : float
             Factors of the clock, and of the bandwidth of the memory.
         """
-        memory = self.target.memory
-        fmax = table.fmax()
-        clock = np.full(table.shape, self.clock_mhz) if self.clock_mhz else fmax
-        clock = np.minimum(clock, fmax) * faster
-        gb_s = memory.peak_gb_s * memory.share * wider if memory.peak_gb_s else None
-        ms = table.ms(clock, gb_s)
-        area = table.total("area_um2") * 1e-6
+        return self.of(table.measures(), faster, wider)
+
+    def of(self, made: Measures, faster: float = 1.0, wider: float = 1.0) -> dict[str, Array]:
+        """Return the metrics of engines, or of sets of engines bounds of them; see `of_table`."""
+        memory, shape = self.target.memory, np.shape(made.cycles)
+
+        def clock_of(fmax: Array) -> Array:
+            if not self.clocked:
+                return np.full(shape, self.fixed_mhz) * faster
+            return (np.minimum(self.clock_mhz, fmax) if self.clock_mhz else fmax) * faster
+
+        clock, slowest = clock_of(made.fmax), clock_of(made.slowest)
+        ms = made.cycles / clock * 1e-3
+        if memory.peak_gb_s:
+            gb_s = memory.peak_gb_s * memory.share * wider
+            for cycles, moved in made.operations:
+                ms = ms + np.maximum(0.0, moved / (gb_s * 1e6) - cycles / slowest * 1e-3)
+        area = made.sums["area_um2"] * 1e-6
         cells = not isinstance(technologies()[self.target.technology], Fpga)
-        power = (table.total("leakage_nw") + table.total("energy_fj") * clock) * 1e-9
+        power = (made.sums["leakage_nw"] + made.sums["energy_fj"] * slowest) * 1e-9
         joules = power * ms * 1e-3
         if memory.energy_pj_per_bit is not None:
-            joules = joules + table.moved * 8e-12 * memory.energy_pj_per_bit
-        unknown = np.full(table.shape, np.nan)
+            joules = joules + made.moved * 8e-12 * memory.energy_pj_per_bit
+        unknown = np.full(shape, np.nan)
         result = {
             "tokens_per_s": 1e3 / ms, "ms_per_token": ms,
             "j_per_token": joules if cells else unknown,
             "area_mm2": area if cells else unknown, "power_w": power if cells else unknown,
-            "clock_mhz": clock, "fmax_mhz": fmax,
+            "clock_mhz": clock, "fmax_mhz": made.fmax,
+            "memory_mib": np.full(shape, self.memory_bytes / 2**20),
         }  # fmt: skip
-        return result | self._resources(table, unknown)
+        return result | self._resources(made.sums, unknown)
 
-    def _resources(self, table: WidthTable, unknown: Array) -> dict[str, Array]:
+    def _resources(self, sums: Mapping[str, Array], unknown: Array) -> dict[str, Array]:
         names = ("luts", "flip_flops", "dsps", "brams")
         if not isinstance(technologies()[self.target.technology], Fpga):
             return dict.fromkeys(names, unknown)
-        used: Mapping[str, Any] = {name: table.total(name) for name in RESOURCES}
+        used: Mapping[str, Any] = {name: sums[name] for name in RESOURCES}
         return {
             name: np.asarray(value)
             for name, value in used_resources(fpga_family(self.target.technology), used).items()
             if name in names
         }
 
-    def lacking(self) -> dict[str, NDArray[np.bool_]]:
-        """Return, by resource, whether engines need more than the device has."""
+    def fit(self, metrics: Mapping[str, Array]) -> NDArray[np.bool_]:
+        """Return a mask of engines that fit the device and reach the clock that is stated."""
+        result = np.ones(np.shape(metrics["ms_per_token"]), bool)
+        for too_few in self.lacking(metrics).values():
+            result &= ~too_few
+        if self.clock_mhz and self.clocked:
+            result &= metrics["fmax_mhz"] >= self.clock_mhz
+        return result
+
+    def lacking(self, metrics: Mapping[str, Array] | None = None) -> dict[str, NDArray[np.bool_]]:
+        """Return, by resource, whether engines need more than the device has; default all."""
+        metrics = self.metrics if metrics is None else metrics
         if self.target.device is None:
             return {}
         _, device = of(self.target.device)
@@ -188,7 +292,7 @@ class Scores:
         for name in ("luts", "flip_flops", "dsps", "brams"):
             available = getattr(device, name)
             result[f"{NAMES[name]} of {self.target.device} ({available:,})"] = (
-                self.metrics[name] > available
+                metrics[name] > available
             )
         return result
 

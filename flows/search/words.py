@@ -115,7 +115,7 @@ def rejected(
 
     for name, too_few in scores.lacking().items():
         reject(f"needs more than the {name}", too_few)
-    if scores.clock_mhz:
+    if scores.clock_mhz and scores.clocked:
         reject(f"does not reach {scores.clock_mhz:g} MHz",
                ~(scores.metrics["fmax_mhz"] >= scores.clock_mhz))  # fmt: skip
     for goal in goals:
@@ -132,11 +132,7 @@ def nearest(scores: Scores, goals: Sequence[Goal]) -> tuple[int, list[dict[str, 
         Of each goal ``goal``, ``reached`` by the engine, ``factor`` by which it misses, and
         ``alone``, the value that would do if all other goals stay; None if none would.
     """
-    usable = np.ones(scores.points, bool)
-    for too_few in scores.lacking().values():
-        usable &= ~too_few
-    if scores.clock_mhz:
-        usable &= scores.metrics["fmax_mhz"] >= scores.clock_mhz
+    usable = scores.fit(scores.metrics)
     if not usable.any():
         usable[:] = True
     misses = np.ones(scores.points)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flows.search.goals import Goal
-    from flows.search.search import Listed, Result
+    from flows.search.result import Listed, Result
     from hwgen.core.params.target import Target
 
 
@@ -150,7 +150,8 @@ def command(
     from flows.search.goals import parse_accuracy, parse_goals
     from flows.search.journal import FILE
     from flows.search.output import write_result
-    from flows.search.search import Request, Unmet, merged, search_all
+    from flows.search.result import Request, Unmet
+    from flows.search.search import merged, search_all
     from flows.search.space import needs_of
     from flows.tools.executors import LocalProcesses
     from flows.tools.parallel import processors

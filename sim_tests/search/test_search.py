@@ -20,7 +20,8 @@ from flows.search.cycles import BaseList, TimedOption, combined
 from flows.search.goals import METRICS, objectives, parse_accuracy, parse_goals
 from flows.search.journal import SearchJournal
 from flows.search.output import write_result
-from flows.search.search import Listed, Request, Unmet, search
+from flows.search.result import Listed, Request, Unmet
+from flows.search.search import search
 from flows.search.space import Option, Space, needs_of, space_of, units_file
 from flows.search.tables import Scores, WidthTable
 from flows.search.words import limits_of, nearest, rejected
@@ -278,12 +279,15 @@ def invented(item: CostItem) -> int:
     return int(np.prod([n for n in numbers if n <= 64])) + unit["buffers"].get("weight_kib", 0)
 
 
-def by_tables(*arguments: Any) -> Listed:
-    """Return an engine whose complete estimate is that of the tables."""
-    _, space, scores, _, number = arguments
-    width, options = scores.options(number)
-    metrics = {name: None if np.isnan(v) else v for name, v in scores.at(number).items()}
-    return Listed(number, space.engine("engine", width, options), {}, metrics, dict(metrics))
+def by_tables(*arguments: Any) -> list[Listed]:
+    """Return engines whose complete estimates are those of the tables."""
+    _, space, scores, _, numbers = arguments
+    result = []
+    for number in numbers:
+        metrics = {name: None if np.isnan(v) else v for name, v in scores.at(number).items()}
+        engine = space.engine("engine", *scores.options(number))
+        result.append(Listed(number, engine, {}, metrics, dict(metrics)))
+    return result
 
 
 @pytest.fixture
@@ -332,6 +336,21 @@ def test_a_search_finds_the_smallest_that_is_fast_enough(quick: Model, tmp_path:
         assert load_config(out / each["engine"]).family == "transformer"
     page = (out / "report.html").read_text()
     assert "engine.yaml" in page
+
+
+def test_a_search_of_a_large_space_finds_the_same(
+    quick: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, here = SearchJournal(tmp_path / "journal.jsonl"), Here()
+    request = request_of(quick, "tokens_per_s>=1", "clock_mhz>=100")
+    ranked = search(request, here, journal)
+    monkeypatch.setattr("flows.search.search.EXHAUSTIVE", 10)
+    bounded = search(request, here, journal)
+    journal.close()
+    assert "branch and bound" in bounded.guarantee
+    assert [each.metrics["area_mm2"] for each in bounded.engines] == [
+        each.metrics["area_mm2"] for each in ranked.engines
+    ]
 
 
 def test_a_search_that_ends_without_an_engine_has_status_1(

@@ -10,7 +10,7 @@ before, so that each stretch is computed once.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +26,17 @@ Cycles = NDArray[np.int64]
 
 
 class _EngineStates(EngineState):
-    """Timing state of many engines; times are arrays or numbers."""
+    """Timing state of many engines; times are arrays or numbers.
 
-    def __init__(self, config: TransformerConfig) -> None:
-        super().__init__(config, "cycles")
+    Parameters
+    ----------
+    config : TransformerConfig
+    bound : {"cycles", "least"}
+        ``least``: polls end at once, and a unit takes its next job at once.
+    """
+
+    def __init__(self, config: TransformerConfig, bound: Literal["cycles", "least"]) -> None:
+        super().__init__(config, bound)
         self.now: Any = 0
         self.ends: list[list[Any]] = [[] for _ in self.units]
         self.free: list[Any] = [0] * len(self.units)
@@ -37,7 +44,9 @@ class _EngineStates(EngineState):
     def poll(self, end: Any) -> None:
         """Read STATUS until a job has ended."""
         waits = np.maximum(0, end - SEEN - self.now)
-        self.now = self.now + -(-waits // READS) * READS + READS
+        if self.bound == "cycles":
+            waits = -(-waits // READS) * READS
+        self.now = self.now + waits + READS
 
     def put(self, number: int, duration: Cycles) -> None:
         """Put a job into a unit's queue."""
@@ -45,7 +54,8 @@ class _EngineStates(EngineState):
         self.poll(ends[-size] if len(ends) >= size else 0)
         self.now = self.now + WRITES
         free = self.free[number]
-        begins = np.where(free > self.now, free + NEXT_JOB, self.now)
+        gap = NEXT_JOB if self.bound == "cycles" else 0
+        begins = np.where(free > self.now, free + gap, self.now)
         self.free[number] = begins + duration
         ends.append(self.free[number])
 
@@ -55,6 +65,7 @@ def many_timings(
     events: Sequence[Event],
     job_of: Callable[[Event], Hashable],
     duration_of: Callable[[Hashable], Cycles],
+    bound: Literal["cycles", "least"] = "cycles",
 ) -> Cycles:
     """Return the modelled cycles of what a list executes, on each of some engines.
 
@@ -68,6 +79,8 @@ def many_timings(
         Returns what the duration of the job of an event depends on.
     duration_of : callable
         Returns the cycles of such a job, an element for each engine.
+    bound : {"cycles", "least"}
+        ``least``: cycles that never fall as jobs take longer, and are never more than the others.
     """
     states = EngineState(config, "cycles")
     everything = (1 << len(states.units)) - 1
@@ -90,10 +103,10 @@ def many_timings(
         if event.action == "wait" and event.mask == everything:
             key = tuple(signature)
             if key not in durations:
-                durations[key] = _duration(config, stretch, duration_of)
+                durations[key] = _duration(config, stretch, duration_of, bound)
             result = result + durations[key]
             stretch, signature = [], []
-    return np.asarray(result + _duration(config, stretch, duration_of))
+    return np.asarray(result + _duration(config, stretch, duration_of, bound))
 
 
 _COUNTED = ("words", "multiply")
@@ -103,9 +116,10 @@ def _duration(
     config: TransformerConfig,
     stretch: Sequence[tuple[Event, Any, bool]],
     duration_of: Callable[[Hashable], Cycles],
+    bound: Literal["cycles", "least"],
 ) -> Any:
     """Return the cycles of events from a moment on at which all units are idle."""
-    states = _EngineStates(config)
+    states = _EngineStates(config, bound)
     for event, job, accesses in stretch:
         if accesses and event.action != "store":
             states.read(event)

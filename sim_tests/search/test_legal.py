@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engines that a search refuses are those that `hwgen build` refuses."""
+
+from __future__ import annotations
+
+import random
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from flows.build.build import Build
+from flows.build.design import Design
+from flows.build.load import load_config
+from flows.search import space as spaces
+from flows.search.space import PRODUCTS, Needs, Option, Space, space_of, units_file
+from hwgen.errors import HwgenError
+
+POINTS = 200
+
+TERNARY = Needs("int8", "ternary", ("rms_norm", "rope", "gated", "add", "argmax"), "silu", 0,
+                longest_row=768, longest_k=768, head=64, group=4, context=64)  # fmt: skip
+INT8 = Needs("int8", "int8", ("layer_norm", "add", "argmax"), "", 8,
+             longest_row=192, longest_k=192, head=48, group=1, context=100)  # fmt: skip
+BLOCKS = Needs("int8", "int4_g32", ("rms_norm", "rope", "gated", "add", "argmax"), "gelu", 0,
+               longest_row=320, longest_k=640, head=32, group=2, context=20)  # fmt: skip
+
+
+def wide_file() -> dict[str, Any]:
+    """Return the units with more sizes, of which many are against a rule."""
+    file = deepcopy(units_file())
+    file["port"]["data_width"] = [8, 32, 64, 128, 1024]
+    for name, unit in file.items():
+        if "lanes" in unit:
+            unit["lanes"] = [1, 2, 3, 4, 6, 8, 24, 48]
+            if name != "heads":
+                unit["least"] = 1
+    file[PRODUCTS]["buffer_kib"] = [1, 4, 512]
+    for core in file[PRODUCTS]["cores"]:
+        core["sizes"] = {name: [1, *sizes, 3] for name, sizes in core["sizes"].items()}
+    return file
+
+
+def write(path: Path, engine: dict[str, Any]) -> Path:
+    path.write_text(yaml.safe_dump(engine), encoding="utf-8")
+    return path
+
+
+def drawn(needs: Needs, width: int, chosen: random.Random) -> list[Option]:
+    return [chosen.choice(every) for every in spaces._options(needs, width).values() if every]
+
+
+def complete(space: Space, width: int, options: list[Option]) -> bool:
+    """Return whether all options of an engine are of the space."""
+    known = space.options.get(width)
+    return known is not None and all(
+        any(each.values == option.values for each in known[option.unit]) for option in options
+    )
+
+
+def built(engine: dict[str, Any], path: Path) -> bool:
+    """Return whether `hwgen build` takes a configuration."""
+    try:
+        load_config(write(path, engine))
+    except HwgenError:
+        return False
+    return True
+
+
+def test_refused_is_what_build_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = wide_file()
+    monkeypatch.setattr(spaces, "units_file", lambda: file)
+    chosen = random.Random(20)
+    seen = {True: 0, False: 0}
+    every = [(needs, space_of(needs, {"technology": "asap7"})) for needs in (TERNARY, INT8, BLOCKS)]
+    while sum(seen.values()) < POINTS:
+        needs, space = chosen.choice(every)
+        width = chosen.choice(spaces.units_file()["port"]["data_width"])
+        options = drawn(needs, width, chosen)
+        if len(options) < 7:
+            assert width not in space.options
+            continue
+        expected = complete(space, width, options)
+        if seen[expected] > 0.7 * POINTS:
+            continue
+        engine = space.engine("engine", width, options)
+        assert built(engine, tmp_path / "engine.yaml") == expected, engine
+        seen[expected] += 1
+    assert min(seen.values()) > 0.2 * POINTS
+
+
+@pytest.mark.slow
+@pytest.mark.rotate(200)
+@pytest.mark.parametrize("seed", range(POINTS))
+def test_what_is_ranked_is_built(tmp_path: Path, seed: int) -> None:
+    chosen = random.Random(seed)
+    needs = chosen.choice([TERNARY, INT8, BLOCKS])
+    space = space_of(needs, {"technology": "asap7"})
+    width = chosen.choice(list(space.options))
+    options = [chosen.choice(each) for each in space.options[width].values()]
+    config = load_config(write(tmp_path / "engine.yaml", space.engine("engine", width, options)))
+    files = Build(Design.of(config))
+    assert "module engine" in files.design.verilog
