@@ -11,6 +11,7 @@ from cost_model.netlist.costs import Part, parts_of
 from cost_model.netlist.fabric.fabric import Fabric
 from cost_model.netlist.memories import MemoryUse, memories_of
 from cost_model.netlist.netlist import Netlist
+from cost_model.netlist.units import unit_counts
 from cost_model.timing.compiled import MacroSteps
 from cost_model.timing.graph import Path
 from cost_model.timing.limit import limiting_path
@@ -40,6 +41,10 @@ class Analysis:
     def memories(self) -> list[MemoryUse]:
         """Return the memories; see `cost_model.netlist.memories`."""
         return memories_of(self.design)
+
+    def units(self) -> dict[str, dict[str, int]]:
+        """Return the modules inside each unit of an engine; see `cost_model.netlist.units`."""
+        return unit_counts(self.design)
 
     def limiting_path(
         self, tech: Technology, clock_mhz: float, macros: Mapping[str, MacroSteps] | None = None

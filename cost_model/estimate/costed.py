@@ -23,6 +23,7 @@ from cost_model.configurations.metrics import (
 from cost_model.estimate import technology as technologies
 from cost_model.estimate.activity import ASSUMED, Activity, described, with_activity
 from cost_model.estimate.analysis import Analysis
+from cost_model.estimate.units import costs_by_unit
 from cost_model.memories import macros, memories
 from cost_model.netlist.costs import Part, logic_share
 from cost_model.netlist.costs import breakdown as structural_breakdown
@@ -57,6 +58,8 @@ class Costed:
         Where the figures of SRAM macros are from, if there are any in it.
     notes : list of str
         Why figures are missing.
+    units : list of dict
+        Costs by unit, of engines of several; see `cost_model.estimate.units`.
     """
 
     metrics: dict[str, Any]
@@ -66,6 +69,7 @@ class Costed:
     made: Sequence[memories.Made] = ()
     macros_source: str | None = None
     notes: list[str] = field(default_factory=list)
+    units: list[dict[str, Any]] = field(default_factory=list)
 
 
 def costed(
@@ -135,8 +139,9 @@ def costed(
             *notes,
             *([] if made_of == "registers" else _without_macros(made, technology, below)),
             *_of_energies(made, technology),
-            *_without_margins(made, margins),
+            *_without_margins(tech, breakdown, made, margins),
         ],
+        units=costs_by_unit(analysis.units(), breakdown),
     )
 
 
@@ -287,7 +292,12 @@ def _without_macros(made: Sequence[memories.Made], technology: str, below: int) 
     return [reason]
 
 
-def _without_margins(made: Sequence[memories.Made], margins: Mapping[str, float]) -> list[str]:
+def _without_margins(
+    tech: technologies.Technology,
+    breakdown: Sequence[Mapping[str, Any]],
+    made: Sequence[memories.Made],
+    margins: Mapping[str, float],
+) -> list[str]:
     """Return why no ± is stated for area or power, where SRAM macros are the reason."""
     missing = [name for name in ("area", "power") if name not in margins]
     if not missing or all(each.composition is None for each in made):
@@ -296,7 +306,14 @@ def _without_margins(made: Sequence[memories.Made], margins: Mapping[str, float]
         f"no ± is stated for {' and '.join(missing)}: the design contains SRAM macros, and the"
         " designs that estimates were compared with have none"
     )
-    return [reason]
+    counts: Counter[str] = Counter()
+    for part in breakdown:
+        counts.update(part["components"])
+    del counts["sram_bit"]
+    if (within := _margins_of_logic(tech, counts, 1.0).get("area")) is None:
+        return [reason]
+    logic = sum(part["area_um2"] for part in breakdown) - sum(each.macros_um2 for each in made)
+    return [f"{reason}; the {logic * 1e-6:.4g} mm² that are no macros are within {within:.1%}"]
 
 
 def _resources_or_nan(metrics: Mapping[str, Any]) -> dict[str, float]:

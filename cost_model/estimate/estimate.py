@@ -96,6 +96,7 @@ def estimate(
         ``unknown``, by metric that is None, why, see `cost_model.estimate.missing_metrics`;
         ``uncertainty``, by metric, the relative error that nine of ten designs that calibration
         has not seen stay within; ``breakdown``, what each part costs and consists of;
+        ``units``, the same by unit of an engine of several, see `cost_model.estimate.units`;
         ``certainty``, by metric, whether it is exact, expected, assumed or modelled, see
         `cost_model.estimate.certainty`; ``memory``, of an engine, what its buffers cost and the
         memory behind its port takes, else None; ``roofline``, what the memory behind the ports does
@@ -155,6 +156,7 @@ def estimate(
             core, metrics, uncertainty, clock, cycles, limited=limits is not None
         ),
         "breakdown": [_plain(part) for part in costs.breakdown],
+        "units": [_plain(each) for each in costs.units],
         "memories": [_plain(each.document()) for each in costs.made],
         "memories_w": _memories_w(costs.made, metrics, clock),
         "memories_source": costs.macros_source,
@@ -289,6 +291,7 @@ def empty_estimate(
         "uncertainty": dict.fromkeys(_OF),
         "certainty": {},
         "breakdown": [],
+        "units": [],
         "memories": [],
         "memories_w": None,
         "memories_source": None,

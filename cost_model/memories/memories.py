@@ -71,6 +71,12 @@ class Made:
         return self.energy_fj * 1e-3 - self.access_pj()
 
     @property
+    def macros_um2(self) -> float:
+        """Area of the macros of all of them, without what selects between them."""
+        made = self.composition
+        return 0.0 if made is None else self.use.count * made.count * made.macro.area_um2
+
+    @property
     def macros_nw(self) -> float:
         """Leakage of the macros of all of them; NaN if it is not known."""
         if self.composition is None:

@@ -10,7 +10,7 @@ from typing import Any
 from cost_model.configurations.configurations import Configurations
 from cost_model.roofline.roofline import KV_CACHE, PORT, Memory, Work, floor_bytes, memory_at, works
 from hwgen.core.params.off_chip import OffChip
-from hwgen.core.protocols import BufferedCore
+from hwgen.core.protocols import BufferedCore, ListCore
 from hwgen.core.registry import family
 from hwgen.workloads import Network
 from hwgen.workloads.timing import PassTiming
@@ -53,13 +53,15 @@ def roofline(
     -------
     dict
         JSON values: ``memory``; ``peak_tops``; ``ridge_ops_per_byte``, the intensity from which on
-        the core limits; ``workloads``, by name, see `_workload`.
+        the core limits; ``port_gb_s``, the bandwidth of the memory port of an engine;
+        ``workloads``, by name, see `_workload`.
     """
     memory = memory_at(v)
     tops = metrics["tops"]
     return {
         "memory": memory_document(memory.config, engine=_is_engine(v)),
         "gb_s": float(memory.gb_s),
+        "port_gb_s": _port_gb_s(v, clock_mhz),
         "peak_tops": tops,
         "ridge_ops_per_byte": tops and tops * 1e3 / float(memory.gb_s),
         "workloads": {
@@ -70,6 +72,14 @@ def roofline(
             for name, network in networks.items()
         },
     }  # fmt: skip
+
+
+def _port_gb_s(v: Configurations, clock_mhz: float) -> float | None:
+    """Return the bandwidth of an engine's memory port, a beat a cycle; None of other cores."""
+    core = v.example
+    if core is None or not isinstance(core, BufferedCore | ListCore):
+        return None
+    return float(core.params.memory.data_width) / 8 * clock_mhz * 1e-3
 
 
 def _is_engine(v: Configurations) -> bool:

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from cost_model.sweep.expressions import Expression
 from cost_model.sweep.parameters import SubspaceReader
 from cost_model.sweep.plan import REFINE, Objective, Plan, Sample, Top
 from cost_model.sweep.reader import Reader
@@ -109,6 +110,7 @@ class _Sweep:
         sample = self.sample()
         refine = reader.integer(("refine",), data.get("refine", REFINE), 0, MAX_REFINED)
         group_by = self.group_by(subspaces)
+        self.check_terms(subspaces, workloads, [*specs, *(each.expression for each in objectives)])
         if reader.problems:
             return None
         space = Space(tuple(subspaces))
@@ -218,6 +220,31 @@ class _Sweep:
             return [(str(name), ("families", i)) for i, name in enumerate(several)]
         self.reader.refuse(("families",), several, "a list of families, or a group of them by name")
         return []
+
+    def check_terms(
+        self,
+        subspaces: Sequence[Subspace],
+        workloads: Mapping[str, Network],
+        expressions: Sequence[Expression],
+    ) -> None:
+        """Complain of sums that no point of a family can compute, if figures of them are used."""
+        used = [name for name in workloads if any(f"({name})" in str(each) for each in expressions)]
+        longest = {name: max(gemm.k for gemm in workloads[name]) for name in used}
+        for subspace in subspaces:
+            axis = next((axis for axis in subspace.axes if axis.name == "max_k"), None)
+            values: list[Any] = [subspace.fixed.get("max_k")]
+            if axis is not None:
+                values = [axis.value(0), axis.value(axis.count - 1)]
+            if not all(isinstance(value, int) for value in values):
+                continue
+            most = max(values)
+            name, terms = max(longest.items(), key=lambda item: item[1], default=("", 0))
+            if terms > most:
+                self.reader.complain(
+                    ("workloads", name),
+                    f"has sums of K = {terms:,} terms; max_k of {subspace.family} is {most:,} or"
+                    f" less: add `max_k: {terms}` or more to its parameters",
+                )
 
     # -- workloads -------------------------------------------------------------------------------
 

@@ -178,10 +178,11 @@ def _nothing_left(file: SweepFile, outcome: Outcome) -> Exception:
         if all(int(n) < legal for n in outcome.failed) and len(plan.specs) > 1:
             reader.complain(("specs",), "each can be met, but no point meets all of them")
         if counts[-2]:
-            names = ", ".join(map(str, plan.objectives))
+            names = " or ".join(map(str, plan.objectives))
             reader.complain(
                 ("objectives",),
-                f"{int(counts[-2]):,} points have no known figure of {names}; choose others",
+                f"{int(counts[-2]):,} points have no known figure of {names}; `hwgen estimate` of"
+                " such a configuration says which is unknown, and why",
             )
         return reader.error()
     refusals = [

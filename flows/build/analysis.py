@@ -60,6 +60,11 @@ class CachedAnalysis(Analysis):
             lambda document: [memories.MemoryUse(**entry) for entry in document],
         )
 
+    def units(self) -> dict[str, dict[str, int]]:
+        """See `Analysis`."""
+        compute = super().units
+        return Document("unit-counts", digest([self.key, sources_digest()])[:32]).recall(compute)
+
     def limiting_path(
         self, tech: Technology, clock_mhz: float, macros: Mapping[str, MacroSteps] | None = None
     ) -> graph.Path | None:

@@ -38,6 +38,7 @@ from hwgen.cli.support.verilog import (
 from hwgen.progress import steps
 from hwgen.reports.datasheet import (
     BLOCKS,
+    FACTOR,
     METRICS,
     activity_of_power,
     assumed_clock,
@@ -48,8 +49,9 @@ from hwgen.reports.datasheet import (
     power_basis,
     standing,
 )
-from hwgen.reports.roofline import SERVED, describe_memory, joules_of, number, summary
+from hwgen.reports.roofline import SERVED, describe_memory, joules_of, number, of_pass, summary
 from hwgen.reports.terminal import console, print_whole
+from hwgen.reports.units import unit_table
 from hwgen.technologies.utilization import NAMES
 
 if TYPE_CHECKING:
@@ -267,6 +269,8 @@ def _show(entry: Mapping[str, Any]) -> None:
     if path := entry["limiting_path"]:
         out.print(_limited(path), markup=False)
     if entry["breakdown"]:
+        if entry.get("units"):
+            out.print(_units(entry))
         out.print(_parts(entry))
     else:
         out.print("Area and power are not known, only cycles; `hwgen synth` measures the others.")
@@ -296,6 +300,15 @@ def _limited(path: Mapping[str, Any]) -> str:
         f"  Fmax is limited by the path from {path['start']} to {end}, {path['ns']:.4g} ns:"
         f" {through}"
     )
+
+
+def _units(entry: Mapping[str, Any]) -> Any:
+    """Return the table of an engine's units, with the memories in each."""
+    headings, rows = unit_table(entry)
+    table = new_table(*headings, left=("unit",))
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def _parts(entry: Mapping[str, Any]) -> Any:
@@ -356,13 +369,15 @@ def print_roofline(entry: Mapping[str, Any], out: Any) -> None:
     limits = entry["roofline"]
     out.print("  " + describe_memory(limits))
     for name, workload in limits["workloads"].items():
+        together = all(map(of_pass, workload["layers"]))
+        times = () if together else ("times",)
         table = new_table(
-            f"layers of {name}", "times", "operations a byte", "compute ms", "memory ms",
-            "limited by", left=("limited by",),
+            f"{name}, all layers together" if together else f"layers of {name}", *times,
+            "operations a byte", "compute ms", "memory ms", "limited by", left=("limited by",),
         )  # fmt: skip
         for layer in workload["layers"]:
             table.add_row(
-                layer["name"], f"{layer['repeat']:,}",
+                layer["name"], *(f"{layer['repeat']:,}" for _ in times),
                 *(number(layer[key]) for key in ("ops_per_byte", "compute_ms", "memory_ms")),
                 layer["limit"],
             )  # fmt: skip
@@ -420,7 +435,7 @@ def _standings(estimates: Sequence[Mapping[str, Any]], metric: str) -> str:
     within = sorted({each["within"] for each in known if each.get("within")})
     if not within:
         return words
-    if within[-1] >= 1:
+    if within[-1] >= FACTOR:
         return f"{words}, to a factor of {1 + within[-1]:.2g}"
     shares = " to ".join(f"{100 * each:.1f}" for each in dict.fromkeys((within[0], within[-1])))
     stated = sum(bool(each.get("within")) for each in known)

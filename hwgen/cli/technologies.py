@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import click
@@ -19,11 +20,31 @@ from hwgen.reports.terminal import console
     )
 )
 @click.argument("name", metavar="[TECHNOLOGY]", default="", type=TargetName())
+@click.option(
+    "--as-table",
+    is_flag=True,
+    help="Print the costs of a calibrated technology as a table of costs, to begin one of your own:"
+    " docs/cost-table.md.",
+)
+@click.option(
+    "--times",
+    metavar="AREA,ENERGY,DELAY",
+    help="Factors of all areas, energies and delays of the table, as 0.5,0.6,0.8; leakage takes"
+    " that of energy.",
+)
 @json_option
-def command(name: str, as_json: bool) -> None:
+def command(name: str, as_table: bool, times: str | None, as_json: bool) -> None:
     """List the technologies that accelerators can be for, or say all of one TECHNOLOGY."""
     from hwgen.technologies import target_of, technologies, technology
 
+    if times is not None and not as_table:
+        raise click.UsageError("--times belongs to --as-table")
+    if as_table:
+        if not name or as_json:
+            raise click.UsageError("--as-table: name a TECHNOLOGY; its table is YAML")
+        name, _ = target_of(name)
+        _print_table(name, _factors(times))
+        return
     if name:
         name, _ = target_of(name)
         described = technology(name)
@@ -38,6 +59,70 @@ def command(name: str, as_json: bool) -> None:
         emit_json(entries)
     else:
         _show(entries)
+
+
+def _factors(text: str | None) -> tuple[float, float, float]:
+    """Return the factors of areas, energies and delays."""
+    parts = "1,1,1" if text is None else text
+    try:
+        area, energy, delay = (float(part) for part in parts.split(","))
+    except ValueError:
+        area = energy = delay = math.nan
+    if not all(0 < factor < 1e6 for factor in (area, energy, delay)):
+        raise click.UsageError(
+            f"--times: must be three positive numbers AREA,ENERGY,DELAY, not {parts[:40]!r}"
+        )
+    return area, energy, delay
+
+
+def _print_table(name: str, factors: tuple[float, float, float]) -> None:
+    """Print the costs of a calibrated technology as a table of costs of the user's."""
+    import yaml
+
+    from cost_model.estimate.technology import technology
+    from hwgen.errors import InputError
+
+    tech = technology(name)
+    costs = tech.structure.get("costs", {})
+    if "area_um2" not in costs:
+        raise InputError(f"{name}: is an FPGA; tables of costs are of standard cells")
+    area, energy, delay = factors
+    scaled = factors != (1.0, 1.0, 1.0)
+
+    def of(quantity: str, factor: float) -> dict[str, float]:
+        return {step: _rounded(cost * factor) for step, cost in costs[quantity].items()}
+
+    table: dict[str, Any] = {
+        "name": f"my-{name}",
+        "kind": "cost_table",
+        "summary": f"costs like those of {name}",
+        "source": f"hwgen's calibration to {name}"
+        + (f"; areas x {area:g}, energies x {energy:g}, delays x {delay:g}" if scaled else ""),
+        "uncertainty": {
+            metric: max(float(tech.structure["uncertainty"][metric]), _SCALED if scaled else 0.0)
+            for metric in ("area", "power")
+        },
+        "area_um2": of("area_um2", area),
+        "energy_fj": of("energy_fj", energy),
+        "leakage_nw": of("leakage_nw", energy),
+    }
+    if "ns" in tech.timing:
+        within = float(tech.timing.get("uncertainty", 0.0))
+        table["delays"] = {
+            "outside": tech.timing["outside"],
+            "uncertainty": max(within, _SCALED if scaled else 0.0),
+            "ns": {step: _rounded(ns * delay) for step, ns in tech.timing["ns"].items()},
+        }
+    click.echo(yaml.safe_dump(table, sort_keys=False), nl=False)
+
+
+_SCALED = 0.3
+"""Uncertainty of figures that are another technology's times one factor."""
+
+
+def _rounded(value: float) -> float:
+    """Return a number to four digits, as it is printed."""
+    return float(f"{value:.4g}")
 
 
 def _entry(name: str) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from hwgen.reports.roofline import (
     number,
     summary,
 )
+from hwgen.reports.units import unit_table
 from hwgen.technologies import fpga_family, technology
 from hwgen.technologies.utilization import NAMES, used_resources
 
@@ -59,6 +60,10 @@ def share(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f} %"
 
 
+FACTOR = 0.5
+"""From this ± on, a figure is said to be within a factor instead: -96 % is no useful bound."""
+
+
 def standing(certainty: Mapping[str, Any] | None) -> str:
     """Return the certainty of a metric in words; nothing for one that is unknown."""
     if certainty is None:
@@ -69,7 +74,7 @@ def standing(certainty: Mapping[str, Any] | None) -> str:
         words.append("by the mapper's rules")
     elif within is not None:
         words.append(
-            f"to a factor of {1 + within:.2g}" if within >= 1 else f"± {100 * within:.1f} %"
+            f"to a factor of {1 + within:.2g}" if within >= FACTOR else f"± {100 * within:.1f} %"
         )
     words += [f"at {end} {certainty[end]:,}" for end in ("least", "most") if end in certainty]
     return ", ".join(words)
@@ -236,6 +241,8 @@ def _fit(entry: Mapping[str, Any]) -> Tile:
         clock = f"highest clock {number(fmax)} MHz, {met} {asked:g} MHz"
     if device is None:
         yes = {True: "yes", False: "no", None: "not known"}[entry["meets_clock"]]
+        if narrow_clock(entry) or "may be" in (missed_clock(entry) or ("",))[0]:
+            yes, clock = "perhaps", f"{clock}, within the ± of it"
         return "meets its clock", yes, clock
     return "fits", device["verdict"], f"{device['name']}; {clock}"
 
@@ -500,8 +507,17 @@ def _estimates(estimates: Sequence[Mapping[str, Any]]) -> str:
     if device := detailed[0]["device"]:
         table = _table((fitting(device), "used", "there", "share"), shares_of(device), " rrr")
         paragraphs.append(table)
-    paragraphs.append(_breakdown(detailed[0]))
+    paragraphs += [_units_table(detailed[0]), _breakdown(detailed[0])]
+    paragraphs += dict.fromkeys(f"Note: {each}." for entry in detailed for each in entry["notes"])
     return "## Estimate\n\n" + "\n\n".join(filter(None, paragraphs))
+
+
+def _units_table(entry: Mapping[str, Any]) -> str:
+    """Return the costs of an engine by unit, nothing of a design without units."""
+    if not entry["units"]:
+        return ""
+    headings, rows = unit_table(entry)
+    return f"Units, {entry['technology']}:\n\n" + _table(headings, rows, " rrrrrr")
 
 
 def _breakdown(entry: Mapping[str, Any]) -> str:

@@ -79,11 +79,15 @@ def summary(entry: Mapping[str, Any], name: str) -> str:
     def show(metric: str) -> str:
         return number(metrics.get(f"{metric}({name})"))
 
+    read = sum(each["repeat"] * each["bytes"].get("weights", 0.0) for each in workload["layers"])
+    times = read / workload["weight_bytes"] if workload["weight_bytes"] else 0.0
     floor = metrics.get(f"floor_share({name})")
     words = [
         f"limited by {workload['limit']}" if workload["limit"] else "limits unknown",
         f"{show('gb_s_used')} GB/s used, {show('gb_s_needed')} GB/s needed not to wait",
+        *_port(entry["roofline"], workload),
         f"{show('ops_per_byte')} operations a byte",
+        *([f"weights are read {number(times)} times"] if times > _AGAIN else []),
     ]
     if floor is not None:
         moved = (workload["weight_bytes"] + workload["kv_bytes"]) * 1e-6
@@ -91,7 +95,43 @@ def summary(entry: Mapping[str, Any], name: str) -> str:
             f"{100 * floor:.3g} % of the bandwidth floor, {number(workload['floor_ms'])} ms for"
             f" {number(moved)} MB of weights, keys and values"
         )
+    latency = metrics.get(f"latency_ms({name})")
+    if latency and (busy := busy_ms(workload)):
+        shares = (f"{unit} {100 * ms / latency:.3g} %" for unit, ms in busy.items())
+        words.append(f"units are busy, beside each other: {', '.join(shares)}")
     return "; ".join(words)
+
+
+def _port(limits: Mapping[str, Any], workload: Mapping[str, Any]) -> list[str]:
+    """Return the bandwidth of the memory port, in words, if the port limits a workload."""
+    if workload["limit"] != MEMORY_PORT or limits["port_gb_s"] is None:
+        return []
+    return [f"{number(limits['port_gb_s'])} GB/s through the memory port, which is too narrow"]
+
+
+MEMORY_PORT = "memory port"
+"""What limits where a beat moves in nearly every cycle, and the port that its bytes go through."""
+
+_AGAIN = 1.05
+"""Reads of each weight from which on they are said."""
+
+
+def busy_ms(workload: Mapping[str, Any]) -> dict[str, float]:
+    """Return the time of the operations of each unit of an engine, the longest first.
+
+    Rows of a pass on an engine are named ``OPERATION: UNIT``; other workloads have none.
+    """
+    result: dict[str, float] = {}
+    for layer in workload["layers"]:
+        _, separator, unit = layer["name"].rpartition(": ")
+        if of_pass(layer) and separator:
+            result[unit] = result.get(unit, 0.0) + layer["total_ms"]
+    return dict(sorted(result.items(), key=lambda item: -item[1]))
+
+
+def of_pass(layer: Mapping[str, Any]) -> bool:
+    """Return whether a row is an operation of a pass on an engine, of all its layers together."""
+    return layer["size"] is None and MEMORY_PORT in layer["bytes"]
 
 
 def number(value: float | None) -> str:

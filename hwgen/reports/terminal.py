@@ -122,6 +122,10 @@ def minute_lines(doing: str) -> Iterator[Callable[[str, int, int], None]]:
         thread.join()
 
 
+_MANY, _PART = 30, 10
+"""Steps, and one in how many, from which on their pace says how long the rest takes."""
+
+
 class _State:
     """Steps of some work: their name, how many are done, and since when."""
 
@@ -144,7 +148,13 @@ class _State:
         elif self._label:
             parts.append(self._label)
         done = self._done - self._first
-        if done > 0 and self._done < self._total and not self._label.startswith(COMPILING):
+        enough = done >= _MANY or done * _PART >= self._total - self._first
+        if (
+            done > 0
+            and enough
+            and self._done < self._total
+            and not self._label.startswith(COMPILING)
+        ):
             left = (time.monotonic() - self._start) / done * (self._total - self._done)
             parts.append(f"about {duration_text(left)} left")
         return ", ".join(parts)

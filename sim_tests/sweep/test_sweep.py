@@ -470,6 +470,7 @@ PROBLEMS = [
     ("{m: 1, k: 768, n: 768}", "[1, 768, 768]", "15:12: workloads.decode.0", "{m: M, k: K, n: N}"),
     (DECODE, "[{m: 2147483647, k: 4096, n: 2147483647}]", "15:3: workloads.decode", "2**53"),
     (DECODE, "none.yaml", "15:3: workloads.decode", "cannot be read"),
+    (DECODE, "[{m: 1, k: 70000, n: 8}]", "15:3: workloads.decode", "sums of K = 70,000 terms"),
     ("area_mm2 <= 0.5", "area_mm <= 0.5", "17:5: specs.0", "(did you mean 'area_mm2'?)"),
     ("area_mm2 <= 0.5", "area_mm2", "17:5: specs.0", "must be a condition"),
     ("(decode) < 1", "(prefill) < 1", "18:5: specs.1", "(did you mean 'latency_ms(decode)'?)"),

@@ -69,6 +69,7 @@ def compare_command(
     """
     from hwgen.models.files.store import Model
     from hwgen.models.quantise.record import read_record
+    from hwgen.models.run.group_weights import difference
     from hwgen.technologies import target_of
 
     if target is not None:
@@ -87,7 +88,8 @@ def compare_command(
     rows = [
         {
             "model": str(source), "config": str(config), **_quality(models[source], record, texts),
-            "passes": result.passes, "missing": result.missing, "estimate": result.entry,
+            "passes": result.passes, "missing": result.missing,
+            "differs": difference(models[source], result.core), "estimate": result.entry,
         }
         for (source, config), record, result in zip(named, records, results, strict=True)
     ]  # fmt: skip
@@ -149,7 +151,7 @@ def _stored_format(model: Model) -> str:
 
 def _print(rows: Sequence[Mapping[str, Any]], texts: Sequence[str], results: Any) -> None:
     from hwgen.cli.model.estimate import clock_text, limit_of, rate_and_energy, short_paths
-    from hwgen.reports.datasheet import fits, share
+    from hwgen.reports.datasheet import fits, power_basis, share
     from hwgen.reports.roofline import joules_of, number
 
     last = [next(reversed(row["passes"])) for row in rows]
@@ -192,6 +194,11 @@ def _print(rows: Sequence[Mapping[str, Any]], texts: Sequence[str], results: Any
     out.print(_accuracy_note(rows, texts), soft_wrap=True)
     served = all(row["estimate"]["roofline"] for row in rows)
     out.print(joules_of(each_is, served=served), soft_wrap=True)
+    for text in dict.fromkeys(filter(None, (power_basis(row["estimate"]) for row in rows))):
+        out.print(text, soft_wrap=True)
+    for row, model, design in zip(rows, models, designs, strict=True):
+        if row["differs"]:
+            out.print(f"{model} on {design}: {row['differs']}", style="yellow", soft_wrap=True)
     if any(row["missing"] for row in rows):
         out.print(
             "products: a host computes the rest, which is not in speed, energy and size; do not"

@@ -263,10 +263,11 @@ def _print_passes(passes: dict[str, Any]) -> None:
     limits = _limits(passes[last]["operations"])
     if total := limits["cycles"]:
         memory = limits["by_limit"].get(MEMORY_PORT, 0) / total
-        unit, most = max(limits["by_unit"].items(), key=lambda item: item[1])
+        by_unit = sorted(limits["by_unit"].items(), key=lambda item: -item[1])
+        shares = ", ".join(f"{unit} {100 * cycles / total:.3g} %" for unit, cycles in by_unit)
         out.print(
             f"{last}: jobs are limited by the memory port in {100 * memory:.0f} % of their cycles,"
-            f" by compute in the rest; {100 * most / total:.0f} % are of {unit}",
+            f" by compute in the rest; by unit: {shares}",
             highlight=False,
             soft_wrap=True,
         )
@@ -298,6 +299,7 @@ def _speed(
     from hwgen.cli.model.estimate import limit_of
     from hwgen.models.compile.engine_passes import HOST, timing_of
     from hwgen.models.graph.passes import passes_of, speeds
+    from hwgen.reports.datasheet import power_basis
 
     decode, prefill = timing.get("decode"), timing.get("prefill")
     if decode is None or prefill is None:
@@ -312,6 +314,7 @@ def _speed(
         "technology": entry["technology"],
         "mhz": entry["figures_at_mhz"],
         "clock_basis": entry["clock_basis"],
+        "power_basis": power_basis(entry),
         "memory": served.model_dump(mode="json"),
         "limits": {name: limit_of(entry, name) for name in workloads},
         "missing": "" if "least" in next(iter(timing.values())) else HOST,
@@ -324,6 +327,8 @@ def _print_speed(speed: Mapping[str, Any]) -> None:
     from hwgen.cli.model.estimate import rate_and_energy
     from hwgen.reports.roofline import number
 
+    if speed["power_basis"]:
+        console().print(speed["power_basis"], soft_wrap=True)
     basis = ", Fmax unknown" if speed["clock_basis"] == "assumed" else ""
     for name, each in speed["passes"].items():
         per, rate, joules = rate_and_energy(each)

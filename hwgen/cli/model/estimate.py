@@ -28,6 +28,9 @@ def print_speeds(name: str, speeds: Any, entry: Any) -> None:
     """Print the speeds of passes, and what limits each layer."""
     out = console()
     out.print(f"{name} on {entry['name']}, {entry['technology']} at {clock_of(entry)}")
+    notes = list(entry["notes"])
+    if notes and notes[0].startswith(NOT_INCLUDED):
+        out.print(f"{notes.pop(0)}", style="yellow", soft_wrap=True)
     by_token = "tokens" in next(iter(speeds.values()))
     counts = ("tokens", "context") if by_token else ()
     each_is = "token" if by_token else "frame"
@@ -54,8 +57,12 @@ def print_speeds(name: str, speeds: Any, entry: Any) -> None:
         print_roofline(entry, out)
     else:
         out.print(SERVED)
-    for note in entry["notes"]:
+    for note in notes:
         out.print(f"note: {note}", soft_wrap=True)
+
+
+NOT_INCLUDED = "not in these figures: "
+"""First words of the note that names operations that an estimate leaves out."""
 
 
 def rate_and_energy(speed: Any) -> tuple[str, float | None, float | None]:

@@ -217,6 +217,7 @@ def estimate_pairs(
     """Return the passes of each pair, by each target; None is the configuration's own."""
     from flows.build.build import retarget
     from flows.build.engine_estimate import engine_estimate
+    from hwgen.cli.model.estimate import NOT_INCLUDED
     from hwgen.models.compile.engine_passes import engine_passes
     from hwgen.models.graph.passes import speeds
     from hwgen.models.run.group_weights import difference
@@ -230,7 +231,7 @@ def estimate_pairs(
     chosen = [(*each, aim) for each in zip(pairs, timed, strict=True) for aim in targets]
     for pair, timings, aim in steps("estimates", chosen):
         core, missing = pair.designs[0].params, next(iter(timings.values())).missing
-        note = f"not in these figures: {missing}" if missing else _COMPLETE
+        note = f"{NOT_INCLUDED}{missing}" if missing else _COMPLETE
         served = requested_memory(core.target, *conditions.memory)
         entry = engine_estimate(
             pair.designs, retarget(core.target, aim, conditions.clock_mhz, served),
