@@ -20,8 +20,9 @@ import click
 from flows.bench.common import markdown, parser, run, write_sections
 from flows.build.design import Design
 from flows.mutation.campaign import Verdict, run_mutants
-from flows.mutation.equivalence import Proof, prove_equal
+from flows.mutation.equivalence import Proof, prove_equal, questions_of
 from flows.mutation.mutants import Mutant, draw_mutants, mutated
+from flows.mutation.questions import Questions
 from flows.tools.parallel import processors
 from hwgen.core.registry import family
 
@@ -30,8 +31,8 @@ GOAL = 0.99
 
 MUTANTS = 200
 
-PROOF_S = 60
-"""Seconds for the search of a proof."""
+PROOF_S = 15
+"""Seconds for each search of a proof."""
 
 RESULTS = Path(__file__).with_suffix(".json")
 """Results of the last campaigns."""
@@ -50,11 +51,11 @@ CONFIGS: Mapping[str, Mapping[str, Any]] = {
         "pipeline": {"pe": 2},
     },
     "attention": {
-        "head": 8,
-        "max_keys": 64,
+        "head": 4,
+        "max_keys": 16,
         "alignment_bits": 10,
-        "array": {"rows": 4, "lanes": 4, "buffers": "single"},
-        "softmax": {"weight_bits": 16},
+        "array": {"rows": 2, "lanes": 2, "buffers": "single"},
+        "softmax": {"weight_bits": 8},
         "pipeline": {"dot": 1, "exponential": 2, "reciprocal": 2},
     },
     "broadcast_2d": {
@@ -163,12 +164,17 @@ def campaign(
     mutants = draw_mutants(design, count, work, seed=seed)
     verdicts = run_mutants(mutated(design, mutants, work), mutants, work, jobs=jobs)
     left = [each for each in mutants if not verdicts[each.number].caught]
-    survivors = [_survivor(name, each, work, seconds) for each in left]
+    if not left:
+        return score_of(name, mutants, verdicts, []), []
+    questions = questions_of("dut", left, work)
+    survivors = [_survivor(name, each, questions, work, seconds) for each in left]
     return score_of(name, mutants, verdicts, survivors), survivors
 
 
-def _survivor(name: str, mutant: Mutant, work: Path, seconds: int) -> Survivor:
-    proof = prove_equal("dut", mutant, work, seconds=seconds)
+def _survivor(
+    name: str, mutant: Mutant, questions: Questions, work: Path, seconds: int
+) -> Survivor:
+    proof, _ = prove_equal(questions, mutant.number, work, seconds=seconds)
     return Survivor(name, mutant.module, mutant.generator, mutant.change, proof)
 
 

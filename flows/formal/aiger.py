@@ -175,7 +175,7 @@ def induction_step(circuit: Aiger, output: str, steps: int) -> bytes:
     bad = circuit.output_literals[circuit.outputs.index(output)]
     needed = _cone(circuit, bad)
     inputs = len(circuit.registers) + len(circuit.inputs) * (steps + 1)
-    builder = _Gates(inputs)
+    builder = Gates(inputs)
     both = builder.both
     state = [2 * (1 + i) for i in range(len(circuit.registers))]
     first_gate = 1 + len(circuit.inputs) + len(circuit.registers)
@@ -195,7 +195,7 @@ def induction_step(circuit: Aiger, output: str, steps: int) -> bytes:
             literals[each >> 1] ^ (each & 1) if first_gate - len(state) + i in needed else 0
             for i, each in enumerate(circuit.registers)
         ]
-    return _write(inputs, builder.gates, result)
+    return write_aiger(inputs, builder.gates, result)
 
 
 def cofactor(circuit: Aiger, output: str, fixed: Mapping[str, int]) -> tuple[list[str], bytes]:
@@ -219,17 +219,17 @@ def cofactor(circuit: Aiger, output: str, fixed: Mapping[str, int]) -> tuple[lis
     """
     free = [name for name in circuit.inputs if name not in fixed]
     number = {name: 2 * (1 + index) for index, name in enumerate(free)}
-    builder = _Gates(len(free))
+    builder = Gates(len(free))
     literals = [0, *(fixed[n] if n in fixed else number[n] for n in circuit.inputs)]
     for left, right in circuit.gates:
         literals.append(
             builder.both(literals[left >> 1] ^ (left & 1), literals[right >> 1] ^ (right & 1))
         )
     result = circuit.output_literals[circuit.outputs.index(output)]
-    return free, _write(len(free), builder.gates, literals[result >> 1] ^ (result & 1))
+    return free, write_aiger(len(free), builder.gates, literals[result >> 1] ^ (result & 1))
 
 
-class _Gates:
+class Gates:
     """AND gates after so many inputs, equal ones once and constants folded."""
 
     def __init__(self, inputs: int) -> None:
@@ -249,6 +249,14 @@ class _Gates:
             self._numbers[high, low] = 2 * (self.inputs + len(self.gates))
         return self._numbers[high, low]
 
+    def either(self, left: int, right: int) -> int:
+        """Return the literal of the OR of two literals."""
+        return self.both(left ^ 1, right ^ 1) ^ 1
+
+    def differ(self, left: int, right: int) -> int:
+        """Return the literal of the exclusive OR of two literals."""
+        return self.either(self.both(left, right ^ 1), self.both(left ^ 1, right))
+
 
 def _cone(circuit: Aiger, literal: int) -> set[int]:
     """Return the nodes that a literal depends on, through registers too."""
@@ -267,11 +275,28 @@ def _cone(circuit: Aiger, literal: int) -> set[int]:
     return nodes
 
 
-def _write(inputs: int, gates: Sequence[tuple[int, int]], output: int) -> bytes:
-    """Return a combinational circuit with one output as a binary AIGER file."""
-    content = bytearray(f"aig {inputs + len(gates)} {inputs} 0 1 {len(gates)}\n{output}\n".encode())
+def write_aiger(
+    inputs: int, gates: Sequence[tuple[int, int]], output: int, registers: Sequence[int] = ()
+) -> bytes:
+    """Return a circuit with one output as a binary AIGER file.
+
+    Parameters
+    ----------
+    inputs : int
+        Their nodes are the first ones, from 1; registers follow, then gates.
+    gates : sequence of (int, int)
+        Literals of the operands of each, the larger one first.
+    output : int
+        Its literal.
+    registers : sequence of int
+        Literals of their next values; they start at 0.
+    """
+    first = 1 + inputs + len(registers)
+    total = first - 1 + len(gates)
+    lines = [f"aig {total} {inputs} {len(registers)} 1 {len(gates)}", *registers, output, ""]
+    content = bytearray("\n".join(map(str, lines)).encode())
     for index, (high, low) in enumerate(gates):
-        for delta in (2 * (1 + inputs + index) - high, high - low):
+        for delta in (2 * (first + index) - high, high - low):
             value = delta
             while value >= 0x80:
                 content.append(value & 0x7F | 0x80)

@@ -35,6 +35,7 @@ _CANDIDATES = 25
 _MODULE = re.compile(r"^module (\w+)", re.MULTILINE)
 _OPTION = re.compile(r"-(\w+) (\S+)")
 _SOURCE = re.compile(r"-src design\.v:(\d+)")
+_CLOCK = re.compile(r"-port (RD_|WR_)?CLK ")
 _TIMEOUT_S = 600.0
 
 
@@ -71,7 +72,7 @@ class Mutant:
 
 
 def draw_mutants(design: Design, count: int, work: Path, *, seed: int = 0) -> list[Mutant]:
-    """Return mutants of a design, spread evenly over its modules.
+    """Return mutants of a design, spread evenly over its modules; clocks stay as they are.
 
     Parameters
     ----------
@@ -112,6 +113,8 @@ mutate -list {_CANDIDATES * count} -seed {seed + 1} -o candidates.txt
     starts = [(verilog.count("\n", 0, m.start()) + 1, m[1]) for m in _MODULE.finditer(verilog)]
     by_module = defaultdict(list)
     for line in dict.fromkeys(lines):
+        if _CLOCK.search(line):
+            continue
         if source := _SOURCE.search(line):
             at = bisect.bisect(starts, (int(source[1]), "~")) - 1
             by_module[starts[at][1]].append(line)

@@ -185,16 +185,23 @@ def _largest(operation: Operation) -> tuple[tuple[str, int], ...]:
 
 
 def _longest(operation: Operation, post: int | None = None) -> Case:
-    """Return products that are long along one axis, those along K of extreme values."""
+    """Return products that are long along one axis, those along K of extreme values.
+
+    Long rows and columns are of three passes along K, so that partial sums wait for all of them.
+    """
     specs = []
     for axis, length, patterns in (
         ("K", _LONGEST, ("lowest", "highest", "opposite", "random")),
         ("M", _MANY, ("random",)),
         ("N", _MANY, ("random",)),
     ):
+        wanted = {size.name: size.natural for size in operation.sizes}
+        if axis != "K":
+            wanted["K"] = 2 * wanted["K"] + 1
+        wanted[axis] = length
         sizes = [
-            (size.name, min(length if size.name == axis else size.natural, size.most)
-             // size.multiple * size.multiple)
+            (size.name, min(-(-wanted[size.name] // size.multiple), size.most // size.multiple)
+             * size.multiple)
             for size in operation.sizes
         ]  # fmt: skip
         specs += [JobSpec(operation.name, tuple(sizes), pattern, post) for pattern in patterns]
@@ -234,6 +241,8 @@ def _stream_cases(core: Core[Any], rng: np.random.Generator) -> list[Case]:
         idle = tuple((port, probability) for port in ports)
         planned.append(Case(f"back_to_back_{name}", draw(count), idle))
     planned.append(Case("ready_after_valid", draw(3), patient=True))
+    for operation in core.operations:
+        planned += _stalled_cases(core, operation)
     return planned if core.params.post_features is None else _with_posts(core, planned)
 
 
@@ -256,6 +265,20 @@ def _operation_cases(operation: Operation) -> list[Case]:
             _longest(operation),
         ]  # fmt: skip
     return [Case(f"{name}_shapes", tuple(tried)), Case(f"{name}_values", tuple(values))]
+
+
+def _stalled_cases(core: Core[Any], operation: Operation) -> list[Case]:
+    """Return jobs of the largest sizes whose results wait, alone and with operands that wait."""
+    name, (*inputs, output) = operation.name, (port.name for port in core.ports)
+    special = any(tensor.format.specials for tensor in operation.operands)
+    jobs = tuple(
+        JobSpec(name, _largest(operation), pattern)
+        for pattern in ("random", *(["special"] if special else []))
+    )
+    return [
+        Case(f"{name}_waits_{i}", jobs, (*((port, others) for port in inputs), (output, 0.6)))
+        for i, others in enumerate((0.0, 0.3))
+    ]
 
 
 def _reset_range(core: Core[Any]) -> int:

@@ -6,10 +6,11 @@ The RTL, the C header, the manifest and the documentation are all made from `reg
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from hwgen.core import post
+from hwgen.core.params.protection import Protection
 
 MAGIC = 0x68774753
 """Contents of ID: ``hwGS``."""
@@ -35,6 +36,15 @@ COUNTERS = {
     "WRITES": "Beats written to memory.",
 }
 """Counters of `COUNTER_BITS`, in two registers each."""
+
+FAULT_COUNTERS = {
+    "FAULTS_NOTICED": "Cycles in which parity, or a second core, noticed a fault.",
+    "FAULTS_CORRECTED": "Cycles in which registers that vote corrected a fault.",
+}
+"""Counters of an engine that is protected."""
+
+FAULT_EVENTS = ("fault_noticed", "fault_corrected")
+"""Inputs of an engine that is protected: what its fault counters count."""
 
 COUNTER_BITS = 48
 
@@ -112,6 +122,13 @@ class JobInterface:
     facts: tuple[tuple[str, int, int, str], ...] = ()
     states: tuple[str, ...] = STATES
     counters: tuple[tuple[str, str], ...] = tuple(COUNTERS.items())
+
+
+def with_fault_counters(interface: JobInterface, protection: Protection) -> JobInterface:
+    """Return an interface with `FAULT_COUNTERS` if the engine is protected."""
+    if not protection.any:
+        return interface
+    return replace(interface, counters=(*interface.counters, *FAULT_COUNTERS.items()))
 
 
 def register_map(interface: JobInterface, queue: int) -> tuple[Register, ...]:

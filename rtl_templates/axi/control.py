@@ -12,7 +12,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import In, Member, Out
 
 from hwgen.core.memories import Ram
-from hwgen.core.register_map import COUNTER_BITS, LAYOUT, JobInterface
+from hwgen.core.register_map import COUNTER_BITS, FAULT_EVENTS, LAYOUT, JobInterface
 from rtl_templates.axi.bus import BusSignature
 from rtl_templates.axi.registers import SLVERR, answer_reads, answer_writes
 from rtl_templates.hdl.hierarchy import Block
@@ -44,7 +44,8 @@ class Control(Block):
     job : StructLayout
         Layout of a job's descriptor: fields called as the registers of the job window.
     events : sequence of str
-        Events that are counted, beside the cycles with an unfinished job.
+        Events that are counted, beside the cycles with an unfinished job and, in an engine that is
+        protected, `hwgen.core.register_map.FAULT_EVENTS`.
 
     Members
     -------
@@ -72,12 +73,12 @@ class Control(Block):
     ) -> None:
         self.config: Any = config
         self.consumers, self.job_layout = consumers, job
-        self.events = events
+        self.events = (*events, *(FAULT_EVENTS if config.protect.any else ()))
         self.interface: JobInterface = self.config.job_interface
         self.faults = ("read_error", "write_error", *self.interface.states[_COMMON:])
         members: dict[str, Member] = {"bus": Out(BusSignature(config.buses[0]))}
         members |= {f"{name}_job": Out(stream.Signature(job.size)) for name in consumers}
-        members |= {name: In(1) for name in (*events, *self.faults, "busy")}
+        members |= {name: In(1) for name in (*self.events, *self.faults, "busy")}
         members |= {name: Out(1) for name in ("alone", "stop", "flush", "interrupt")}
         super().__init__("control", members)
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Module, ResetSignal, Signal
 from amaranth.lib import wiring
+from amaranth.lib.wiring import In
 
+from hwgen.core.register_map import FAULT_EVENTS
 from rtl_templates.axi.bus import fixed_fields
 from rtl_templates.axi.channels import channels_of, registered
 from rtl_templates.axi.control import Control
@@ -42,6 +44,8 @@ class JobEngine(wiring.Component):
         The memory.
     interrupt : Out(1)
         Level.
+    fault_noticed, fault_corrected : In(1)
+        Of an engine that is protected: what its fault counters count.
     """
 
     def __init__(
@@ -55,7 +59,8 @@ class JobEngine(wiring.Component):
         self.config: Any = config
         self.flow, self.job_layout = flow, job
         self.consumers, self.events = consumers, events
-        super().__init__(bus_members(config.buses))
+        self._faults = FAULT_EVENTS if config.protect.any else ()
+        super().__init__({**bus_members(config.buses), **{name: In(1) for name in self._faults}})
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -64,8 +69,9 @@ class JobEngine(wiring.Component):
         control = Control(config, self.consumers, self.job_layout, self.events)
         pulses = {name: Signal(name=name) for name in ("busy", *control.faults, *self.events)}
         queue = place(
-            m, "control", control, bus=self.control, interrupt=self.interrupt, flush=flush, **pulses
-        )
+            m, "control", control, bus=self.control, interrupt=self.interrupt, flush=flush,
+            **pulses, **{name: getattr(self, name) for name in self._faults},
+        )  # fmt: skip
         channels = channels_of(bus)
         if config.memory.registered:
             channels = registered(m, "mem", channels)

@@ -18,16 +18,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hwgen.core.params.protection import Protection
+from hwgen.core.register_map import FAULT_EVENTS
 from rtl_templates.hdl.control import control_bits
 from rtl_templates.hdl.rtlil import CELL, CONNECTION, PARAMETER, WIRE
 
 ERROR = "fault_detected"
 """Name of the output that says that a fault was noticed."""
 
+CORRECTED = "fault_voted"
+"""Name of the outputs of modules that say that registers that vote differ."""
+
 PARITY_BITS = 16
 """Bits of a register that share a parity bit, at most."""
 
 _PORT = re.compile(r"wire width \d+ (?:input|output|inout) (\d+) ")
+_EVENT = re.compile(rf"(wire width 1) input \d+ +(?=\\(?:{'|'.join(FAULT_EVENTS)})\n)")
 _MODULE = re.compile(r"^module \\(\S+)$", re.MULTILINE)
 _WHOLE_MODULE = re.compile(r"^(?:attribute [^\n]*\n)*module .*?^end\n?$", re.MULTILINE | re.DOTALL)
 _MEMORY = re.compile(r"  memory width (\d+) size (\d+) (\\\S+)\n")
@@ -51,9 +56,10 @@ def protect(modules: Sequence[str], top: str, protection: Protection) -> list[st
         return list(modules)
     names = {_name_of(text): text for each in modules for text in _WHOLE_MODULE.findall(each)}
     control = control_bits(names, top) if protection.control != "none" else {}
-    editor = _Editor(top, protection, control)
     raises = _that_raise(names, protection, control, top)
-    result = [editor.edit(name, text, raises) for name, text in names.items()]
+    votes = _that_vote(names, protection, control, top)
+    editor = _Editor(top, protection, control, counts=bool(votes))
+    result = [editor.edit(name, text, raises, votes) for name, text in names.items()]
     return [*result, *editor.replicas()]
 
 
@@ -67,13 +73,32 @@ def _that_raise(
     modules: Mapping[str, str], protection: Protection, control: _Control, top: str
 ) -> set[str]:
     """Return the modules that have an error output: with checks, or with such modules inside."""
-    inside = {name: {m["type"].lstrip("\\") for m in CELL.finditer(text)} & modules.keys()
-              for name, text in modules.items()}  # fmt: skip
     result = {top}
     if protection.registers == "parity":
         result |= {name for name, text in modules.items() if "  cell $dff " in text}
     if protection.control == "parity":
         result |= {name for name, _ in control}
+    return _with_parents(modules, result)
+
+
+def _that_vote(
+    modules: Mapping[str, str], protection: Protection, control: _Control, top: str
+) -> set[str]:
+    """Return the modules that say that registers differ, if an engine counts that."""
+    if f" \\{FAULT_EVENTS[1]}\n" not in modules[top]:
+        return set()
+    result = {top}
+    if protection.registers == "tmr":
+        result |= {name for name, text in modules.items() if "  cell $dff " in text}
+    if protection.control == "tmr":
+        result |= {name for name, _ in control}
+    return _with_parents(modules, result)
+
+
+def _with_parents(modules: Mapping[str, str], result: set[str]) -> set[str]:
+    """Return modules and all that they are in."""
+    inside = {name: {m["type"].lstrip("\\") for m in CELL.finditer(text)} & modules.keys()
+              for name, text in modules.items()}  # fmt: skip
     while more := {name for name in modules if inside[name] & result} - result:
         result |= more
     return result
@@ -81,11 +106,12 @@ def _that_raise(
 
 @dataclass
 class _Added:
-    """Lines that a module gets, and the bits that say that something is wrong."""
+    """Lines that a module gets, and the bits that say that something is wrong or was corrected."""
 
     wires: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    votes: list[str] = field(default_factory=list)
     count: int = 0
 
     def wire(self, width: int) -> str:
@@ -157,13 +183,16 @@ def parts_of(net: str, bits: Sequence[int]) -> str:
 class _Editor:
     """Adds protection to modules."""
 
-    def __init__(self, top: str, protection: Protection, control: _Control) -> None:
+    def __init__(
+        self, top: str, protection: Protection, control: _Control, *, counts: bool
+    ) -> None:
         self._top, self._protection, self._control = top, protection, control
         choices = (protection.registers, protection.control)  # the stronger one counts
         self._of_control = next((each for each in ("tmr", "parity") if each in choices), "none")
         self._widths: set[int] = set()
+        self._counts = counts
 
-    def edit(self, name: str, text: str, raises: set[str]) -> str:
+    def edit(self, name: str, text: str, raises: set[str], votes: set[str]) -> str:
         """Return a module with protection."""
         added = _Added()
 
@@ -171,25 +200,37 @@ class _Editor:
             operator = match["type"]
             if operator == "$dff":
                 return self._register(match, self._control.get((name, match["name"]), ()), added)
-            if operator.lstrip("\\") in raises:
-                error = added.wire(1)
-                added.errors.append(error)
-                line = f"    connect \\{ERROR} {error}\n"
-                return match[0].removesuffix("  end\n") + line + "  end\n"
-            return match[0]
+            lines = ""
+            for modules, port, bits in (
+                (raises, ERROR, added.errors), (votes, CORRECTED, added.votes),
+            ):  # fmt: skip
+                if operator.lstrip("\\") in modules:
+                    bits.append(added.wire(1))
+                    lines += f"    connect \\{port} {bits[-1]}\n"
+            return match[0].removesuffix("  end\n") + lines + "  end\n" if lines else match[0]
 
         if self._protection.memories == "ecc":
             text = _check_memory(text, added)
         text = CELL.sub(change, text)
         if name == self._top and self._protection.datapath == "dup":
             _duplicate(text, name, added)
-        if name in raises:
-            error = added.any_of(added.errors) if added.errors else "1'0"
+        number = 1 + max(map(int, _PORT.findall(text)), default=-1)
+        for modules, port, bits in (
+            (raises, ERROR, added.errors), (votes, CORRECTED, added.votes),
+        ):  # fmt: skip
+            if name not in modules:
+                continue
+            now = added.any_of(bits) if bits else "1'0"
             if name == self._top:
-                error = _sticky(error, added)
-            number = 1 + max(map(int, _PORT.findall(text)), default=-1)
-            added.wires.append(f"  wire width 1 output {number} \\{ERROR}\n")
-            added.lines.append(f"connect \\{ERROR} {error}\n")
+                _counted(text, port, now, added)
+                if port == CORRECTED:
+                    continue
+                now = _sticky(now, added)
+            added.wires.append(f"  wire width 1 output {number} \\{port}\n")
+            added.lines.append(f"connect \\{port} {now}\n")
+            number += 1
+        if name == self._top:
+            text = _EVENT.sub(r"\1 ", text)
         text = _MODULE.sub(lambda match: f"{match[0]}\n{''.join(added.wires)}", text, count=1)
         head, _, tail = text.rpartition("\nend")
         return f"{head}\n{''.join(added.lines)}\nend{tail}"
@@ -232,6 +273,11 @@ class _Editor:
             copies.append(added.wire(width))
             added.cell(f"\\{self._replica(width)}", clk=clock, d=parts_of(following, bits),
                        q=copies[-1])  # fmt: skip
+        if self._counts:
+            added.votes += [
+                added.unary("$reduce_or", added.binary("$xor", copies[0], copy, width), width, 1)
+                for copy in copies[1:]
+            ]
         pairs = [
             added.binary("$and", copies[i], copies[j], width) for i, j in ((0, 1), (0, 2), (1, 2))
         ]
@@ -267,6 +313,15 @@ class _Editor:
             )
 
 
+def _counted(text: str, port: str, now: str, added: _Added) -> None:
+    """Drive an event that an engine counts."""
+    event = FAULT_EVENTS[port == CORRECTED]
+    if f" \\{event}\n" in text:
+        running = added.unary("$not", "\\rst", 1, 1)
+        held = added.register(added.binary("$and", now, running, 1), "\\clk", 1)
+        added.lines.append(f"connect \\{event} {held}\n")
+
+
 def _sticky(error: str, added: _Added) -> str:
     """Return an error that stays until the reset."""
     running = added.unary("$not", "\\rst", 1, 1)
@@ -284,7 +339,8 @@ def _duplicate(text: str, top: str, added: _Added) -> None:
     """Add a second core that works a cycle later, and compare what both give."""
     match = next(m for m in CELL.finditer(text) if m["type"] == f"\\{top}.core")
     connections = dict(CONNECTION.findall(match["body"]))
-    connections.pop(ERROR, None)
+    for port in (ERROR, CORRECTED):
+        connections.pop(port, None)
     outputs = _outputs_of_core(text, connections)
     widths = {name: width for width, _, name in WIRE.findall(text)}
     copies, pairs = {"clk": connections["clk"]}, {}

@@ -15,6 +15,7 @@ from amaranth.hdl._ir import PortDirection
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hwgen.core.register_map import FAULT_EVENTS
 from rtl_templates.axi.bus import BusSignature
 
 
@@ -46,7 +47,8 @@ class AxiShell(wiring.Component):
     Each stream member ``x`` of the core becomes ``s_axis_x_*`` (input) or ``m_axis_x_*``
     (output), ``tlast`` only where the payload has a ``last`` field.  A member ``x`` with the
     signature of a bus (`rtl_templates.axi.bus`) becomes ``m_axi_x_*`` (AXI4) or ``s_axi_x_*``
-    (AXI4-Lite); an output of one bit keeps its name.
+    (AXI4-Lite); an output of one bit keeps its name.  Inputs of `FAULT_EVENTS` are ports until
+    `rtl_templates.hdl.protection.protect` connects them.
 
     Parameters
     ----------
@@ -79,6 +81,8 @@ class AxiShell(wiring.Component):
                 self._add_bus(name, inner, member.signature.port)
             elif member.is_port and member.flow == Out and len(inner) == 1:
                 self._add(name, inner, inward=False)
+            elif name in FAULT_EVENTS:
+                self._add(name, inner, inward=True)
             else:
                 raise TypeError(
                     f"member {name!r} of the core is neither a stream, nor a bus that faces"

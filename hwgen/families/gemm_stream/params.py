@@ -25,7 +25,13 @@ from hwgen.core.params.memory_rows import OperandRows, fill, rows_of_formats, ro
 from hwgen.core.params.module_limits import ENGINE_DATA_BITS
 from hwgen.core.post import PostFeatures
 from hwgen.core.post.records import RECORD_BYTES
-from hwgen.core.register_map import FORMAT, JobInterface, Register, register_map
+from hwgen.core.register_map import (
+    FORMAT,
+    JobInterface,
+    Register,
+    register_map,
+    with_fault_counters,
+)
 from hwgen.families.gemm_stream.fields import (
     CORE,
     DEFAULT_COMPUTE,
@@ -322,13 +328,14 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
     @cached_property
     def job_interface(self) -> JobInterface:
         """Part of its register map that is specific to this type of engine."""
-        return gemm_interface(
+        interface = gemm_interface(
             (self.m_lanes, self.k_lanes, self.n_lanes),
             [str(each.activation) for each in self.formats],
             self.post_features,
             address_width=self.memory.address_width,
             weight_columns=self.loop_nest.weight_columns,
         )
+        return with_fault_counters(interface, self.protect)
 
     # -- post-processing -------------------------------------------------------------------
 

@@ -20,7 +20,12 @@ from hwgen.core.params.base import FamilyConfig, Model, check_rules
 from hwgen.core.params.child_core import InnerCore
 from hwgen.core.params.memory_port import Memory, OnMemory
 from hwgen.core.port import StreamPort
-from hwgen.core.register_map import JobInterface, Register, register_map
+from hwgen.core.register_map import (
+    JobInterface,
+    Register,
+    register_map,
+    with_fault_counters,
+)
 from hwgen.families.stream_engine.registers import ENTRY_BITS, stream_interface
 from hwgen.formats import IntegerFormat
 
@@ -216,7 +221,8 @@ class StreamEngineConfig(OnMemory, FamilyConfig):
     @cached_property
     def job_interface(self) -> JobInterface:
         """Part of its register map that is specific to this type of engine."""
-        return stream_interface(
+        interface = stream_interface(
             self.memory.address_width, self.memory_bytes, self.commands, self.operands,
             self.results, self.tables,
         )  # fmt: skip
+        return with_fault_counters(interface, self.protect)
