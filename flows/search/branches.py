@@ -14,15 +14,16 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flows.search.costs import SUMS
+from flows.search.cycles import BaseList, TimedOption
 from flows.search.goals import METRICS, Goal, objectives
-from flows.search.tables import Measures, Scores, UnitTables
+from flows.search.tables import Measures, Scores, Step, UnitTables
 from hwgen.families.transformer.many_timings import many_timings
 
 Numbers = NDArray[np.float64]
@@ -63,37 +64,61 @@ class _Ranges:
             self.most[low, low + 1 :] = np.maximum.accumulate(rows[low:])
 
 
-@dataclass
+class _Context:
+    """The jobs of the units at a context, with the ranges of their options."""
+
+    def __init__(self, base: BaseList, units: Mapping[str, Sequence[TimedOption]]) -> None:
+        self.base = base
+        self.columns = [{job: n for n, job in enumerate(base.jobs[unit])} for unit in units]
+        self.jobs: list[_Ranges] = []
+        self.beats: list[_Ranges] = []
+        self.operations: list[_Ranges] = []
+        for timed in units.values():
+            self.jobs.append(_Ranges(np.array([each.cycles for each in timed], float)))
+            self.beats.append(_Ranges(np.array([each.beats for each in timed], float)))
+            flat = [[n for pair in each.operations for n in pair] for each in timed]
+            self.operations.append(_Ranges(np.array(flat, float).reshape(len(timed), -1)))
+
+    def step(self, at: Sequence[tuple[Any, Any]], *, exact: bool) -> Step:
+        """Return a decode step of boxes; see `Boxes.measures`."""
+
+        def duration(key: Any) -> NDArray[np.int64]:
+            axis, job = key
+            column = self.columns[axis][job]
+            values: NDArray[np.int64] = self.jobs[axis].least[at[axis]][:, column].astype(np.int64)
+            return values
+
+        base = self.base
+        cycles: Any = many_timings(
+            base.config, base.events, base.job, duration, "cycles" if exact else "least"
+        )
+        beats: Any = sum(each.least[box] for each, box in zip(self.beats, at, strict=True))
+        operations = []
+        for each, box in zip(self.operations, at, strict=True):
+            fewest, longest = each.least[box], each.most[box]
+            for column in range(0, fewest.shape[1], 2):
+                operations.append((longest[:, column], fewest[:, column + 1]))
+        return Step(
+            np.maximum(cycles, beats.max(axis=1)).astype(float),
+            beats.sum(axis=1) * base.config.memory_bytes, operations,
+        )  # fmt: skip
+
+
 class Boxes:
     """The units of a width, with the ranges of their options.
 
     Parameters
     ----------
     units : UnitTables
-    jobs, costs, beats : list of _Ranges
-        By unit: cycles of jobs, costs and clock, what is read and written.
-    operations : list of _Ranges
-        By unit, cycles and bytes of each operation.
-    columns : list of dict
-        By unit, the columns of jobs.
     """
 
-    units: UnitTables
-    jobs: list[_Ranges] = field(default_factory=list)
-    costs: list[_Ranges] = field(default_factory=list)
-    beats: list[_Ranges] = field(default_factory=list)
-    operations: list[_Ranges] = field(default_factory=list)
-    columns: list[dict[Any, int]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        for unit, timed in self.units.timed.items():
-            self.columns.append({job: n for n, job in enumerate(self.units.base.jobs[unit])})
-            costs = self.units.costs[unit]
-            self.jobs.append(_Ranges(np.array([each.cycles for each in timed], float)))
-            self.costs.append(_Ranges(np.array([(*c.sums, c.fmax_mhz) for c in costs], float)))
-            self.beats.append(_Ranges(np.array([each.beats for each in timed], float)))
-            flat = [[n for pair in each.operations for n in pair] for each in timed]
-            self.operations.append(_Ranges(np.array(flat, float).reshape(len(timed), -1)))
+    def __init__(self, units: UnitTables) -> None:
+        self.units = units
+        self.contexts = [_Context(*each) for each in [(units.base, units.timed), *units.others]]
+        self.costs = [
+            _Ranges(np.array([(*each.sums, each.fmax_mhz) for each in costs], float))
+            for costs in units.costs.values()
+        ]
 
     def measures(self, low: NDArray[np.int64], high: NDArray[np.int64], *, exact: bool) -> Measures:
         """Return the measures of boxes, or the bounds of them.
@@ -105,38 +130,16 @@ class Boxes:
         exact : bool
             Whether boxes are single engines, so that cycles are not a bound.
         """
-        units = range(low.shape[1])
-        at = [(low[:, u], high[:, u]) for u in units]
-        names = list(self.units.timed)
-        axes = {name: axis for axis, name in enumerate(names)}
-
-        def duration(key: Any) -> NDArray[np.int64]:
-            axis, job = key
-            column = self.columns[axis][job]
-            values: NDArray[np.int64] = self.jobs[axis].least[at[axis]][:, column].astype(np.int64)
-            return values
-
-        base = self.units.base
-        cycles: Any = many_timings(
-            base.config, base.events, base.job, duration, "cycles" if exact else "least"
-        )
-        beats: Any = sum(self.beats[axes[n]].least[at[axes[n]]] for n in names)
-        cycles = np.maximum(cycles, beats.max(axis=1))
-        least = [self.costs[u].least[at[u]] for u in units]
-        most = [self.costs[u].most[at[u]] for u in units]
+        at = [(low[:, unit], high[:, unit]) for unit in range(low.shape[1])]
+        least = [costs.least[box] for costs, box in zip(self.costs, at, strict=True)]
+        most = [costs.most[box] for costs, box in zip(self.costs, at, strict=True)]
         sums: Any = sum(each[:, : len(SUMS)] for each in least)
-        operations = []
-        for u in units:
-            fewest, longest = self.operations[u].least[at[u]], self.operations[u].most[at[u]]
-            for column in range(0, fewest.shape[1], 2):
-                operations.append((longest[:, column], fewest[:, column + 1]))
         return Measures(
-            cycles.astype(float), beats.sum(axis=1) * base.config.memory_bytes,
+            [context.step(at, exact=exact) for context in self.contexts],
             {name: sums[:, i] + self.units.rest.sums[i] for i, name in enumerate(SUMS)},
             np.min([each[:, -1] for each in most], axis=0) * self.units.slower,
             np.min([each[:, -1] for each in least], axis=0) * self.units.slower,
-            operations,
-        )  # fmt: skip
+        )
 
 
 def ranked_by(goals: Sequence[Goal]) -> Callable[[Metrics], Numbers]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from flows.build.build import Build
 from flows.build.design import Design
+from flows.search.scenarios import Scenario
 from hwgen.families.transformer.params import TransformerConfig
 from hwgen.models.compile.engine_passes import engine_passes
 from hwgen.models.files.store import Model
@@ -32,14 +33,13 @@ class CompleteItem:
         JSON of its parameters.
     clock_mhz : float or None
         None: the clock that it reaches.
-    context : int
-        Positions of a decode step, the token included.
+    scenarios : tuple of Scenario
     """
 
     model: Path
     engine: str
     clock_mhz: float | None
-    context: int
+    scenarios: tuple[Scenario, ...]
 
 
 @dataclass(frozen=True)
@@ -52,15 +52,18 @@ class Complete:
         Parameters, with the clock.
     metrics : dict
         By the names of `flows.search.goals.METRICS`; None where unknown.
+    by_scenario : dict
+        Tokens a second and joules of a token of each scenario.
     """
 
     engine: dict[str, Any]
     metrics: dict[str, float | None]
+    by_scenario: dict[str, dict[str, float | None]]
 
 
 def complete_from(entry: Mapping[str, Any]) -> Complete:
     """Return an estimate of its fields, as JSON has them."""
-    return Complete(entry["engine"], entry["metrics"])
+    return Complete(entry["engine"], entry["metrics"], entry["by_scenario"])
 
 
 def estimate_engine(item: CompleteItem) -> Complete:
@@ -68,9 +71,6 @@ def estimate_engine(item: CompleteItem) -> Complete:
     model, engine = Model(item.model), json.loads(item.engine)
     config = TransformerConfig.model_validate(engine)
     design = Design.of(config)
-    context = item.context - 1
-    workloads = passes_of(model.description, min(PROMPT, item.context), context)
-    timings = engine_passes(model, [config], workloads, PROMPT)
     clock = item.clock_mhz
     if clock is None:
         fmax = Build(design, config.target).estimate()["metrics"]["fmax_mhz"]
@@ -79,16 +79,48 @@ def estimate_engine(item: CompleteItem) -> Complete:
             engine["target"] = {**engine["target"], "clock_mhz": clock}
             config = TransformerConfig.model_validate(engine)
             design = Design.of(config)
-    entry = Build(design, config.target).estimate(workloads, timings=timings)
-    decode, prefill = (speeds(entry, workloads)[name] for name in ("decode", "prefill"))
+    decodes, prefills, entry = [], [], {}
+    for scenario in item.scenarios:
+        context = scenario.context - 1
+        workloads = passes_of(model.description, min(PROMPT, scenario.context), context)
+        timings = engine_passes(model, [config], workloads, PROMPT)
+        target = config.target.model_copy(update={"memory": scenario.memory})
+        entry = Build(design, target).estimate(workloads, timings=timings)
+        passes = speeds(entry, workloads)
+        decodes.append(passes["decode"])
+        prefills.append(passes["prefill"]["tokens_per_s"])
     metrics, device = entry["metrics"], entry["device"]
     used = {name: row["used"] for name, row in device["resources"].items()} if device else {}
+    times = [each["ms"] for each in decodes]
+    energies = [each["j_per_token"] for each in decodes]
+    weights = [each.weight for each in item.scenarios]
     values = {
-        "tokens_per_s": decode["tokens_per_s"], "ms_per_token": decode["ms"],
-        "j_per_token": decode["j_per_token"], "area_mm2": metrics["area_mm2"],
+        "tokens_per_s": _worst([each["tokens_per_s"] for each in decodes], min),
+        "ms_per_token": _worst(times, max), "mean_ms_per_token": _mean(times, weights),
+        "j_per_token": _worst(energies, max), "mean_j_per_token": _mean(energies, weights),
+        "area_mm2": metrics["area_mm2"],
         "power_w": metrics["power_w"], "clock_mhz": entry["figures_at_mhz"],
         "luts": used.get("luts"), "dsps": used.get("dsps"), "brams": used.get("brams"),
         "fits": None if device is None or not device["named"] else device["fits"],
-        "prefill_tokens_per_s": prefill["tokens_per_s"],
+        "prefill_tokens_per_s": _worst(prefills, min),
     }  # fmt: skip
-    return Complete(engine, values)
+    by_scenario = {
+        scenario.name: {"tokens_per_s": each["tokens_per_s"], "j_per_token": each["j_per_token"]}
+        for scenario, each in zip(item.scenarios, decodes, strict=True)
+    }
+    return Complete(engine, values, by_scenario)
+
+
+def _worst(values: Sequence[float | None], choose: Callable[[list[float]], float]) -> float | None:
+    """Return the worst of values, None where one is not known."""
+    known = [value for value in values if value is not None]
+    return choose(known) if len(known) == len(values) else None
+
+
+def _mean(values: Sequence[float | None], weights: Sequence[float]) -> float | None:
+    """Return the mean of values, None where one is not known."""
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    pairs = zip(known, weights, strict=True)
+    return sum(value * weight for value, weight in pairs) / sum(weights)

@@ -264,7 +264,8 @@ def unit_item(space: Space, width: int, option: Option) -> CostItem:
 
 def unit_key(space: Space, width: int, option: Option) -> str:
     """Return the key of the costs of a unit."""
-    return key_of("cost", dict(space.target), width, option.unit, option.values)
+    target = {name: value for name, value in space.target.items() if name != "memory"}
+    return key_of("cost", target, width, option.unit, option.values)
 
 
 def _form(option: Option) -> str:

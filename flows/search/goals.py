@@ -19,6 +19,8 @@ METRICS: Mapping[str, tuple[str, bool]] = {
     "tokens_per_s": ("tokens of decode a second", True),
     "ms_per_token": ("milliseconds of a token of decode", False),
     "j_per_token": ("joules of a token of decode, core and memory", False),
+    "mean_ms_per_token": ("milliseconds of a token, the mean of all scenarios", False),
+    "mean_j_per_token": ("joules of a token, the mean of all scenarios", False),
     "area_mm2": ("area, of standard cells", False),
     "power_w": ("power, of standard cells", False),
     "clock_mhz": ("clock that the estimate reaches", True),
@@ -200,4 +202,4 @@ def smallest_first(goals: Sequence[Goal]) -> bool:
     return any(goal.metric in _BETTER and goal.sign == _BETTER[goal.metric] for goal in goals)
 
 
-_BETTER = {"tokens_per_s": ">=", "ms_per_token": "<="}
+_BETTER = {"tokens_per_s": ">=", "ms_per_token": "<=", "mean_ms_per_token": "<="}

@@ -12,9 +12,11 @@ import numpy as np
 
 from cost_model.sweep.output.report import label_of, page_html
 from flows.search.accuracy import accuracy_of
+from flows.search.complete import Complete
 from flows.search.goals import METRICS, objectives
 from flows.search.result import Listed, Result
 from flows.search.search import merged
+from flows.search.sensitivity import pictures, sensitivity
 from hwgen.config.parameters import yaml_value
 
 RESULT, PAGE, ENGINE = "result.json", "report.html", "engine.yaml"
@@ -23,7 +25,10 @@ _MOST_POINTS = 1500
 
 
 def write_result(
-    directory: Path, results: Sequence[Result], excluded: Sequence[Mapping[str, str]]
+    directory: Path,
+    results: Sequence[Result],
+    excluded: Sequence[Mapping[str, str]],
+    estimates: Mapping[str, Complete] | None = None,
 ) -> dict[str, Any]:
     """Write the short list into an empty directory; return the contents of `RESULT`.
 
@@ -34,8 +39,10 @@ def write_result(
         Of each model.
     excluded : sequence of dict
         ``model`` and ``reason`` of those that have none.
+    estimates : mapping of Complete, optional
+        Of the first engine at other nodes.
     """
-    document = document_of(results, excluded)
+    document = document_of(results, excluded, estimates or {})
     for number, (result, engine) in enumerate(merged(results), 1):
         (directory / str(number)).mkdir()
         text = engine_yaml(result, engine, number)
@@ -45,21 +52,31 @@ def write_result(
     return document
 
 
-def document_of(results: Sequence[Result], excluded: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+def document_of(
+    results: Sequence[Result],
+    excluded: Sequence[Mapping[str, str]],
+    estimates: Mapping[str, Complete],
+) -> dict[str, Any]:
     """Return results as JSON values."""
     request = results[0].request
     return {
         "goals": [str(goal) for goal in request.goals],
         "target": request.target.model_dump(mode="json", exclude_none=True),
         "context": request.context,
+        "scenarios": [
+            {"name": each.name, "context": each.context, "weight": each.weight,
+             "memory": each.memory.model_dump(mode="json", exclude_none=True)}
+            for each in request.scenarios
+        ],
         "models": [_model_document(result) for result in results],
         "excluded": list(excluded),
         "engines": [
             {"engine": f"{number}/{ENGINE}", "model": str(result.request.model),
              "point": each.number, "parameters": each.shown, "metrics": each.metrics,
-             "by_tables": each.ranked, "limits": each.limits}
+             "by_scenario": each.by_scenario, "by_tables": each.ranked, "limits": each.limits}
             for number, (result, each) in enumerate(merged(results), 1)
         ],
+        "sensitivity": sensitivity(results, merged(results), estimates),
     }  # fmt: skip
 
 
@@ -151,7 +168,10 @@ def _page(results: Sequence[Result], document: dict[str, Any]) -> str:
         "Figures are those of the ranking; engines with a configuration also have a complete"
         " estimate, in result.json."
     )
-    return page_html(f"Search for {title}", " ".join(sentences), data)
+    drawn = "".join(
+        f'<section class="wide">{each}</section>' for each in pictures(document["sensitivity"])
+    )
+    return page_html(f"Search for {title}", " ".join(sentences), data, drawn)
 
 
 def _column(

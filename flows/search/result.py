@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.search.goals import Goal
+from flows.search.scenarios import Scenario
 from flows.search.space import Space
 from flows.search.tables import Scores
 from hwgen.core.params.target import Target
@@ -29,8 +30,8 @@ class Request:
     target : Target
     clock_mhz : float or None
         None: the clock that each engine reaches.
-    context : int
-        Positions of a decode step, the token included.
+    scenarios : tuple of Scenario
+        Uses that an engine is to serve, at least one.
     count : int
         Engines of the short list.
     """
@@ -39,12 +40,22 @@ class Request:
     goals: tuple[Goal, ...]
     target: Target
     clock_mhz: float | None
-    context: int
+    scenarios: tuple[Scenario, ...]
     count: int
 
     @property
+    def contexts(self) -> list[int]:
+        """Positions of decode steps, the most first, the token included."""
+        return sorted({each.context for each in self.scenarios}, reverse=True)
+
+    @property
+    def context(self) -> int:
+        """Positions of the longest decode step."""
+        return self.contexts[0]
+
+    @property
     def digest(self) -> str:
-        """Digest of the model, and of the context, which cycles depend on."""
+        """Digest of the model, and of the longest context, which cycles depend on."""
         described = (self.model / "model.json").read_text(encoding="utf-8")
         text = json.dumps([described, self.context])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -67,6 +78,8 @@ class Listed:
     ranked : dict
         The same, by the tables.
     limits : list of str
+    by_scenario : dict
+        Of the complete estimate, tokens a second and joules of a token of each scenario.
     """
 
     number: int
@@ -75,6 +88,7 @@ class Listed:
     metrics: dict[str, float | None]
     ranked: dict[str, float | None]
     limits: list[str] = field(default_factory=list)
+    by_scenario: dict[str, dict[str, float | None]] = field(default_factory=dict)
 
     def config(self, name: str) -> TransformerConfig:
         """Return its configuration."""

@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
+from cost_model.estimate.technology import calibrated
+from cost_model.estimate.technology import technology as calibration
+from cost_model.netlist.fabric.fabric import fabric
 from flows.search.branches import best_of, missed_by, ranked_by
 from flows.search.complete import CompleteItem, complete_from, estimate_engine
 from flows.search.costs import UnitCosts, key_of
@@ -51,6 +54,10 @@ class Executor(Protocol):
     def run(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[T, R]]:
         """Yield each item with its result."""
         ...
+
+
+Jobs = list[TimedOption]
+"""Jobs of an option, of each context."""
 
 
 class _Work:
@@ -202,7 +209,7 @@ def _rank(
         if every > EXHAUSTIVE:
             tables, looked = _bounded(request, units, memory)
             proof = f"{every:,} points, by branch and bound: {looked}"
-        scores = Scores(tables, request.target, request.clock_mhz, memory)
+        scores = Scores(tables, request.target, request.clock_mhz, memory, request.scenarios)
         _check_metrics(request.goals, scores)
         left, reasons = rejected(scores, request.goals)
         numbers = order(request.goals, scores.metrics)
@@ -224,7 +231,7 @@ def _bounded(
 ) -> tuple[list[WidthTable], str]:
     """Return tables of the options that the best engines have, and how many were looked at."""
     alone = units[0].only({unit: [0] for unit in units[0].options}).table()
-    scores = Scores([alone], request.target, request.clock_mhz, memory)
+    scores = Scores([alone], request.target, request.clock_mhz, memory, request.scenarios)
     scores.clocked = any(each.clocked for each in units)
     found = best_of(scores, units, ranked_by(request.goals), _TRIES * request.count)
     if not found.points:
@@ -297,34 +304,37 @@ def _units(
     request: Request, space: Space, work: _Work, unusable: list[dict[str, Any]]
 ) -> tuple[list[UnitTables], UnitCosts]:
     """Return the tables of units at each width of the port, and the costs in them."""
-    context = request.context - 1
+    contexts = [context - 1 for context in request.contexts]
     engines = {
         width: json.dumps(space.engine("engine", width, [each[0] for each in options.values()]))
         for width, options in space.options.items()
     }
     items: dict[str, TimingItem] = {}
-    keys: dict[tuple[int, str], list[str]] = {}
+    keys: dict[tuple[int, str], list[list[str]]] = {}
     digest = request.digest
     for width, units in space.options.items():
-        base = json.dumps({"engine": json.loads(engines[width]), "context": context})
         for unit, options in units.items():
             keys[width, unit] = []
             for option in options:
-                key = key_of("cycles", digest, base, unit, option.values)
-                items[key] = TimingItem(request.model, base, len(items), option)
-                keys[width, unit].append(key)
+                keys[width, unit].append([])
+                for context in contexts:
+                    base = json.dumps({"engine": json.loads(engines[width]), "context": context})
+                    key = key_of("cycles", digest, base, unit, option.values)
+                    items[key] = TimingItem(request.model, base, len(items), option)
+                    keys[width, unit][-1].append(key)
     timed = work.run("jobs", time_option, items, _timed)
-    usable: dict[int, dict[str, tuple[list[Option], list[TimedOption]]]] = {}
+    usable: dict[int, dict[str, tuple[list[Option], list[Jobs]]]] = {}
     for width, units in space.options.items():
         usable[width] = {}
         for unit, options in units.items():
             pairs = []
-            for option, key in zip(options, keys[width, unit], strict=True):
-                if timed[key].problem:
-                    about = {"option": f"{width} bits, {option}", "reason": timed[key].problem}
-                    unusable.append(about)
+            for option, each in zip(options, keys[width, unit], strict=True):
+                jobs = [timed[key] for key in each]
+                problem = next((one.problem for one in jobs if one.problem), "")
+                if problem:
+                    unusable.append({"option": f"{width} bits, {option}", "reason": problem})
                 else:
-                    pairs.append((option, timed[key]))
+                    pairs.append((option, jobs))
             pairs = _worthwhile(pairs)
             usable[width][unit] = [p[0] for p in pairs], [p[1] for p in pairs]
     widths = [width for width, units in usable.items() if all(o for o, _ in units.values())]
@@ -341,18 +351,17 @@ def _units(
     ], costs
 
 
-def _worthwhile(
-    pairs: Sequence[tuple[Option, TimedOption]],
-) -> list[tuple[Option, TimedOption]]:
+def _worthwhile(pairs: Sequence[tuple[Option, Jobs]]) -> list[tuple[Option, Jobs]]:
     """Return options but for those that are larger than another, and no faster in any job."""
     result = []
-    for option, timed in pairs:
+    cycles = [[n for each in jobs for n in each.cycles] for _, jobs in pairs]
+    for (option, jobs), ours in zip(pairs, cycles, strict=True):
         if not any(
             other is not option and _smaller(other, option)
-            and all(a <= b for a, b in zip(faster.cycles, timed.cycles, strict=True))
-            for other, faster in pairs
+            and all(a <= b for a, b in zip(theirs, ours, strict=True))
+            for (other, _), theirs in zip(pairs, cycles, strict=True)
         ):  # fmt: skip
-            result.append((option, timed))
+            result.append((option, jobs))
     return result
 
 
@@ -368,16 +377,21 @@ def _unit_tables(
     request: Request,
     space: Space,
     width: int,
-    units: Mapping[str, tuple[list[Option], list[TimedOption]]],
+    units: Mapping[str, tuple[list[Option], list[Jobs]]],
     costs: UnitCosts,
 ) -> UnitTables:
     """Return the tables of the units of a width."""
     options = {unit: list(each) for unit, (each, _) in units.items()}
-    timed = {unit: list(each) for unit, (_, each) in units.items()}
     first = [every[0] for every in options.values()]
     config = space.config("engine", width, first)
-    base = BaseList(Model(request.model), config, request.context - 1)
-    return UnitTables(width, options, timed, costs.of_width(width), *costs.rest(width), base)
+    every = [
+        (BaseList(Model(request.model), config, context - 1),
+         {unit: [jobs[number] for jobs in each] for unit, (_, each) in units.items()})
+        for number, context in enumerate(request.contexts)
+    ]  # fmt: skip
+    (base, timed), *others = every
+    rest, slower = costs.rest(width)
+    return UnitTables(width, options, timed, costs.of_width(width), rest, slower, base, others)
 
 
 # -- complete estimates ----------------------------------------------------------------------------
@@ -419,8 +433,10 @@ def complete(
     for number in numbers:
         engine = json.dumps(space.engine("engine", *scores.options(number)))
         clock = request.clock_mhz or (None if scores.clocked else scores.fixed_mhz)
-        item = CompleteItem(request.model, engine, clock, request.context)
-        items[key_of("complete", request.digest, engine, clock)] = item
+        item = CompleteItem(request.model, engine, clock, request.scenarios)
+        uses = [asdict(each) | {"memory": each.memory.model_dump(mode="json")}
+                for each in request.scenarios]  # fmt: skip
+        items[key_of("complete", request.digest, engine, clock, uses)] = item
     estimates = work.run("complete estimates", estimate_engine, items, complete_from)
     result = []
     for number, estimate in zip(numbers, estimates.values(), strict=True):
@@ -430,7 +446,10 @@ def complete(
         for option in options:
             shown |= option.shown
         metrics = {**estimate.metrics, "memory_mib": ranked["memory_mib"]}
-        result.append(Listed(number, estimate.engine, shown, metrics, ranked))
+        result.append(
+            Listed(number, estimate.engine, shown, metrics, ranked,
+                   by_scenario=estimate.by_scenario)
+        )  # fmt: skip
     return result
 
 
@@ -531,3 +550,35 @@ def merged(results: Sequence[Result]) -> list[tuple[Result, Listed]]:
     every = [(result, engine) for result in results for engine in result.engines]
     every.sort(key=lambda pair: sign * (pair[1].metrics[first] or math.inf))
     return every[: request.count]
+
+
+def nodes(result: Result, engine: Listed) -> dict[str, CompleteItem]:
+    """Return an engine at every node of standard cells with delays, at the clock it reaches there.
+
+    Returns
+    -------
+    dict
+        Items for `flows.search.complete.estimate_engine`, by technology.
+    """
+    items = {}
+    for name in calibrated():
+        if fabric(name) is not None or not calibration(name).timing:
+            continue
+        target = {**engine.engine["target"], "technology": name}
+        target.pop("device", None)
+        text = json.dumps({**engine.engine, "target": target})
+        items[name] = CompleteItem(result.request.model, text, None, result.request.scenarios)
+    return items
+
+
+def at_nodes(results: Sequence[Result], executor: Executor, journal: SearchJournal) -> Any:
+    """Return estimates of the best engine at other nodes; see `nodes`."""
+    (result, engine), *_ = merged(results)
+    items = {
+        key_of("node", item.engine, result.request.digest): (name, item)
+        for name, item in nodes(result, engine).items()
+    }
+    work = _Work(executor, journal)
+    made = work.run("nodes", estimate_engine, {k: item for k, (_, item) in items.items()},
+                    complete_from)  # fmt: skip
+    return {items[key][0]: estimate for key, estimate in made.items()}

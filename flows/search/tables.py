@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from cost_model.configurations.metrics import RESOURCES
 from flows.search.costs import SUMS, Cost
 from flows.search.cycles import BaseList, TimedOption, combined
+from flows.search.scenarios import Scenario
 from flows.search.space import Option
+from hwgen.core.params.off_chip import OffChip
 from hwgen.core.params.target import Target
 from hwgen.technologies import fpga_family, technologies
 from hwgen.technologies.fpga_model import Fpga
@@ -34,22 +36,53 @@ class Measures:
 
     Parameters
     ----------
-    cycles, moved : ndarray
-        Of a decode step: cycles, bytes over the port.
+    steps : list of Step
+        Decode steps, one for each context.
     sums : dict of ndarray
         By the names of `SUMS`.
     fmax, slowest : ndarray
         Clock that they reach, in MHz, the highest and the lowest of a set.
+    """
+
+    steps: Sequence[Step]
+    sums: Mapping[str, Array]
+    fmax: Array
+    slowest: Array
+
+
+@dataclass(frozen=True)
+class Step:
+    """Decode step of some engines, or of sets of engines the best ones.
+
+    Parameters
+    ----------
+    cycles, moved : ndarray
+        Cycles, and bytes over the port.
     operations : list of (ndarray, ndarray)
         Cycles, of a set the most, and bytes of each operation of the model.
     """
 
     cycles: NDArray[Any]
     moved: NDArray[Any]
-    sums: Mapping[str, Array]
-    fmax: Array
-    slowest: Array
     operations: Sequence[tuple[Array, Array]]
+
+    def ms(self, clock: Array, slowest: Array, memory: OffChip, wider: float) -> Array:
+        """Return the time of the step.
+
+        Parameters
+        ----------
+        clock, slowest : ndarray
+            MHz, of a set the highest and the lowest.
+        memory : OffChip
+        wider : float
+            Factor of its bandwidth.
+        """
+        result: Array = self.cycles / clock * 1e-3
+        if memory.peak_gb_s:
+            gb_s = memory.peak_gb_s * memory.share * wider
+            for cycles, moved in self.operations:
+                result = result + np.maximum(0.0, moved / (gb_s * 1e6) - cycles / slowest * 1e-3)
+        return result
 
 
 @dataclass
@@ -71,6 +104,8 @@ class UnitTables:
         Clock of an engine over that of its slowest unit.
     base : BaseList
         The list of a decode step.
+    others : list of (BaseList, dict)
+        Lists and jobs of the options at other contexts.
     """
 
     width: int
@@ -80,6 +115,7 @@ class UnitTables:
     rest: Cost
     slower: float
     base: BaseList
+    others: list[tuple[BaseList, dict[str, list[TimedOption]]]] = field(default_factory=list)
 
     @property
     def points(self) -> int:
@@ -94,8 +130,9 @@ class UnitTables:
     def table(self) -> WidthTable:
         """Return the table of all of them."""
         cycles, moved = combined(self.base, self.timed)
+        others = [(*combined(base, timed), timed) for base, timed in self.others]
         return WidthTable(self.width, self.options, self.timed, self.costs, self.rest, self.slower,
-                          cycles, moved)  # fmt: skip
+                          cycles, moved, others)  # fmt: skip
 
     def only(self, chosen: Mapping[str, Sequence[int]]) -> UnitTables:
         """Return the same with some of the options of each unit."""
@@ -103,7 +140,10 @@ class UnitTables:
         def of(values: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
             return {unit: [values[unit][i] for i in chosen[unit]] for unit in values}
 
-        return replace(self, options=of(self.options), timed=of(self.timed), costs=of(self.costs))
+        return replace(
+            self, options=of(self.options), timed=of(self.timed), costs=of(self.costs),
+            others=[(base, of(timed)) for base, timed in self.others],
+        )  # fmt: skip
 
 
 @dataclass
@@ -125,6 +165,8 @@ class WidthTable:
         Clock of an engine over that of its slowest unit.
     cycles, moved : ndarray
         Of a decode step: cycles, bytes over the port; an axis for each unit.
+    others : list of (ndarray, ndarray, dict)
+        Cycles, bytes and jobs at other contexts.
     """
 
     width: int
@@ -135,6 +177,9 @@ class WidthTable:
     slower: float
     cycles: NDArray[np.int64]
     moved: NDArray[np.int64]
+    others: list[tuple[NDArray[np.int64], NDArray[np.int64], dict[str, list[TimedOption]]]] = field(
+        default_factory=list
+    )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -164,14 +209,17 @@ class WidthTable:
 
     def measures(self) -> Measures:
         """Return the measures of all engines."""
-        operations = [
+        fmax = self.fmax()
+        every = [(self.cycles, self.moved, self.timed), *self.others]
+        steps = [Step(cycles, moved, self._operations(timed)) for cycles, moved, timed in every]
+        return Measures(steps, {name: self.total(name) for name in SUMS}, fmax, fmax)
+
+    def _operations(self, units: Mapping[str, list[TimedOption]]) -> list[tuple[Array, Array]]:
+        return [
             (self.on_axis(unit, [each.operations[index][0] for each in timed]),
              self.on_axis(unit, [each.operations[index][1] for each in timed]))
-            for unit, timed in self.timed.items() for index in range(len(timed[0].operations))
+            for unit, timed in units.items() for index in range(len(timed[0].operations))
         ]  # fmt: skip
-        fmax = self.fmax()
-        return Measures(self.cycles, self.moved, {n: self.total(n) for n in SUMS}, fmax, fmax,
-                        operations)  # fmt: skip
 
 
 @dataclass
@@ -187,6 +235,8 @@ class Scores:
         Clock of all engines, None for the one that each reaches.
     memory_bytes : int
         Of the model, whatever the engine.
+    scenarios : sequence of Scenario
+        Tables have their contexts, the longest first; default one, with the memory of the target.
     metrics : dict of ndarray
         By the names of `flows.search.goals.METRICS`.
     """
@@ -195,10 +245,12 @@ class Scores:
     target: Target
     clock_mhz: float | None
     memory_bytes: int = 0
+    scenarios: Sequence[Scenario] = ()
     metrics: dict[str, Array] = field(default_factory=dict)
     clocked: bool = field(init=False)
 
     def __post_init__(self) -> None:
+        self.scenarios = self.scenarios or (Scenario("all", 0, self.target.memory),)
         self.clocked = any(
             np.isfinite([each.fmax_mhz for each in costs]).any()
             for table in self.tables for costs in table.costs.values()
@@ -233,7 +285,7 @@ class Scores:
 
     def of(self, made: Measures, faster: float = 1.0, wider: float = 1.0) -> dict[str, Array]:
         """Return the metrics of engines, or of sets of engines bounds of them; see `of_table`."""
-        memory, shape = self.target.memory, np.shape(made.cycles)
+        shape = np.shape(made.steps[0].cycles)
 
         def clock_of(fmax: Array) -> Array:
             if not self.clocked:
@@ -241,26 +293,52 @@ class Scores:
             return (np.minimum(self.clock_mhz, fmax) if self.clock_mhz else fmax) * faster
 
         clock, slowest = clock_of(made.fmax), clock_of(made.slowest)
-        ms = made.cycles / clock * 1e-3
-        if memory.peak_gb_s:
-            gb_s = memory.peak_gb_s * memory.share * wider
-            for cycles, moved in made.operations:
-                ms = ms + np.maximum(0.0, moved / (gb_s * 1e6) - cycles / slowest * 1e-3)
-        area = made.sums["area_um2"] * 1e-6
         cells = not isinstance(technologies()[self.target.technology], Fpga)
         power = (made.sums["leakage_nw"] + made.sums["energy_fj"] * slowest) * 1e-9
-        joules = power * ms * 1e-3
-        if memory.energy_pj_per_bit is not None:
-            joules = joules + made.moved * 8e-12 * memory.energy_pj_per_bit
+        times, energies = [], []
+        for scenario, step in zip(self.scenarios, self._steps(made), strict=True):
+            ms = step.ms(clock, slowest, scenario.memory, wider)
+            joules = power * ms * 1e-3
+            if scenario.memory.energy_pj_per_bit is not None:
+                joules = joules + step.moved * 8e-12 * scenario.memory.energy_pj_per_bit
+            times.append(ms)
+            energies.append(joules)
+        total = sum(each.weight for each in self.scenarios)
+
+        def mean(values: Sequence[Array]) -> Array:
+            pairs = zip(self.scenarios, values, strict=True)
+            result: Array = sum(each.weight / total * value for each, value in pairs)  # type: ignore[assignment]
+            return result
+
+        ms = np.max(times, axis=0)
+        area = made.sums["area_um2"] * 1e-6
         unknown = np.full(shape, np.nan)
         result = {
-            "tokens_per_s": 1e3 / ms, "ms_per_token": ms,
-            "j_per_token": joules if cells else unknown,
+            "tokens_per_s": 1e3 / ms, "ms_per_token": ms, "mean_ms_per_token": mean(times),
+            "j_per_token": np.max(energies, axis=0) if cells else unknown,
+            "mean_j_per_token": mean(energies) if cells else unknown,
             "area_mm2": area if cells else unknown, "power_w": power if cells else unknown,
             "clock_mhz": clock, "fmax_mhz": made.fmax,
             "memory_mib": np.full(shape, self.memory_bytes / 2**20),
         }  # fmt: skip
+        for scenario, ms in zip(self.scenarios, times, strict=True):
+            result[f"tokens_per_s: {scenario.name}"] = 1e3 / ms
         return result | self._resources(made.sums, unknown)
+
+    def slowest(self, number: int) -> tuple[Scenario, dict[str, list[TimedOption]]]:
+        """Return the scenario in which an engine is the slowest, and the jobs of its context."""
+        table, _ = self.point(number)
+        scenario = min(
+            self.scenarios, key=lambda each: self.metrics[f"tokens_per_s: {each.name}"][number]
+        )
+        contexts = sorted({each.context for each in self.scenarios}, reverse=True)
+        every = [table.timed, *(timed for *_, timed in table.others)]
+        return scenario, every[contexts.index(scenario.context)]
+
+    def _steps(self, made: Measures) -> list[Step]:
+        """Return the step of each scenario."""
+        contexts = sorted({each.context for each in self.scenarios}, reverse=True)
+        return [made.steps[contexts.index(each.context)] for each in self.scenarios]
 
     def _resources(self, sums: Mapping[str, Array], unknown: Array) -> dict[str, Array]:
         names = ("luts", "flip_flops", "dsps", "brams")

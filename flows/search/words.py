@@ -31,7 +31,7 @@ def limits_of(scores: Scores, number: int, goals: Sequence[Goal]) -> list[str]:
     table, index = scores.point(number)
     before = scores.metrics["tokens_per_s"][number]
     tried = {f"{MORE:g}x clock": (MORE, 1.0)}
-    if scores.target.memory.peak_gb_s:
+    if any(each.memory.peak_gb_s for each in scores.scenarios):
         tried[f"{MORE:g}x bandwidth of the memory"] = (1.0, MORE)
     gains = {
         name: float(scores.of_table(table, *factors)["tokens_per_s"][index] / before)
@@ -60,10 +60,11 @@ def _limit(scores: Scores, number: int) -> str:
     table, index = scores.point(number)
     shares: dict[str, float] = {}
     clock = float(scores.metrics["clock_mhz"][number])
-    memory = scores.target.memory
+    scenario, units = scores.slowest(number)
+    memory = scenario.memory
     gb_s = memory.peak_gb_s * memory.share if memory.peak_gb_s else None
     bus = table.width // 8
-    for i, (unit, timed) in zip(index, table.timed.items(), strict=True):
+    for i, (unit, timed) in zip(index, units.items(), strict=True):
         for cycles, moved in timed[i].operations:
             ms = cycles / clock * 1e-3
             off_chip = moved / (gb_s * 1e6) if gb_s else 0.0
@@ -76,7 +77,9 @@ def _limit(scores: Scores, number: int) -> str:
                 )
             shares[name] = shares.get(name, 0.0) + max(ms, off_chip)
     name, most = max(shares.items(), key=lambda item: item[1])
-    return f"{name} ({100 * most / float(scores.metrics['ms_per_token'][number]):.0f} % of a token)"
+    share = 100 * most / float(scores.metrics["ms_per_token"][number])
+    of = f" of {scenario.name}, the slowest" if len(scores.scenarios) > 1 else ""
+    return f"{name} ({share:.0f} % of a token{of})"
 
 
 def _forbidden(scores: Scores, number: int, goals: Sequence[Goal]) -> list[str]:

@@ -93,6 +93,18 @@ if TYPE_CHECKING:
     help="Positions that the cache has room for; decode is of the last one.",
 )
 @click.option(
+    "--scenario",
+    "scenarios",
+    metavar="NAME: KEY=VALUE, ...",
+    multiple=True,
+    help="A use that every engine is to serve, with its own context, memory, gb-s, efficiency or"
+    " weight, such as 'chat: context=256, weight=0.7'; may be repeated. Speed and joules are then"
+    " those of the worst one.",
+)
+@click.option(
+    "--nodes", is_flag=True, help="Also estimate the best engine at all nodes of standard cells."
+)
+@click.option(
     "--limit",
     "count",
     metavar="N",
@@ -125,6 +137,8 @@ def command(
     gb_s: str | None,
     efficiency: str | None,
     context: int,
+    scenarios: tuple[str, ...],
+    nodes: bool,
     count: int,
     apply: int | None,
     output: Path | None,
@@ -151,7 +165,8 @@ def command(
     from flows.search.journal import FILE
     from flows.search.output import write_result
     from flows.search.result import Request, Unmet
-    from flows.search.search import merged, search_all
+    from flows.search.scenarios import parse_scenarios
+    from flows.search.search import at_nodes, merged, search_all
     from flows.search.space import needs_of
     from flows.tools.executors import LocalProcesses
     from flows.tools.parallel import processors
@@ -169,8 +184,8 @@ def command(
     directory = output or Path("build") / f"{_name(models[0])}-search"
     check_directory(directory)
     if _is_workload(models):
-        if accuracies or apply is not None:
-            raise click.UsageError("--accuracy and --apply belong to decoders")
+        if accuracies or apply is not None or scenarios or nodes:
+            raise click.UsageError("--accuracy, --apply, --scenario and --nodes belong to decoders")
         document = _cores(models[0], conditions, aim, _megahertz(clock), count, directory,
                           jobs, resume=resume, force=force, quiet=as_json)  # fmt: skip
         if as_json:
@@ -178,15 +193,20 @@ def command(
         else:
             _report_cores(document, directory)
         return
+    uses = parse_scenarios(
+        scenarios, context, lambda *each: requested_memory(Target(), *each),
+        (memory, gb_s, efficiency),
+    )  # fmt: skip
     for model in models:
-        needs_of(Model(model), context)  # refuses a model before anything is written
+        needs_of(
+            Model(model), max(each.context for each in uses)
+        )  # refuses a model before anything is written
     accurate, excluded = accurate_models(models, parse_accuracy(accuracies))
     if not accurate:
         lines = [f"  {entry['model']}: {entry['reason']}" for entry in excluded]
         raise CheckFailed("\n".join(["no model is accurate enough", *lines]))
     requests = [
-        Request(model, tuple(conditions), aim, _megahertz(clock), context, count)
-        for model in accurate
+        Request(model, tuple(conditions), aim, _megahertz(clock), uses, count) for model in accurate
     ]
     journal = _journal(directory, resume=resume, force=force)
     try:
@@ -198,8 +218,9 @@ def command(
             excluded += [
                 {"model": error.document["model"], "reason": str(error)} for error in unmet
             ]
+            estimates = at_nodes(results, executor, journal) if nodes else {}
             with atomic_directory(directory, force=force) as staging:
-                document = write_result(staging, results, excluded)
+                document = write_result(staging, results, excluded, estimates)
                 shutil.copy(journal.path, staging / FILE)  # for --resume with other goals
     except InputError:  # there is nothing to continue
         journal.path.unlink(missing_ok=True)
@@ -425,9 +446,21 @@ def _report(document: dict[str, Any], directory: Path) -> None:
     out.print(table)
     for line in engines[0]["limits"]:
         out.print(f"  {line}", soft_wrap=True)
+    if len(document["scenarios"]) > 1:
+        _report_scenarios(document, out)
     first = directory / engines[0]["engine"]
     out.print(f"next: hwgen model compile {engines[0]['model']} -c {first} -o compiled",
               soft_wrap=True)  # fmt: skip
+
+
+def _report_scenarios(document: dict[str, Any], out: Any) -> None:
+    """Print tokens a second of the short list in each scenario."""
+    names = [each["name"] for each in document["scenarios"]]
+    table = new_table("tokens/s", *names, "mean ms")
+    for each in document["engines"]:
+        speeds = (number(each["by_scenario"][name]["tokens_per_s"]) for name in names)
+        table.add_row(each["engine"], *speeds, number(each["metrics"]["mean_ms_per_token"]))
+    out.print(table)
 
 
 def _report_model(each: dict[str, Any], goals: Sequence[str], directory: Path) -> None:

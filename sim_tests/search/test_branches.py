@@ -21,15 +21,9 @@ from flows.search.words import rejected
 from hwgen.core.params.off_chip import OffChip
 from hwgen.core.params.target import Target
 from hwgen.models.files.store import Model
-from sim_tests.models.test_model_golden import quantised
-from sim_tests.search.test_search import CONTEXT, SMALL
+from sim_tests.search.searching import CONTEXT
 
 WIDTHS = (64, 128)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
-    return quantised(tmp_path_factory.mktemp("model"), SMALL)
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,9 +18,9 @@ from flows.search.cycles import BaseList, TimedOption, combined
 from flows.search.goals import METRICS, objectives, parse_accuracy, parse_goals
 from flows.search.journal import SearchJournal
 from flows.search.output import write_result
-from flows.search.result import Listed, Request, Unmet
+from flows.search.result import Unmet
 from flows.search.search import search
-from flows.search.space import Option, Space, needs_of, space_of, units_file
+from flows.search.space import Option, Space, needs_of, space_of
 from flows.search.tables import Scores, WidthTable
 from flows.search.words import limits_of, nearest, rejected
 from hwgen.cli import main
@@ -31,17 +29,7 @@ from hwgen.errors import InputError
 from hwgen.families.transformer.list_timing import timed_list
 from hwgen.models.files.store import Model
 from hwgen.models.quantise.record import RECORD
-from sim_tests.models.model_files import Small
-from sim_tests.models.test_model_golden import quantised
-
-SMALL = replace(Small(), width=32, hidden=64, heads=2, kv_heads=1)
-CONTEXT = 16
-WIDTH = 64
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
-    return quantised(tmp_path_factory.mktemp("model"), SMALL)
+from sim_tests.search.searching import CONTEXT, WIDTH, Here, request_of
 
 
 @pytest.fixture(scope="module")
@@ -255,55 +243,6 @@ def test_bad_options_are_refused(
 # -- whole searches, with invented costs -----------------------------------------------------------
 
 
-class Here:
-    """Runs items in this process, with invented costs of netlists."""
-
-    def __init__(self) -> None:
-        self.items = 0
-
-    def run(self, function: Any, items: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-        for item in items:
-            self.items += 1
-            if function is cost_of:
-                size = float(len(item.engine) if item.unit is None else invented(item))
-                yield item, Cost((1e3 * size, *[1.0] * (len(SUMS) - 1)), 300.0)
-            else:
-                yield item, function(item)
-
-
-def invented(item: CostItem) -> int:
-    """Return a size that grows with what an option has."""
-    unit = json.loads(item.engine)["units"][item.unit]
-    array = unit["compute"]["array"]
-    numbers = [value for value in array.values() if isinstance(value, int)]
-    return int(np.prod([n for n in numbers if n <= 64])) + unit["buffers"].get("weight_kib", 0)
-
-
-def by_tables(*arguments: Any) -> list[Listed]:
-    """Return engines whose complete estimates are those of the tables."""
-    _, space, scores, _, numbers = arguments
-    result = []
-    for number in numbers:
-        metrics = {name: None if np.isnan(v) else v for name, v in scores.at(number).items()}
-        engine = space.engine("engine", *scores.options(number))
-        result.append(Listed(number, engine, {}, metrics, dict(metrics)))
-    return result
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch, model: Model) -> Model:
-    monkeypatch.setattr("flows.search.search.complete", by_tables)
-    small = {**units_file(), "port": {**units_file()["port"], "data_width": [64]}}
-    small["products"] = {**small["products"], "buffer_kib": [4]}
-    monkeypatch.setattr("flows.search.space.units_file", lambda: small)
-    return model
-
-
-def request_of(model: Model, *goals: str, limits: Sequence[str] = ()) -> Request:
-    conditions = tuple(parse_goals(goals, limits))
-    return Request(model.path, conditions, Target(), None, CONTEXT, 3)
-
-
 def test_a_search_finds_the_smallest_that_is_fast_enough(quick: Model, tmp_path: Path) -> None:
     journal, here = SearchJournal(tmp_path / "journal.jsonl"), Here()
     first = search(request_of(quick, "tokens_per_s>=1"), here, journal)
@@ -393,7 +332,7 @@ def test_models_compete_by_accuracy(tmp_path: Path) -> None:
         models.append(tmp_path / name)
         models[-1].mkdir()
         entry = {"file": "t", "sha256": digest, "kl": divergence, "top1": 0.9}
-        (models[-1] / RECORD).write_text(json.dumps({"evaluations": [entry]}))
+        (models[-1] / RECORD).write_text(json.dumps({"recipe": {}, "evaluations": [entry]}))
     conditions = parse_accuracy(["kl <= 0.05"])
     accurate, excluded = accurate_models(models[:2], conditions)
     assert accurate == models[:1]
