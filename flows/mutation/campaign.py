@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +21,12 @@ _TOGETHER = 25
 """Mutants of one simulation."""
 
 _TIMEOUT_S = 900.0
+
+SLOWER = 20
+"""How many times as long as in the design a case may take in a mutant."""
+
+DURATIONS = "durations.json"
+"""File with the simulated time of each case in the design, beside the plan."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,8 @@ def run_mutants(
     simulation = _Simulation(design, build, work, seed)
     if simulation.run([0], names)[0].caught:
         raise CheckFailed(f"{design.name}: the design itself fails its regression")
+    path = simulation.directory([0], names) / DURATIONS
+    simulation = replace(simulation, durations=json.loads(path.read_text(encoding="utf-8")))
     verdicts: dict[int, Verdict] = {}
     for cases in (few, rest):
         numbers = [
@@ -120,6 +129,11 @@ class _Simulation:
     build: Path
     work: Path
     seed: int
+    durations: Mapping[str, int] = field(default_factory=dict)
+
+    def directory(self, numbers: Sequence[int], cases: Sequence[str]) -> Path:
+        """Return the directory of a run."""
+        return self.work / f"mutants_{numbers[0]}_{len(numbers)}_{cases[0]}"
 
     def run(self, numbers: Sequence[int], cases: Sequence[str]) -> dict[int, Verdict]:
         """Return the verdict of each mutant.
@@ -128,13 +142,18 @@ class _Simulation:
         that ends it is noticed.  Mutants after which the design itself fails leave a state behind
         that a reset does not remove: those that follow are run again.
         """
-        work = self.work / f"mutants_{numbers[0]}_{len(numbers)}_{cases[0]}"
+        work = self.directory(numbers, cases)
         try:
             outcomes = simulate(
                 self.design.params,
                 self.build,
                 BENCH,
-                {"seed": self.seed, "cases": list(cases), "mutants": list(numbers)},
+                {
+                    "seed": self.seed,
+                    "cases": list(cases),
+                    "mutants": list(numbers),
+                    "durations": dict(self.durations),
+                },
                 work,
                 seed=self.seed,
                 timeout=_TIMEOUT_S,

@@ -43,8 +43,14 @@ _SEQUENCE = {True: 20, False: 12}
 _LONGEST = 256
 """Length K of the longest products; sums reach their highest bits if ``max_k`` is not larger."""
 
+_LENGTHS = (37, 85, 149, 219)
+"""Other lengths of long products: sums of equal terms, whose bits and carries differ."""
+
 _MANY = 130
 """Rows and columns of the longest products: more than small memories of rows have."""
+
+_WAITING = 40
+"""Rows of a product whose results wait: more than three bits of an address of rows."""
 
 _RARE = 0.97
 """Probability of a cycle without settings, where results are to wait for them."""
@@ -192,6 +198,7 @@ def _longest(operation: Operation, post: int | None = None) -> Case:
     specs = []
     for axis, length, patterns in (
         ("K", _LONGEST, ("lowest", "highest", "opposite", "random")),
+        *(("K", length, ("highest", "opposite")) for length in _LENGTHS),
         ("M", _MANY, ("random",)),
         ("N", _MANY, ("random",)),
     ):
@@ -275,6 +282,13 @@ def _stalled_cases(core: Core[Any], operation: Operation) -> list[Case]:
         JobSpec(name, _largest(operation), pattern)
         for pattern in ("random", *(["special"] if special else []))
     )
+    if name == GEMM:
+        rows = {
+            size.name: min(_WAITING // size.multiple, size.most // size.multiple) * size.multiple
+            for size in operation.sizes
+        }
+        sizes = tuple((n, rows[n] if n == "M" else length) for n, length in _largest(operation))
+        jobs += (JobSpec(name, sizes),)
     return [
         Case(f"{name}_waits_{i}", jobs, (*((port, others) for port in inputs), (output, 0.6)))
         for i, others in enumerate((0.0, 0.3))
