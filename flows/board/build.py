@@ -13,7 +13,8 @@ from cost_model.estimate.external import estimate_netlist
 from flows.board.design import BoardDesign
 from flows.pnr.pnr import bitstream, packer_of, place_and_route
 from flows.synthesis.result import PnrResult
-from hwgen.board.pll import pll_below
+from hwgen.board.model import BoardData
+from hwgen.board.pll import Pll, pll_below
 from hwgen.board.registry import board, boards
 from hwgen.errors import CheckFailed, InputError
 from hwgen.reports.roofline import distinct
@@ -258,12 +259,22 @@ def with_clock(design: BoardDesign, mhz: float) -> BoardDesign:
     InputError
         If the board has no PLL, or it makes no such clock.
     """
-    board = design.board
+    return replace(design, pll=pll_of(design.board, mhz))
+
+
+def pll_of(board: BoardData, mhz: float) -> Pll | None:
+    """Return the PLL of a board for the fastest clock not above `mhz`, None for the oscillator's.
+
+    Raises
+    ------
+    InputError
+        If the board has no PLL, or it makes no such clock.
+    """
     if board.pll is None:
         raise InputError(f"--clock: the file of {board.name} names no PLL (field `pll`)")
     if board.clock_hz == round(1e6 * mhz):
-        return replace(design, pll=None)
-    return replace(design, pll=pll_below(board.pll, board.clock_hz, 1e6 * mhz))
+        return None
+    return pll_below(board.pll, board.clock_hz, 1e6 * mhz)
 
 
 def _checked(design: BoardDesign) -> dict[str, Any]:

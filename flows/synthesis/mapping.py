@@ -37,8 +37,8 @@ _SCRIPTS = (".ys", ".abc", ".constr", ".tcl", "explicit.v", "adders.v", "product
             "macros.v", "macros.lib")  # fmt: skip
 """Ends of the names of scripts and of what they read beside the design."""
 _FPGA_NOTE = (
-    "look-up tables and DSP blocks on the longest path, a carry chain is one; no delay, which wires"
-    " make on an FPGA: place and route tells"
+    "of an FPGA, synthesis counts look-up tables and DSP blocks of the longest path, a carry chain"
+    " as one; it has no delays, which are those of wires: `hwgen pnr` has them"
 )
 
 

@@ -203,16 +203,15 @@ def build_command(
     that does not fit is refused before synthesis; without a seed that meets the clock nothing is
     written.
     """
-    from flows.board.build import build_board, build_fastest, check_fit, with_clock
+    from flows.board.build import build_board, build_fastest, check_fit
 
-    design = _design(name, config, link, pin, baud=baud, divider=divide, buffer_bytes=buffer)
+    options = {"baud": baud, "divider": divide, "buffer_bytes": buffer}
+    design = _design(name, config, link, pin, clock_mhz, **options)
+    estimate = check_fit(design)
     if not as_json:
-        click.echo(_needs(check_fit(design)), err=True)
-    build = build_board
-    if clock_mhz == _FASTEST:
-        build = build_fastest
-    elif clock_mhz is not None:
-        design = with_clock(design, clock_mhz)
+        click.echo(_needs(estimate), err=True)
+        _warn_of_clock(design, estimate)
+    build = build_fastest if clock_mhz == _FASTEST else build_board
     with atomic_directory(output, force=force) as staging:
         with task_progress("making the bitstream", quiet=as_json) as update:
             built = build(
@@ -227,21 +226,47 @@ def build_command(
 
 
 def _design(
-    name: str, config: Path, link: Link, pins: dict[str, str], **options: Any
+    name: str,
+    config: Path,
+    link: Link,
+    pins: dict[str, str],
+    clock_mhz: float | None = None,
+    **options: Any,
 ) -> BoardDesign:
+    from flows.board.build import pll_of
     from flows.board.design import BoardDesign
     from flows.build.load import load_design
     from hwgen.board.registry import board
 
     data, design = board(name).with_pins(link, pins), load_design(config)
     target = design.params.target
+    pll = None if clock_mhz in (None, _FASTEST) else pll_of(data, clock_mhz)
+    if pll is not None and clock_mhz is not None and pll.hz < 0.98e6 * clock_mhz:
+        click.echo(
+            f"note: the clock is {pll.hz / 1e6:g} MHz, the fastest below {clock_mhz:g} MHz that the"
+            f" PLL of {name} makes",
+            err=True,
+        )
     if "target" in design.params.model_fields_set and target.technology != data.device:
         click.echo(
             f"note: the target of {config}, {target.technology} at {target.clock_mhz:g} MHz, is not"
             f" used: {name} has {data.device}, and a clock of its own",
             err=True,
         )
-    return BoardDesign(design, data, link=link, **options)
+    return BoardDesign(design, data, link=link, pll=pll, **options)
+
+
+def _warn_of_clock(design: BoardDesign, estimate: Mapping[str, Any]) -> None:
+    """Warn, before anything takes minutes, of a clock that is not reached by estimate."""
+    fmax = estimate["metrics"]["fmax_mhz"]
+    if fmax is not None and fmax < design.clock_mhz:
+        within = estimate["certainty"]["fmax_mhz"].get("within") or 0.0
+        click.echo(
+            f"warning: the clock of {design.clock_mhz:g} MHz is not reached by estimate: Fmax is"
+            f" {fmax:.1f} MHz" + (f", ± {100 * within:.1f} %" if within else "")
+            + "; --clock auto finds the fastest that is met",
+            err=True,
+        )  # fmt: skip
 
 
 def _print(built: BoardBuild, output: Path) -> None:
@@ -304,13 +329,12 @@ def estimate_command(
 
     Exit status 1 if it does not fit. Nothing is synthesized.
     """
-    from flows.board.build import estimate_board, with_clock
+    from flows.board.build import estimate_board
 
-    design = _design(name, config, link, pin, baud=baud, divider=divide, buffer_bytes=buffer)
     if clock_mhz == _FASTEST:
         raise click.UsageError("--clock auto is for build; estimate takes a clock in MHz")
-    if clock_mhz is not None:
-        design = with_clock(design, clock_mhz)
+    options = {"baud": baud, "divider": divide, "buffer_bytes": buffer}
+    design = _design(name, config, link, pin, clock_mhz, **options)
     estimate = estimate_board(design)
     device = estimate["device"]
     if as_json:
@@ -322,6 +346,7 @@ def estimate_command(
         reached = "no Fmax is known" if fmax is None else f"Fmax {fmax:.1f} MHz by estimate"
         out.print(f"  clock {design.clock_mhz:g} MHz, {reached}")
         print_device(device)
+        _warn_of_clock(design, estimate)
     if not device[FITS]:
         click.get_current_context().exit(1)
 
@@ -467,7 +492,6 @@ def test_command(
     as_json: bool,
 ) -> None:
     """Run a random job of a core on a board, or on the simulated one, and compare the results."""
-    from flows.board.build import with_clock
     from flows.board.jobs import SIMULATION, random_job_on
 
     if (name is None) == (pinout is None):
@@ -479,11 +503,10 @@ def test_command(
         design = _chip(config, pinout, link, baud=baud, buffer_bytes=buffer)
     else:
         assert name is not None
-        design = _design(name, config, link, pin, baud=baud, divider=divide, buffer_bytes=buffer)
         if clock_mhz == _FASTEST:
             raise click.UsageError("--clock auto is for build; test takes the clock of its report")
-        if clock_mhz is not None:
-            design = with_clock(design, clock_mhz)
+        options = {"baud": baud, "divider": divide, "buffer_bytes": buffer}
+        design = _design(name, config, link, pin, clock_mhz, **options)
     done = random_job_on(design, None if port == SIMULATION else port, seed)
     if as_json:
         emit_json(done)

@@ -70,6 +70,7 @@ def _print(statuses: list[Status]) -> None:
 
     from flows.tools.toolchain import version_text
 
+    below: list[str] = []
     table = Table(box=None, pad_edge=False)
     for heading in ("tool", "found", "needed", "where, or how to get it", "used to"):
         table.add_column(heading, overflow="fold", no_wrap=heading == "tool")
@@ -82,5 +83,14 @@ def _print(statuses: list[Status]) -> None:
             )
         needed = version_text(tool) if tool.minimum else "any"
         location = installation.where if installation else "; ".join((*status.rejected, tool.get))
+        if len(location) > _LONG:
+            below.append(f"{tool.name}: {location}")
+            location = "see below"
         table.add_row(tool.name, mark, needed, location, tool.used_for)
     print_whole(table)
+    for text in below:
+        click.echo(f"\n{text}")
+
+
+_LONG = 80
+"""Characters from which on a text about a tool stands below the table."""

@@ -216,7 +216,7 @@ def _check(result: SynthesisResult) -> None:
     from hwgen.errors import CheckFailed
 
     if result.fmax_mhz is None:
-        raise CheckFailed(f"the clock cannot be checked: {result.timing_note}")
+        raise CheckFailed(f"--check: the clock cannot be checked: {result.timing_note}")
     if result.fmax_mhz < result.clock_target_mhz:
         reached, asked = distinct(result.fmax_mhz, result.clock_target_mhz)
         raise CheckFailed(f"{reached} MHz, not the {asked} MHz asked for")

@@ -170,11 +170,11 @@ def fits(estimate: Mapping[str, Any]) -> str:
 
 
 def fitting(device: Mapping[str, Any]) -> str:
-    """Return whether a core fits a device, in words."""
+    """Return whether a core fits a device, without what is lacking."""
     words = "" if device.get("named", True) else ", the largest" if not device["fits"] else (
         ", the smallest that will do"
     )  # fmt: skip
-    return f"{device['name']}{words}: fits: {device['verdict']}"
+    return f"{device['name']}{words}: fits: {device['verdict'].partition(' (')[0]}"
 
 
 Tile = tuple[str, str, str]

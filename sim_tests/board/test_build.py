@@ -66,7 +66,7 @@ def test_the_estimate_of_a_board_needs_no_synthesis(
     said = " ".join(capsys.readouterr().out.split())
     assert "clock 12 MHz, Fmax " in said
     assert "ice40up5k: fits: yes" in said
-    assert "ice40up5k reaches 0.33 to 0.4 of it" in said
+    assert "ice40up5k reaches 0.33 to 0.58 of it" in said
     assert main([*line, "large.yaml", "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["device"]["resources"]["luts"]["share"] > 1
