@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,9 @@ def apply_engine(
 ) -> dict[str, Any]:
     """Build an engine, simulate a layer, synthesize, and set measurements beside estimates.
 
+    Units are synthesized one after another, since a whole engine takes hours of one run; results
+    are kept, so that an interrupted run goes on.
+
     Parameters
     ----------
     model : Model
@@ -84,9 +87,9 @@ def apply_engine(
     Returns
     -------
     dict
-        ``simulated``, see `simulate_layer`; ``synthesized``, by metric ``estimated``, ``measured``,
-        ``difference`` and ``uncertainty``, relative, None where unknown; ``problem``, why nothing
-        is synthesized, empty if it is.
+        ``simulated``, see `simulate_layer`; ``units``, see `synthesized_units`; ``synthesized``,
+        the same of all units together, see `together`; ``problem``, why units are not
+        synthesized, empty if all are.
 
     Raises
     ------
@@ -97,20 +100,67 @@ def apply_engine(
     """
     design = Design.of(config)
     report("building", 0, 3)
-    build = Build(design)
-    write(build.files)
+    write(Build(design).files)
     report("simulating a layer", 1, 3)
     simulated = simulate_layer(model, config)
-    report("synthesizing", 2, 3)
-    (measured,) = measure([config], 1, lambda done, total: None)
-    entry = build.estimate()
-    rows = {}
-    for metric, value in measured.metrics.items():
-        estimated = entry["metrics"].get(metric)
-        known = estimated is not None and value and math.isfinite(value)
-        rows[metric] = {
-            "estimated": estimated, "measured": value,
-            "difference": estimated / value - 1 if known else None,
-            "uncertainty": entry["uncertainty"].get(metric),
-        }  # fmt: skip
-    return {"simulated": simulated, "synthesized": rows, "problem": measured.problem}
+    units = synthesized_units(config)
+    problems = [f"{name}: {unit['problem']}" for name, unit in units.items() if unit["problem"]]
+    return {
+        "simulated": simulated, "units": units, "synthesized": together(units),
+        "problem": "; ".join(problems),
+    }  # fmt: skip
+
+
+def synthesized_units(config: TransformerConfig) -> dict[str, dict[str, Any]]:
+    """Synthesize the units of an engine one after another.
+
+    Returns
+    -------
+    dict
+        By unit ``metrics``, of each ``estimated``, ``measured``, ``difference`` and
+        ``uncertainty``, relative, None where unknown; and ``problem``, why it is not synthesized.
+    """
+    result = {}
+    for number, (name, unit) in enumerate(config.units.items()):
+        report(f"synthesizing {name}", number, len(config.units))
+        alone = unit.model_copy(update={"target": config.target})
+        (measured,) = measure([alone], 1, lambda done, total: None)
+        entry = Build(Design.of(alone), config.target).estimate()
+        rows = {
+            metric: _row(entry["metrics"].get(metric), value, entry["uncertainty"].get(metric))
+            for metric, value in measured.metrics.items()
+        }
+        result[name] = {"metrics": rows, "problem": measured.problem}
+    return result
+
+
+def together(units: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float | None]]:
+    """Return the metrics of all units together: sums, of clocks the slowest.
+
+    Only metrics that are known of every unit; what an engine has beside its units is not in them.
+    """
+    every = [unit["metrics"] for unit in units.values()]
+    names = [name for name in every[0] if all(name in rows for rows in every)]
+    result = {}
+    for name in names:
+        choose: Callable[[list[float]], float] = min if name == "fmax_mhz" else sum
+        rows = [rows[name] for rows in every]
+        if any(row["estimated"] is None or not math.isfinite(row["measured"]) for row in rows):
+            continue
+        known = [row["uncertainty"] for row in rows if row["uncertainty"] is not None]
+        result[name] = _row(
+            choose([row["estimated"] for row in rows]), choose([row["measured"] for row in rows]),
+            max(known) if len(known) == len(rows) else None,
+        )  # fmt: skip
+    return result
+
+
+def _row(
+    estimated: float | None, measured: float, uncertainty: float | None
+) -> dict[str, float | None]:
+    known = estimated is not None and measured and math.isfinite(measured)
+    return {
+        "estimated": estimated, "measured": measured,
+        "difference": estimated / measured - 1 if known and estimated is not None else None,
+        "uncertainty": uncertainty,
+    }  # fmt: skip

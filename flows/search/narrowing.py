@@ -4,18 +4,48 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from cost_model.configurations.metrics import RESOURCES
-from flows.search.costs import SUMS, CostItem, Run, cost_from, cost_of, unit_item, unit_key
+from flows.search.costs import SUMS, Run, cost_from, cost_of, unit_item, unit_key
 from flows.search.space import PRODUCTS, Space
+from flows.search.tables import UnitTables
 from hwgen.errors import HwgenError
 from hwgen.technologies.utilization import NAMES, of, used_resources
 
 
-def least_resources(space: Space, width: int, run: Run) -> dict[str, float]:
-    """Return the resources that every engine with a port takes at least: its smallest units.
+def least_around(units: UnitTables) -> dict[str, float]:
+    """Return the resources of what engines have beside row units and attention, at least.
 
-    The unit that multiplies, and what is around the units, are not counted.
+    That is the smallest unit that multiplies, and what is around the units. With a wider port it
+    is not less.
+    """
+    products = units.costs[PRODUCTS]
+    result = {}
+    for name in RESOURCES:
+        index = SUMS.index(name)
+        result[name] = units.rest.sums[index] + min(cost.sums[index] for cost in products)
+    return result
+
+
+@dataclass(frozen=True)
+class Least:
+    """Resources of a device that engines with a port take at least.
+
+    Parameters
+    ----------
+    total : dict of float
+        By resource.
+    units : dict of dict
+        Of each row unit and of attention, at their smallest.
+    """
+
+    total: dict[str, float]
+    units: dict[str, dict[str, float]]
+
+
+def least_resources(space: Space, width: int, run: Run, around: Mapping[str, float]) -> Least:
+    """Return the resources that every engine with a port takes at least: its smallest units.
 
     Parameters
     ----------
@@ -23,27 +53,45 @@ def least_resources(space: Space, width: int, run: Run) -> dict[str, float]:
     width : int
     run : callable
         See `flows.search.costs.Run`.
+    around : mapping
+        See `least_around`; may be empty.
     """
-    items: dict[str, CostItem] = {}
-    for unit, options in space.options[width].items():
-        if unit != PRODUCTS:
-            items[unit_key(space, width, options[0])] = unit_item(space, width, options[0])
-    costs = run("smallest units", cost_of, items, cost_from).values()
-    for cost in costs:
+    keys = {
+        unit: unit_key(space, width, options[0])
+        for unit, options in space.options[width].items() if unit != PRODUCTS
+    }  # fmt: skip
+    items = {
+        key: unit_item(space, width, space.options[width][unit][0]) for unit, key in keys.items()
+    }
+    costs = run("smallest units", cost_of, items, cost_from)
+    for cost in costs.values():
         if cost.problem:
             raise HwgenError(cost.problem)
-    totals = {name: sum(cost.sums[SUMS.index(name)] for cost in costs) for name in RESOURCES}
     family, _ = of(str(space.target["device"]))
-    return {name: float(used) for name, used in used_resources(family, totals).items()}
+
+    def used(sums: Mapping[str, float]) -> dict[str, float]:
+        return {name: float(value) for name, value in used_resources(family, sums).items()}
+
+    each = {
+        unit: {name: costs[key].sums[SUMS.index(name)] for name in RESOURCES}
+        for unit, key in keys.items()
+    }
+    totals = {
+        name: sum(sums[name] for sums in each.values()) + around.get(name, 0.0)
+        for name in RESOURCES
+    }
+    return Least(used(totals), {unit: used(sums) for unit, sums in each.items()})
 
 
-def lacking(device: str, width: int, least: Mapping[str, float]) -> str:
+def lacking(device: str, width: int, least: Least) -> str:
     """Return of which resource engines with a port of a width take too much; empty if of none."""
     _, about = of(device)
     for name, label in NAMES.items():
-        if least.get(name, 0.0) > (available := getattr(about, name)):
+        if least.total.get(name, 0.0) > (available := getattr(about, name)):
+            largest = sorted(least.units, key=lambda unit: -least.units[unit][name])[:3]
+            said = ", ".join(f"{unit} {least.units[unit][name]:,.0f}" for unit in largest)
             return (
                 f"needs more than the {label} of {device} ({available:,}): {width} bits or more at"
-                f" the port take at least {least[name]:,.0f}"
+                f" the port take at least {least.total[name]:,.0f} ({said} ...)"
             )
     return ""

@@ -24,7 +24,7 @@ from flows.search.complete import CompleteItem, complete_from, estimate_engine
 from flows.search.costs import UnitCosts, key_of
 from flows.search.cycles import BaseList, TimedOption, TimingItem, time_option
 from flows.search.goals import METRICS, Goal, objectives, order, smallest_first
-from flows.search.narrowing import lacking, least_resources
+from flows.search.narrowing import lacking, least_around, least_resources
 from flows.search.result import Listed, Request, Result, Unmet
 from flows.search.space import Option, Space, needs_of, space_of
 from flows.search.tables import Scores, UnitTables, WidthTable
@@ -151,6 +151,8 @@ class _Ranking:
     unusable : list of dict
     proof : str
         Over how many points it is, and how.
+    widest : UnitTables
+        Of the widest port.
     """
 
     scores: Scores
@@ -159,6 +161,7 @@ class _Ranking:
     numbers: Any
     unusable: list[dict[str, Any]]
     proof: str
+    widest: UnitTables
 
 
 def _ranked(
@@ -172,16 +175,16 @@ def _ranked(
     if request.target.device is None:
         return _rank(request, space, work, sorted(space.options), memory), []
     ranking, widths, skipped = None, list[int](), list[dict[str, Any]]()
-    smallest = smallest_first(request.goals)
+    smallest, around = smallest_first(request.goals), dict[str, float]()
     for width in sorted(space.options):
-        least = least_resources(space, width, work.run)
+        least = least_resources(space, width, work.run, around)
         reason = lacking(request.target.device, width, least)
         if not reason and ranking is not None and ranking.left.sum() >= request.count:
             found = ranking.scores.metrics["luts"][ranking.numbers[: request.count]].max()
-            if least["luts"] > found:
+            if least.total["luts"] > found:
                 reason = (
                     f"cannot be smaller: {width} bits or more at the port take at least"
-                    f" {least['luts']:,.0f} LUTs"
+                    f" {least.total['luts']:,.0f} LUTs"
                 )
         if reason:
             points = space.points_of([w for w in space.options if w >= width])
@@ -190,6 +193,7 @@ def _ranked(
         widths.append(width)
         if smallest:
             ranking = _rank(request, space, work, widths, memory)
+            around = least_around(ranking.widest)
     if not widths:
         raise _no_width(request, skipped)
     return ranking or _rank(request, space, work, widths, memory), skipped
@@ -223,7 +227,7 @@ def _rank(
             unit_tables.costs = costs.of_width(unit_tables.width)
         for table in tables:
             table.costs = costs.of_width(table.width)
-    return _Ranking(scores, left, reasons, numbers, unusable, proof)
+    return _Ranking(scores, left, reasons, numbers, unusable, proof, units[-1])
 
 
 def _bounded(
@@ -252,12 +256,13 @@ def _check_memory(request: Request, memory: int) -> None:
     broken = [goal for goal in request.goals
               if goal.metric == "memory_mib" and not goal.met(mib)]  # fmt: skip
     if broken:
+        enough = math.ceil(1e3 * mib) / 1e3
         said = [{"goal": str(goal), "reached": mib, "factor": goal.missing(mib), "alone": mib}
                 for goal in broken]  # fmt: skip
         lines = [
             (f"weights, cache and rows of {request.model.name} take {mib:.4g} MiB of memory at"
             f" {request.context} positions, whatever the engine"),
-            *(f"  {goal}: misses by {goal.missing(mib):.2f}x; relax it to {mib:.4g}, take another"
+            *(f"  {goal}: misses by {goal.missing(mib):.2f}x; relax it to {enough:g}, take another"
               " format, or fewer positions" for goal in broken),
         ]  # fmt: skip
         raise Unmet("\n".join(lines), {

@@ -406,14 +406,17 @@ def _report_applied(applied: dict[str, Any], folder: Path) -> None:
     )
     if applied["problem"]:
         out.print(f"  not synthesized: {applied['problem']}", soft_wrap=True)
-        return
-    table = new_table("synthesized", "estimated", "measured", "difference", "±")
-    for metric, row in applied["synthesized"].items():
-        table.add_row(
-            metric, number(row["estimated"]), number(row["measured"]),
-            *("-" if row[key] is None else f"{100 * row[key]:{sign}.1f} %"
-              for key, sign in (("difference", "+"), ("uncertainty", ""))),
-        )  # fmt: skip
+    table = new_table("synthesized", "metric", "estimated", "measured", "difference", "±",
+                      left=("metric",))  # fmt: skip
+    every = {name: unit["metrics"] for name, unit in applied["units"].items()}
+    for name, metrics in (every | {"all units": applied["synthesized"]}).items():
+        for metric, row in metrics.items():
+            if row["difference"] is not None:
+                table.add_row(
+                    name, metric, number(row["estimated"]), number(row["measured"]),
+                    *("-" if row[key] is None else f"{100 * row[key]:{sign}.1f} %"
+                      for key, sign in (("difference", "+"), ("uncertainty", ""))),
+                )  # fmt: skip
     out.print(table)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -290,6 +292,42 @@ def test_a_search_of_a_large_space_finds_the_same(
     assert [each.metrics["area_mm2"] for each in bounded.engines] == [
         each.metrics["area_mm2"] for each in ranked.engines
     ]
+
+
+def test_a_model_that_does_not_fit_the_memory_is_refused_at_once(
+    quick: Model, tmp_path: Path
+) -> None:
+    journal, here = SearchJournal(tmp_path / "journal.jsonl"), Here()
+    with pytest.raises(Unmet, match="whatever the engine") as caught:
+        search(request_of(quick, limits=["memory_mib=0.001"]), here, journal)
+    journal.close()
+    assert here.items == 0
+    (said,) = caught.value.document["goals"]
+    assert said["reached"] == pytest.approx(0.001 * said["factor"])
+
+
+def test_a_device_that_is_too_small_is_told_apart_from_goals(quick: Model, tmp_path: Path) -> None:
+    journal, here = SearchJournal(tmp_path / "journal.jsonl"), Here()
+    request = request_of(quick, "tokens_per_s>=1")
+    target = Target.model_validate({"technology": "ecp5", "device": "ecp5-25f"})
+    fits = search(replace(request, target=target), here, journal)
+    assert fits.engines
+    items = here.items
+
+    class Large(Here):
+        def run(self, function: Any, tasks: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+            for item, cost in super().run(function, tasks):
+                large = isinstance(item, CostItem)
+                yield item, replace(cost, sums=(9e4,) * len(SUMS)) if large else cost
+
+    large, other = Large(), SearchJournal(tmp_path / "other.jsonl")
+    with pytest.raises(Unmet, match=r"no engine for .* fits ecp5-25f") as caught:
+        search(replace(request, target=target), large, other)
+    assert large.items == 6 < items  # the smallest units, and no jobs
+    assert "(24,288)" in str(caught.value)
+    assert caught.value.document["rejected"][0]["points"] > 10
+    other.close()
+    journal.close()
 
 
 def test_a_search_that_ends_without_an_engine_has_status_1(
