@@ -519,9 +519,9 @@ def test_specs_that_exclude_each_other(
 
 
 def test_a_step_beyond_the_end_leaves_one_value(hwgen: Callable[..., int], tmp_path: Path) -> None:
-    text = LUT.replace("max_k: [512, 4096]", f"max_k: {{from: 512, to: 4096, step: {2**70}}}")
+    text = LUT.replace("max_k: [512, 4096]", f"max_k: {{from: 1024, to: 4096, step: {2**70}}}")
     assert hwgen(text, "--output", "out") == 0
-    assert {point["max_k"] for point in points_of(tmp_path / "out")} == {"512"}
+    assert {point["max_k"] for point in points_of(tmp_path / "out")} == {"1024"}
 
 
 def test_a_cycle_is_named(tmp_path: Path) -> None:
