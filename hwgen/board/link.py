@@ -11,6 +11,7 @@ results = board.run(core.gemm(8, 64, 32), {"activations": a, "weights": w})
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -29,7 +30,7 @@ from hwgen.board.protocol import (
     operation_byte,
 )
 from hwgen.core.operation import Arrays, Job, StreamPlan
-from hwgen.errors import CheckFailed, InputError, ToolMissing
+from hwgen.errors import CheckFailed, InputError, ToolMissing, did_you_mean
 from hwgen.lazy import np
 
 if TYPE_CHECKING:
@@ -62,6 +63,18 @@ class Transport(Protocol):
         """End the connection."""
 
 
+def _reason(name: str, error: Exception) -> str:
+    """Return why a port cannot be opened, and which ports there are."""
+    from serial.tools.list_ports import comports  # an optional dependency
+
+    number = getattr(error, "errno", None)
+    text = os.strerror(number) if number else str(error)
+    ports = sorted(port.device for port in comports())
+    near = did_you_mean(name, ["simulation"])
+    there = f"ports of this machine: {', '.join(ports) or 'none'}"
+    return f"{text}{near}; {there}; `simulation` is the simulated board"
+
+
 class SerialPort:
     """A serial port of the system, by pyserial.
 
@@ -91,7 +104,7 @@ class SerialPort:
         try:
             self._port = serial.serial_for_url(name, baudrate=baud, timeout=0, write_timeout=2)
         except (serial.SerialException, ValueError) as error:
-            raise BoardError(f"{name}: cannot be opened: {error}") from None
+            raise BoardError(f"{name}: cannot be opened: {_reason(name, error)}") from None
         self._name = name
 
     def write(self, data: bytes) -> None:

@@ -209,10 +209,14 @@ def _rate(about: Mapping[str, Any], entry: Mapping[str, Any]) -> Tile:
 
 
 def _work(entry: Mapping[str, Any]) -> list[Tile]:
-    """Return the tile of the first workload, if there is one."""
-    metrics = entry["metrics"]
-    name = next((key[7:-1] for key in metrics if key.startswith("cycles(")), None)
-    if name is None or metrics[f"cycles({name})"] is None:
+    """Return the tile of the first workload, if there is one, and of a model's step of decoding."""
+    names = [key[7:-1] for key in entry["metrics"] if key.startswith("cycles(")]
+    chosen = [*names[:1], *(name for name in names[1:] if name == "decode")]
+    return [tile for name in chosen for tile in _work_of(entry["metrics"], name)]
+
+
+def _work_of(metrics: Mapping[str, Any], name: str) -> list[Tile]:
+    if metrics[f"cycles({name})"] is None:
         return []
     cycles = f"{number(metrics[f'cycles({name})'])} cycles"
     tokens, time = metrics.get(f"tokens_per_s({name})"), metrics.get(f"latency_ms({name})")

@@ -58,6 +58,8 @@ class Record:
         Operations of hardware that were simulated now, and that the journal had.
     cycles : Counter
         Simulated cycles by the name of the hardware.
+    names : dict
+        Names of units of an engine by the digest of the core in each; others have their own.
     node : str
         Operation of the network that is being computed.
     """
@@ -69,6 +71,7 @@ class Record:
     simulated: int = 0
     reused: int = 0
     cycles: Counter[str] = field(default_factory=Counter)
+    names: dict[str, str] = field(default_factory=dict)
     node: str = ""
     _active: bool = True
     _number: int = 0
@@ -146,7 +149,7 @@ class Record:
                     out.write(json.dumps({"key": key, "cycles": cycles}) + "\n")
         else:
             self.reused += 1
-        self.cycles[config.name] += cycles
+        self.cycles[self.names.get(config.digest, config.name)] += cycles
 
 
 @dataclass(frozen=True)
@@ -194,7 +197,10 @@ class Simulated:
 
     def __init__(self, configs: Iterable[FamilyConfig], record: Record) -> None:
         self.record = record
-        self._configs = tuple(_simulated(part) for config in configs for part in parts_of(config))
+        parts = [part for config in configs for part in parts_of(config)]
+        self._configs = tuple(map(_simulated, parts))
+        for core, part in zip(self._configs, parts, strict=True):
+            record.names.setdefault(core.digest, part.name)
         self._designs: dict[str, Design] = {}
 
     def __getitem__(self, config: FamilyConfig) -> Design:

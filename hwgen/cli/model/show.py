@@ -114,8 +114,8 @@ def _record_lines(record: Mapping[str, Any] | None) -> list[str]:
     bits_of = f"int{recipe.get('activation_bits')}" if activations == "int8" else activations
     kv = recipe.get("kv_format", "integers")
     kv = f"int{recipe.get('kv_bits')}" if kv == "integers" else kv
-    width = f" ({bits:g} bits)" if bits else ""
     weights = weight_format(record)
+    width = f" ({bits:g} bits)" if bits and weights != "original" else ""
     weights = "as the file has them" if weights == "original" else weights
     lines = [
         f"weights {weights}{width}, activations {bits_of}, keys and values {kv}"
