@@ -31,8 +31,8 @@ GOAL = 0.99
 
 MUTANTS = 200
 
-PROOF_S = 15
-"""Seconds for each search of a proof."""
+PROOF_S = 60
+"""Seconds for the proof of a mutant."""
 
 RESULTS = Path(__file__).with_suffix(".json")
 """Results of the last campaigns."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -102,7 +103,7 @@ def prove_equal(
     work : Path
         Directory for the files of ABC.
     seconds : int
-        Limit of each search.
+        Limit of all searches together.
 
     Returns
     -------
@@ -117,16 +118,22 @@ def prove_equal(
     ToolMissing
         If there is no ABC.
     """
+    deadline = time.monotonic() + seconds
     if (content := questions.step(number)) is None or _search(
-        content, "iprove", work, seconds
+        content, "iprove", work, seconds / 2
     ) == "never":
         return "equal", "step"
-    data = frozenset(range(len(questions.circuit.registers))) - questions.control
+    everything = frozenset(range(len(questions.circuit.registers)))
+    data = everything - questions.control
     none: frozenset[int] = frozenset()
     near = questions.touched(number)
     nearer = questions.touched(number, near)
     every = questions.depending(near)
+    far, further = (everything - questions.around(near, levels) for levels in (1, 2))
     for name, doubled, free in (
+        ("none differs, far ones free", none, far),
+        ("touched ones differ, far ones free", near, far),
+        ("none differs, further ones free", none, further),
         ("none differs, data free", none, data),
         ("touched ones differ, data free", near, data),
         ("none differs", none, none),
@@ -135,10 +142,13 @@ def prove_equal(
         ("nearer ones differ", nearer, none),
         ("all differ", every, none),
     ):
+        left = deadline - time.monotonic()
+        if left < 1:
+            break
         content = questions.within(number, doubled, free)
         if content is None:
             return "equal", name
-        said = _search(content, "scorr", work, seconds)
+        said = _search(content, "scorr", work, max(1, left / 2))
         if said == "never":
             return "equal", name
         if said == "reached" and doubled == every and not free and questions.exact:
@@ -147,18 +157,18 @@ def prove_equal(
 
 
 def _search(
-    content: bytes, search: str, work: Path, seconds: int
+    content: bytes, search: str, work: Path, seconds: float
 ) -> Literal["never", "reached", "unknown"]:
     """Return whether the output of a circuit can be 1."""
     (work / "question.aig").write_bytes(content)
     (work / "reduced.aig").unlink(missing_ok=True)
     command = "iprove"
     if search != "iprove":
-        command = f"{search}; write_aiger reduced.aig; pdr -T {seconds}"
+        command = f"{search}; write_aiger reduced.aig; pdr -T {1 + int(seconds)}"
     try:
         said = process.run(
             require("abc"), ["-c", f"read_aiger question.aig; {command}"], work, "abc.log",
-            10.0 + 2.0 * seconds,
+            2.0 + seconds,
         )  # fmt: skip
     except (process.TimedOut, CheckFailed):
         return "unknown"

@@ -126,6 +126,26 @@ class Questions:
                 pending.append(circuit.registers[node - first_register] >> 1)
         return {n - first_register for n in seen if first_register <= n < first_gate}
 
+    def around(self, registers: Collection[int], levels: int) -> frozenset[int]:
+        """Return registers, those that their next values depend on, and so on for some levels."""
+        first_register = 1 + len(self.circuit.inputs)
+        first_gate = first_register + len(self.circuit.registers)
+        found, latest = set(registers), set(registers)
+        for _ in range(levels):
+            pending = [self.circuit.registers[register] >> 1 for register in latest]
+            seen: set[int] = set()
+            while pending:
+                node = pending.pop()
+                if node not in seen:
+                    seen.add(node)
+                    if node >= first_gate:
+                        operands = self.circuit.gates[node - first_gate]
+                        pending += [operand >> 1 for operand in operands]
+            reached = {n - first_register for n in seen if first_register <= n < first_gate}
+            latest = reached - found
+            found |= reached
+        return frozenset(found)
+
     def depending(self, registers: Collection[int]) -> frozenset[int]:
         """Return all registers that some have an effect on, themselves included."""
         first_register = 1 + len(self.circuit.inputs)

@@ -50,7 +50,7 @@ _MANY = 130
 """Rows and columns of the longest products: more than small memories of rows have."""
 
 _WAITING = 40
-"""Rows of a product whose results wait: more than three bits of an address of rows."""
+"""Rows, or tiles of columns, of products whose results wait: partial sums of many addresses."""
 
 _RARE = 0.97
 """Probability of a cycle without settings, where results are to wait for them."""
@@ -274,6 +274,18 @@ def _operation_cases(operation: Operation) -> list[Case]:
     return [Case(f"{name}_shapes", tuple(tried)), Case(f"{name}_values", tuple(values))]
 
 
+def _long_axis(operation: Operation, axis: str) -> tuple[tuple[str, int], ...]:
+    """Return sizes of a product of several passes that is long along one axis."""
+    sizes = []
+    for size in operation.sizes:
+        wanted = 2 * size.natural + 1 if size.name == "K" else size.natural
+        if size.name == axis:
+            wanted = _WAITING * (size.natural if axis == "N" else 1)
+        counts = -(-wanted // size.multiple), size.most // size.multiple
+        sizes.append((size.name, min(counts) * size.multiple))
+    return tuple(sizes)
+
+
 def _stalled_cases(core: Core[Any], operation: Operation) -> list[Case]:
     """Return jobs of the largest sizes whose results wait, alone and with operands that wait."""
     name, (*inputs, output) = operation.name, (port.name for port in core.ports)
@@ -283,12 +295,7 @@ def _stalled_cases(core: Core[Any], operation: Operation) -> list[Case]:
         for pattern in ("random", *(["special"] if special else []))
     )
     if name == GEMM:
-        rows = {
-            size.name: min(_WAITING // size.multiple, size.most // size.multiple) * size.multiple
-            for size in operation.sizes
-        }
-        sizes = tuple((n, rows[n] if n == "M" else length) for n, length in _largest(operation))
-        jobs += (JobSpec(name, sizes),)
+        jobs += tuple(JobSpec(name, _long_axis(operation, axis)) for axis in "MN")
     return [
         Case(f"{name}_waits_{i}", jobs, (*((port, others) for port in inputs), (output, 0.6)))
         for i, others in enumerate((0.0, 0.3))
