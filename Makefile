@@ -254,19 +254,30 @@ docs-check: env written ## check that the generated documentation is current
 	$(RUN) -m flows.bench.low_bit --write build/results-low-bit.md
 	cmp build/results-low-bit.md docs/results-low-bit.md \
 	  || { echo 'docs/results-low-bit.md is not current: run make docs' >&2; exit 1; }
+	cp docs/search-agents.md build/search-agents.md
+	mkdir -p build/search-agents
+	$(RUN) -m flows.bench.agents --stored --json --write build/search-agents.md --pictures build/search-agents > /dev/null
+	cmp build/search-agents.md docs/search-agents.md && cmp build/search-agents/search-agents.svg docs/images/search-agents.svg \
+	  || { echo 'docs/search-agents.md is not current: run make bench-agents' >&2; exit 1; }
 	$(MAKE) --no-print-directory site
 
 .PHONY: prove
 prove: env ## prove the shipped configurations and write the tables of their page, or ARGS="--config systolic" only
 	$(RUN) -m flows.bench.proofs $(or $(ARGS),--write docs/results-proofs.md)
 
-.PHONY: bench-mutation bench-faults bench-low-bit bench-whole-engines bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external bench-cycles bench-auto bench-wires bench-random-checkpoint bench-large-model bench-datapaths bench-random-proofs bench-sdram bench-two-cores
+.PHONY: bench-mutation bench-faults bench-low-bit bench-whole-engines bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external bench-cycles bench-auto bench-wires bench-random-checkpoint bench-large-model bench-datapaths bench-random-proofs bench-sdram bench-two-cores bench-agents bench-gym gym-tables
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-two-cores: env ## simulate engines with one core and with two at work on two networks, and write the table of their page (minutes)
 	$(RUN) -m flows.bench.two_cores --write docs/several-cores.md --picture docs/images/two-cores.svg $(ARGS)
 bench-sdram: env ## measure the share of its peak that an SDRAM gives, and write the table of its page (minutes)
 	$(RUN) -m flows.bench.sdram --write docs/sdram.md $(ARGS)
+bench-agents: env ## compare search agents with the optimum of tables, and write their page; goes on where it was stopped (an hour)
+	$(RUN) -m flows.bench.agents $(or $(ARGS),--write docs/search-agents.md --pictures docs/images)
+bench-gym: env ## measure steps a second of search environments, and write the table of their page
+	$(RUN) -m flows.bench.gym --write docs/benchmarks.md $(ARGS)
+gym-tables: env ## record digests and optima of the tables of search problems: ARGS=--enumerate makes the tables again (minutes)
+	$(RUN) -m flows.gym.catalogue $(ARGS)
 bench-area: env ## measure area and delay by synthesis
 bench-elements: env ## compare processing elements of tensor engines by synthesis (hours; results are kept)
 bench-elements-power: env ## compare their energies by simulations of netlists (a quarter of an hour)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Record digest, optimum and front of every shipped problem: ``make gym-tables``.
+
+With ``--enumerate`` the tables are made again first, which takes some minutes of netlists.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from flows.gym.enumerate import table_of
+from flows.tools.executors import LocalProcesses
+from flows.tools.parallel import processors
+from hwgen.gym import problem as shipped
+from hwgen.gym.problem import load_problem, problems
+
+FOLDER = Path(shipped.__file__).parent
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write `catalogue.json`, and tables if that is asked for."""
+    options = argparse.ArgumentParser(prog="python -m flows.gym.catalogue", description=__doc__)
+    options.add_argument("--enumerate", action="store_true", help="make the tables again")
+    options.add_argument("--jobs", type=int, default=processors(), metavar="N")
+    chosen = options.parse_args(arguments)
+    path = FOLDER / "catalogue.json"
+    if chosen.enumerate:
+        spaces = yaml.safe_load((FOLDER / "problems.yaml").read_text(encoding="utf-8"))["spaces"]
+        for name in spaces:
+            table = table_of(FOLDER / "spaces" / f"{name}.yaml", LocalProcesses(chosen.jobs))
+            (FOLDER / "tables" / f"{name}.parquet").write_bytes(table.encode())
+            sys.stdout.write(f"{name}: {table.size:,} points, digest {table.digest[:16]}\n")
+    path.write_text("{}\n", encoding="utf-8")  # digests of before do not count
+    shipped.catalogue.cache_clear()
+    recorded = {name: load_problem(name).summary() for name in problems()}
+    path.write_text(json.dumps(recorded, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
