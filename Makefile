@@ -254,10 +254,10 @@ docs-check: env written ## check that the generated documentation is current
 	$(RUN) -m flows.bench.low_bit --write build/results-low-bit.md
 	cmp build/results-low-bit.md docs/results-low-bit.md \
 	  || { echo 'docs/results-low-bit.md is not current: run make docs' >&2; exit 1; }
-	cp docs/search-agents.md build/search-agents.md
+	cp docs/search-agents.md docs/results-search-agents.md build
 	mkdir -p build/search-agents
 	$(RUN) -m flows.bench.agents --stored --json --write build/search-agents.md --pictures build/search-agents > /dev/null
-	cmp build/search-agents.md docs/search-agents.md && cmp build/search-agents/search-agents.svg docs/images/search-agents.svg \
+	cmp build/search-agents.md docs/search-agents.md && cmp build/results-search-agents.md docs/results-search-agents.md && cmp build/search-agents/search-agents.svg docs/images/search-agents.svg \
 	  || { echo 'docs/search-agents.md is not current: run make bench-agents' >&2; exit 1; }
 	$(MAKE) --no-print-directory site
 

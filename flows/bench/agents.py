@@ -169,7 +169,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--agent", action="append", help="name or module:Class; may be repeated")
     options.add_argument("--problem", action="append", help="may be repeated; default all")
     options.add_argument("--budget", type=int, help="samples of each run")
-    options.add_argument("--minutes", type=float, default=1e6, help="begin no more runs after so many minutes")
+    options.add_argument(
+        "--minutes", type=float, default=1e6, help="begin no more runs after so many minutes"
+    )
     options.add_argument("--stored", action="store_true", help="make no runs")
     options.add_argument("--write", type=Path, help="page to write the tables into")
     options.add_argument("--pictures", type=Path, help="folder of its pictures")

@@ -166,12 +166,9 @@ def write_page(results: Sequence[Mapping[str, Any]], page: Path, pictures: Path 
     tables = [f"`{name}`\n\n{agents_table(results, name)}" for name in there]
     write_sections(
         page,
-        {
-            "problems": problems_table(),
-            "agents": "\n".join(tables),
-            "spread": spread_table(results),
-        },
+        {"problems": problems_table(), "spread": spread_table(results)},
     )
+    write_sections(page.with_name(f"results-{page.name}"), {"agents": "\n".join(tables)})
     if pictures is not None:
         picture(results, there, pictures / "search-agents.svg")
 

@@ -65,14 +65,14 @@ class Task:
         BudgetSpent
             If no more points may be evaluated; points up to the budget are counted.
         """
-        return self.problem.scores(self._take(points))
+        return self.problem.scores(self._evaluated(points))
 
     def objectives(self, points: Any) -> Floats:
         """Return both figures of the front for points, and their score as a third."""
-        rows = self._take(points)
+        rows = self._evaluated(points)
         return np.column_stack([self.problem.objectives(rows), self.problem.scores(rows)])
 
-    def _take(self, points: Any) -> NDArray[np.int64]:
+    def _evaluated(self, points: Any) -> NDArray[np.int64]:
         rows = self.problem.table.rows(np.asarray(points, np.int64).reshape(-1, len(self.sizes)))
         count = min(len(rows), self.budget - self._used)
         self._rows[self._used : self._used + count] = rows[:count]
@@ -257,20 +257,26 @@ def _operators(agent: Agent) -> dict[str, Any]:
     }
 
 
-def _evolve(task: Task, algorithm: Any, figures: int) -> None:
+def _evolve(task: Task, algorithm: Any, objectives_count: int) -> None:
     """Run an algorithm of pymoo with as many figures to make small."""
     from pymoo.core.problem import Problem as Problem_
     from pymoo.termination import get_termination
 
     high = np.array(task.sizes) - 1
     problem = Problem_(
-        n_var=len(high), n_obj=figures, xl=np.zeros(len(high), np.int64), xu=high, vtype=int
+        n_var=len(high),
+        n_obj=objectives_count,
+        xl=np.zeros(len(high), np.int64),
+        xu=high,
+        vtype=int,
     )
     algorithm.setup(problem, termination=get_termination("n_gen", 1 << 30), seed=task.seed)
     while algorithm.has_next():
         asked = algorithm.ask()
         points = np.rint(np.array(asked.get("X"), np.float64)).astype(np.int64)
-        asked.set("F", task.score(points)[:, None] if figures == 1 else task.objectives(points))
+        asked.set(
+            "F", task.score(points)[:, None] if objectives_count == 1 else task.objectives(points)
+        )
         algorithm.tell(infills=asked)
 
 

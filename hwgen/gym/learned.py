@@ -46,29 +46,29 @@ class Batch(VecEnv):
         actions: spaces.MultiDiscrete,
         observe: Callable[[NDArray[np.int64], int], NDArray[np.float32]],
         score: Callable[[NDArray[np.int64]], NDArray[np.float64]],
-        turns: int = 1,
+        phases: int = 1,
         masks: Callable[[int], NDArray[np.bool_]] | None = None,
     ) -> None:
-        self._observe, self._score, self._masks, self.turns = observe, score, masks, turns
-        self._chosen = np.zeros((count, turns, len(actions.nvec)), np.int64)
-        self._turn = 0
+        self._observe, self._score, self._masks, self.phases = observe, score, masks, phases
+        self._chosen = np.zeros((count, phases, len(actions.nvec)), np.int64)
+        self._phase = 0
         width = observe(self._chosen, 0).shape[1]
         super().__init__(count, spaces.Box(-1.0, 1.0, (width,), np.float32), actions)
 
     def reset(self) -> NDArray[np.float32]:
         """Begin all episodes."""
-        self._turn = 0
+        self._phase = 0
         self._chosen[:] = 0
         return self._observe(self._chosen, 0)
 
     def step_async(self, actions: NDArray[np.int64]) -> None:
         """Take the actions of a step."""
-        self._chosen[:, self._turn] = actions
+        self._chosen[:, self._phase] = actions
 
     def step_wait(self) -> Any:
         """Score the points if this was the last turn."""
-        self._turn += 1
-        done = self._turn == self.turns
+        self._phase += 1
+        done = self._phase == self.phases
         rewards = np.zeros(self.num_envs, np.float32)
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         if done:
@@ -78,7 +78,7 @@ class Batch(VecEnv):
                 info["terminal_observation"] = observation
             observations = self.reset()
         else:
-            observations = self._observe(self._chosen, self._turn)
+            observations = self._observe(self._chosen, self._phase)
         return observations, rewards, np.full(self.num_envs, done), infos
 
     def close(self) -> None:
@@ -97,7 +97,7 @@ class Batch(VecEnv):
     ) -> list[Any]:
         """Return the masks of the turn, the only method."""
         assert self._masks is not None
-        return [self._masks(self._turn)] * self.num_envs
+        return [self._masks(self._phase)] * self.num_envs
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
         """Return that nothing is wrapped."""
@@ -124,21 +124,21 @@ class IndependentPpo(Ppo):
     """A policy for each group of parameters, in turn; the others sample meanwhile as they are."""
 
     def search(self, task: Task) -> None:
-        places = groups_of(task)
+        positions = groups_of(task)
         models: list[Any] = []
 
-        def score(own: int, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+        def score(group: int, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
             points = np.zeros((self.batch, len(task.sizes)), np.int64)
-            points[:, places[own]] = chosen[:, 0]
+            points[:, positions[group]] = chosen[:, 0]
             for other, model in enumerate(models):
-                if other != own:
-                    points[:, places[other]] = model.predict(_nothing(chosen, 0))[0]
+                if other != group:
+                    points[:, positions[other]] = model.predict(_nothing(chosen, 0))[0]
             return task.score(points)
 
-        for own, some in enumerate(places):
-            actions = spaces.MultiDiscrete([task.sizes[place] for place in some])
-            env = Batch(self.batch, actions, _nothing, partial(score, own))
-            models.append(learner(self, PPO, env, task.seed + own))
+        for group, some in enumerate(positions):
+            actions = spaces.MultiDiscrete([task.sizes[position] for position in some])
+            env = Batch(self.batch, actions, _nothing, partial(score, group))
+            models.append(learner(self, PPO, env, task.seed + group))
         while True:
             for model in models:
                 model.learn(self.batch, reset_num_timesteps=False)
@@ -148,32 +148,34 @@ class CentralisedPpo(Ppo):
     """One policy for all groups: they choose in turn, and each sees what those before chose."""
 
     def search(self, task: Task) -> None:
-        places = groups_of(task)
-        slots = max(map(len, places))
+        positions = groups_of(task)
+        slots = max(map(len, positions))
         sizes = [
-            max([task.sizes[some[slot]] for some in places if slot < len(some)])
+            max([task.sizes[some[slot]] for some in positions if slot < len(some)])
             for slot in range(slots)
         ]
 
-        def masks(turn: int) -> NDArray[np.bool_]:
-            own = [task.sizes[place] for place in places[turn]] + [1] * (slots - len(places[turn]))
-            allowed = [np.arange(n) < few for n, few in zip(sizes, own, strict=True)]
+        def masks(phase: int) -> NDArray[np.bool_]:
+            group = [task.sizes[position] for position in positions[phase]] + [1] * (
+                slots - len(positions[phase])
+            )
+            allowed = [np.arange(n) < few for n, few in zip(sizes, group, strict=True)]
             return np.concatenate(allowed)
 
-        def observe(chosen: NDArray[np.int64], turn: int) -> NDArray[np.float32]:
-            whose = np.eye(len(places))[[turn] * len(chosen)]
+        def observe(chosen: NDArray[np.int64], phase: int) -> NDArray[np.float32]:
+            whose = np.eye(len(positions))[[phase] * len(chosen)]
             before = (chosen / np.array(sizes)).reshape(len(chosen), -1)
             return np.concatenate([whose, before], axis=1).astype(np.float32)
 
         def score(chosen: NDArray[np.int64]) -> NDArray[np.float64]:
             points = np.zeros((self.batch, len(task.sizes)), np.int64)
-            for turn, some in enumerate(places):
-                points[:, some] = chosen[:, turn, : len(some)]
+            for phase, some in enumerate(positions):
+                points[:, some] = chosen[:, phase, : len(some)]
             return task.score(points)
 
         actions = spaces.MultiDiscrete(sizes)
-        env = Batch(self.batch, actions, observe, score, len(places), masks)
-        learner(self, MaskablePPO, env, task.seed, steps=len(places)).learn(1 << 40)
+        env = Batch(self.batch, actions, observe, score, len(positions), masks)
+        learner(self, MaskablePPO, env, task.seed, steps=len(positions)).learn(1 << 40)
 
 
 def groups_of(task: Task) -> list[list[int]]:
@@ -194,6 +196,6 @@ def learner(agent: Any, method: Any, env: Batch, seed: int, steps: int = 1) -> A
     )  # fmt: skip
 
 
-def _nothing(chosen: NDArray[np.int64], turn: int) -> NDArray[np.float32]:
+def _nothing(chosen: NDArray[np.int64], phase: int) -> NDArray[np.float32]:
     """Return observations that say nothing: the workload of a problem never changes."""
     return np.ones((len(chosen), 1), np.float32)

@@ -54,7 +54,7 @@ class GroupsEnv(ParallelEnv[str, Observation, NDArray[np.int64]]):
         self.groups = dict(groups or self.problem.groups)
         if sorted(name for some in self.groups.values() for name in some) != sorted(names):
             raise InputError(f"groups: each of {', '.join(names)} is in one group")
-        self._places = {
+        self._positions = {
             agent: [names.index(name) for name in some] for agent, some in self.groups.items()
         }
         self.possible_agents = list(self.groups)
@@ -62,8 +62,8 @@ class GroupsEnv(ParallelEnv[str, Observation, NDArray[np.int64]]):
         self.render_mode = None
         sizes = self.problem.table.sizes
         self.action_spaces = {
-            agent: spaces.MultiDiscrete([sizes[place] for place in places])
-            for agent, places in self._places.items()
+            agent: spaces.MultiDiscrete([sizes[position] for position in positions])
+            for agent, positions in self._positions.items()
         }
         self.observation_spaces = dict.fromkeys(self.groups, self._env.observation_space)
 
@@ -91,8 +91,8 @@ class GroupsEnv(ParallelEnv[str, Observation, NDArray[np.int64]]):
     ]:  # fmt: skip
         """Evaluate the point that the agents' actions make together."""
         point = np.zeros(len(self.problem.table.sizes), np.int64)
-        for agent, places in self._places.items():
-            point[places] = actions[agent]
+        for agent, positions in self._positions.items():
+            point[positions] = actions[agent]
         observation, reward, ends, _, info = self._env.step(point)
         agents = self.agents
         if ends:

@@ -94,7 +94,7 @@ class Problem:
         return np.minimum(value, 1.0)
 
     def scores(self, rows: NDArray[np.int64]) -> Floats:
-        """Return what a search is to make small, for some rows.
+        """Return scores of rows, which a search is to make small.
 
         It is the decadic logarithm of cost over median cost.  Points that miss limits have
         `MISSED` plus the sum of their relative excess, at most 13, illegal ones 2 above that;
@@ -326,7 +326,7 @@ def _selected(
     chosen = [
         [axis.values.index(v) for v in values.get(axis.name, axis.values)] for axis in table.axes
     ]
-    place = [axis.name for axis in table.axes].index(shared)
+    position = [axis.name for axis in table.axes].index(shared)
     axes = [
         Axis(f"{unit}.{axis.name}", tuple(axis.values[d] for d in digits))
         for axis, digits in zip(table.axes, chosen, strict=True)
@@ -334,7 +334,7 @@ def _selected(
     metrics: dict[str, Floats] = {}
     for name, column in table.metrics.items():
         part: Floats = column.reshape(table.sizes)[np.ix_(*chosen)].astype(np.float64)
-        part = np.moveaxis(part, place, 0)
+        part = np.moveaxis(part, position, 0)
         metrics[name] = part.reshape(len(part), -1)
-    varied = tuple(a for at, a in enumerate(axes) if at != place and len(a.values) > 1)
-    return varied, axes[place].values, metrics
+    varied = tuple(a for at, a in enumerate(axes) if at != position and len(a.values) > 1)
+    return varied, axes[position].values, metrics

@@ -92,7 +92,7 @@ class Table:
 
     @cached_property
     def legal(self) -> NDArray[np.bool_]:
-        """Which rows are legal."""
+        """True for each legal row."""
         result: NDArray[np.bool_] = self.rule == 0
         return result
 
@@ -126,7 +126,7 @@ class Table:
         return self.rules[code - 1] if code else ""
 
     def mask(self, prefix: Sequence[int] = ()) -> NDArray[np.bool_]:
-        """Return the values of the next parameter with which there is a legal point.
+        """Mark the values of the next parameter with which there is a legal point.
 
         Parameters
         ----------
@@ -143,27 +143,27 @@ class Table:
         result: NDArray[np.bool_] = self._masks(len(prefix))[tuple(prefix)]
         return result
 
-    def _masks(self, place: int) -> NDArray[np.bool_]:
-        """Return which prefixes of ``place + 1`` digits have a legal point."""
-        if place not in self._known:
-            if place == len(self.sizes) - 1:
-                self._known[place] = self.legal.reshape(self.sizes)
+    def _masks(self, position: int) -> NDArray[np.bool_]:
+        """Mark the prefixes of ``position + 1`` digits that have a legal point."""
+        if position not in self._mask_cache:
+            if position == len(self.sizes) - 1:
+                self._mask_cache[position] = self.legal.reshape(self.sizes)
             else:
-                self._known[place] = np.asarray(self._masks(place + 1).any(axis=-1))
-        return self._known[place]
+                self._mask_cache[position] = np.asarray(self._masks(position + 1).any(axis=-1))
+        return self._mask_cache[position]
 
     @cached_property
-    def _known(self) -> dict[int, NDArray[np.bool_]]:
+    def _mask_cache(self) -> dict[int, NDArray[np.bool_]]:
         return {}
 
     def draw(self, count: int, generator: np.random.Generator) -> Points:
         """Return random legal points, each digit drawn among the legal ones behind those before."""
         points = np.empty((count, len(self.sizes)), np.int64)
-        for place in range(len(self.sizes)):
-            masks = self._masks(place)[tuple(points[:, :place].T)]
-            masks = np.broadcast_to(masks, (count, self.sizes[place]))
-            order = generator.random((count, self.sizes[place]))
-            points[:, place] = np.where(masks, order, -1.0).argmax(axis=1)
+        for position in range(len(self.sizes)):
+            masks = self._masks(position)[tuple(points[:, :position].T)]
+            masks = np.broadcast_to(masks, (count, self.sizes[position]))
+            order = generator.random((count, self.sizes[position]))
+            points[:, position] = np.where(masks, order, -1.0).argmax(axis=1)
         return points
 
     # -- identity and files ------------------------------------------------------------------
@@ -194,11 +194,11 @@ class Table:
         columns = {**self.metrics, "rule": self.rule}
         table = arrow.table({name: arrow.array(column) for name, column in columns.items()})
         table = table.replace_schema_metadata({_METADATA: json.dumps(head).encode()})
-        figures = list(self.metrics)
+        amounts = list(self.metrics)
         buffer = io.BytesIO()
         parquet.write_table(
             table, buffer, compression="zstd", compression_level=12,
-            use_dictionary=["rule"], use_byte_stream_split=figures,
+            use_dictionary=["rule"], use_byte_stream_split=amounts,
         )  # fmt: skip
         return buffer.getvalue()
 
@@ -250,9 +250,9 @@ class Table:
         return table
 
 
-def rounded(figures: NDArray[Any]) -> NDArray[np.float32]:
+def rounded(amounts: NDArray[Any]) -> NDArray[np.float32]:
     """Round figures to significands of 15 bits, a relative error of at most 1.5e-5."""
-    significand, exponent = np.frexp(np.asarray(figures, np.float64))
+    significand, exponent = np.frexp(np.asarray(amounts, np.float64))
     scale = float(1 << _BITS)
     return np.ldexp(np.rint(significand * scale) / scale, exponent).astype(np.float32)
 

@@ -89,6 +89,7 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "flows/search/",  # engines that a search makes
     ),
     "vector": (
+        "hwgen/gym/environment.py",  # of Gymnasium: many environments at once
         # Vectors of C++, of IP-XACT, and of Verilog.
         "flows/build/files.py",
         "flows/build/ipxact.py",

@@ -42,9 +42,7 @@ objectives: {minimize: [area_mm2]}
 """
 
 
-def cost(
-    family: str, fixed: Any, varying: Any, technology: str, workloads: Any
-) -> dict[str, Any]:
+def cost(family: str, fixed: Any, varying: Any, technology: str, workloads: Any) -> dict[str, Any]:
     """Return made-up figures; an array of 2 by 2 breaks a rule of the family."""
     p = {**fixed, **varying}
     rows, cols = np.asarray(p["array.rows"], float), np.asarray(p["array.cols"], float)
