@@ -30,6 +30,9 @@ WRITTEN = {"sweep.md": {"configs/lut_0001.yaml"}}
 """Files that the commands of a page write."""
 
 _PATH = re.compile(rf"(?<![\w./-])(?:{PACKAGES}|configs|docs)/[\w./*{{}},-]*[\w*}}]")
+_ENVIRONMENT = re.compile(r"hwgen/\w+-v\d+")
+"""Names that Gymnasium knows environments by."""
+
 _DOTTED = re.compile(rf"(?<![\w./-])(?:{PACKAGES})(?:\.\w+)+")
 _IMPORT = re.compile(rf"\bfrom ((?:{PACKAGES})(?:\.\w+)*) import (?:\(([^)]*)\)|([\w, ]*))")
 _MEMBERS = re.compile(r"^::: (\S+)\n +options: \{[^}]*members: \[([^\]]*)\]", re.M)
@@ -42,7 +45,7 @@ _ANY_NAME = re.compile(r"NAME|FAMILY|\{[^}]*\}")
 def missing_paths(page: Path) -> list[str]:
     """Return the paths that a page names, and that do not exist."""
     text = page.read_text(encoding="utf-8")
-    created = {*_LISTED.findall(text), *WRITTEN.get(page.name, ())}
+    created = {*_LISTED.findall(text), *WRITTEN.get(page.name, ()), *_ENVIRONMENT.findall(text)}
     return [path for path in _PATH.findall(text) if path not in created and not any(_matches(path))]
 
 
