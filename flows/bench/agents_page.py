@@ -118,18 +118,20 @@ def spread_table(results: Sequence[Mapping[str, Any]]) -> str:
             continue
         count = min(1000, *(row["budget"] for row in own))
         count = max(int(n) for n in own[0]["regret"] if int(n) <= count)
+        # Those problems that all of its settings have results of.
+        common = set.intersection(
+            *({row["problem"] for row in own if row["settings"] == each} for each in settings)
+        )
         medians = {}
         for each in settings:
-            some = [row for row in own if row["settings"] == each]
-            seeds = [value for row in some for value in row["regret"][str(count)]]
-            medians[each] = (float(np.median(seeds)), {row["problem"] for row in some})
-        complete = max(len(where) for _, where in medians.values())
-        medians = {k: v for k, v in medians.items() if len(v[1]) == complete}
-        best = min(medians, key=lambda each: medians[each][0])
-        worst = max(medians, key=lambda each: medians[each][0])
+            some = [row for row in own if row["settings"] == each and row["problem"] in common]
+            seeds = [value for row in some for value in row["regret"][str(count)][:10]]
+            medians[each] = float(np.median(seeds))
+        best = min(medians, key=lambda each: medians[each])
+        worst = max(medians, key=lambda each: medians[each])
         rows.append([
-            agent, f"{count:,}", str(len(medians)), _name(best), _percent(medians[best][0]),
-            _name(worst), _percent(medians[worst][0]),
+            agent, f"{count:,}", str(len(medians)), _name(best), _percent(medians[best]),
+            _name(worst), _percent(medians[worst]),
         ])  # fmt: skip
     return markdown(
         ["agent", "samples", "settings", "best", "% of the best", "worst", "% of the worst"],

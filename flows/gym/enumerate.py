@@ -8,6 +8,7 @@ the fits is elaborated.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,10 @@ METRICS = {
 
 
 def table_of(
-    path: Path, executor: Executor, progress: Callable[[int, int], None] = lambda done, total: None
+    path: Path,
+    executor: Executor,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    most: int | None = None,
 ) -> Table:
     """Return the table of a sweep file with one family, and one workload called ``work``.
 
@@ -55,6 +59,9 @@ def table_of(
         What evaluates netlists.
     progress : callable, optional
         Takes points done and points in all.
+    most : int, optional
+        Points, beside small designs, that are evaluated by netlist to test fits; by default as
+        many as a sweep takes.
 
     Raises
     ------
@@ -64,7 +71,8 @@ def table_of(
     file = read_sweep(path, __version__)
     _check(path, file)
     plan = file.plan
-    evaluate = fitted(plan, pools(plan), Netlists(NetlistCosts()), executor)
+    drawn = [replace(pool, points=pool.points[:most]) for pool in pools(plan)]
+    evaluate = fitted(plan, drawn, Netlists(NetlistCosts()), executor)
     stated = file.document.data["workloads"][_WORKLOAD]
     name = stated if isinstance(stated, str) else _WORKLOAD
     return enumerate_space(plan, evaluate, progress, name)

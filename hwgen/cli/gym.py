@@ -55,10 +55,21 @@ def problems_command(as_json: bool) -> None:
 @click.argument("source", metavar="NAME|FILE.yaml")
 @path_option("--output", "FILE.parquet", "Where to write the table; default NAME.parquet.")
 @jobs_option("Processes that evaluate netlists")
+@click.option(
+    "--most",
+    metavar="POINTS",
+    type=click.IntRange(1),
+    help="Of a FILE.yaml, points beside small designs that test the fits of costs, at most.",
+)
 @force_option
 @json_option
 def table_command(
-    source: str, output: Path | None, jobs: int | None, force: bool, as_json: bool
+    source: str,
+    output: Path | None,
+    jobs: int | None,
+    most: int | None,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """Write the table of a space: every point with its figures, illegal ones with their rule.
 
@@ -86,7 +97,7 @@ def table_command(
             LocalProcesses(jobs or processors()) as executor,
             task_progress("enumerating", quiet=as_json) as shown,
         ):
-            table = table_of(file, executor, lambda done, total: shown("points", done, total))
+            table = table_of(file, executor, lambda done, total: shown("points", done, total), most)
     write_file(path, table.encode(), force=force)
     summary: dict[str, Any] = {
         "file": str(path),
