@@ -179,6 +179,7 @@ docs: env written ## write the generated documentation again
 	$(RUN) -m flows.demonstration.summaries
 	$(RUN) -m flows.bench.boards docs/boards.md
 	$(RUN) -m flows.bench.low_bit --write docs/results-low-bit.md
+	$(RUN) -m flows.bench.search_scenarios --pictures docs/images
 
 .PHONY: site
 site: env ## write the documentation as a site to build/site
@@ -239,6 +240,9 @@ docs-check: env written ## check that the generated documentation is current
 	$(RUN) -m flows.bench.two_cores --stored --write build/several-cores.md --picture build/two-cores.svg
 	cmp build/several-cores.md docs/several-cores.md && cmp build/two-cores.svg docs/images/two-cores.svg \
 	  || { echo 'docs/several-cores.md is not current: run make docs' >&2; exit 1; }
+	$(RUN) -m flows.bench.search_scenarios --pictures build/search-pictures
+	for f in bandwidth scenarios; do cmp build/search-pictures/search-$$f.svg docs/images/search-$$f.svg \
+	  || { echo 'pictures of searches are not current: run make docs' >&2; exit 1; }; done
 	cp docs/results-faults.md build/results-faults.md
 	mkdir -p build/faults
 	$(RUN) -m flows.bench.faults --stored --write build/results-faults.md --pictures build/faults
@@ -265,11 +269,16 @@ docs-check: env written ## check that the generated documentation is current
 prove: env ## prove the shipped configurations and write the tables of their page, or ARGS="--config systolic" only
 	$(RUN) -m flows.bench.proofs $(or $(ARGS),--write docs/results-proofs.md)
 
-.PHONY: bench-mutation bench-faults bench-low-bit bench-whole-engines bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external bench-cycles bench-auto bench-wires bench-random-checkpoint bench-large-model bench-datapaths bench-random-proofs bench-sdram bench-two-cores bench-agents bench-gym gym-tables
+.PHONY: bench-mutation bench-faults bench-low-bit bench-whole-engines bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external bench-cycles bench-auto bench-wires bench-random-checkpoint bench-large-model bench-datapaths bench-random-proofs bench-sdram bench-two-cores bench-agents bench-gym gym-tables bench-search
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-two-cores: env ## simulate engines with one core and with two at work on two networks, and write the table of their page (minutes)
 	$(RUN) -m flows.bench.two_cores --write docs/several-cores.md --picture docs/images/two-cores.svg $(ARGS)
+bench-search: build/austen-int8/model.json ## search for an engine that serves three scenarios, and draw what changes it (minutes)
+	$(RUN) -m hwgen search build/austen-int8 --target xck26 --context 64 --goal "tokens_per_s>=200" \
+	  --scenario "chat: context=64, memory=lpddr4x, weight=3" --scenario "start: context=8, memory=lpddr4x" \
+	  --scenario "phone: context=64, gb-s=1.2" --output build/search --force
+	$(RUN) -m flows.bench.search_scenarios --result build/search/result.json --pictures docs/images
 bench-sdram: env ## measure the share of its peak that an SDRAM gives, and write the table of its page (minutes)
 	$(RUN) -m flows.bench.sdram --write docs/sdram.md $(ARGS)
 bench-agents: env ## compare search agents with the optimum of tables, and write their page; goes on where it was stopped (an hour)

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from flows.bench import search_scenarios
 from flows.search.charts import bars, lines
 from flows.search.complete import Complete, estimate_engine
 from flows.search.journal import SearchJournal
@@ -25,6 +26,7 @@ from hwgen.core.params.off_chip import OffChip
 from hwgen.errors import InputError
 from hwgen.models.files.store import Model
 from sim_tests.search.searching import CONTEXT, Here, request_of
+from sim_tests.support.paths import ROOT
 
 SLOW = Scenario("narrow", 4, OffChip(gb_s=0.05), 1.0)
 LONG = Scenario("long", CONTEXT, OffChip(gb_s=2.0), 3.0)
@@ -145,3 +147,10 @@ def test_the_best_engine_is_estimated_at_other_nodes(request_both: Request, tmp_
     journal.close()
     assert set(made) == set(items)
     assert all(each.metrics["tokens_per_s"] == len(name) for name, each in made.items())
+
+
+def test_pictures_of_the_page_are_those_of_the_stored_search(tmp_path: Path) -> None:
+    search_scenarios.main(["--pictures", str(tmp_path)])
+    for name in search_scenarios.NAMES:
+        stored = (ROOT / "docs" / "images" / name).read_text(encoding="utf-8")
+        assert (tmp_path / name).read_text(encoding="utf-8") == stored, f"{name}: run make docs"
