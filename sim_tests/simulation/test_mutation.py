@@ -170,8 +170,8 @@ def test_no_mutant_that_is_caught_is_proven_equal(family: str, tmp_path: Path) -
     caught = [each for each in mutants if verdicts[each.number].caught]
     assert len(caught) > 40
     questions = questions_of(NAME, caught, tmp_path)
-    for mutant in caught:
-        proof, question = prove_equal(questions, mutant.number, tmp_path, seconds=1)
+    for mutant in caught[::4]:
+        proof, question = prove_equal(questions, mutant.number, tmp_path, seconds=10)
         assert proof != "equal", (mutant.change, question)
 
 
