@@ -306,7 +306,7 @@ def test_a_model_that_does_not_fit_the_memory_is_refused_at_once(
     assert said["reached"] == pytest.approx(0.001 * said["factor"])
 
 
-def test_a_device_that_is_too_small_is_told_apart_from_goals(quick: Model, tmp_path: Path) -> None:
+def test_a_device_that_is_too_small_is_no_missed_goal(quick: Model, tmp_path: Path) -> None:
     journal, here = SearchJournal(tmp_path / "journal.jsonl"), Here()
     request = request_of(quick, "tokens_per_s>=1")
     target = Target.model_validate({"technology": "ecp5", "device": "ecp5-25f"})
