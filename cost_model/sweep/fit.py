@@ -8,10 +8,10 @@ relative error they explain, as long as the error of left-out samples falls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,8 @@ _FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {
 """Functions of a numeric parameter: itself, trees of it, and groups that hardware divides it in."""
 
 _PATIENCE = 8
+T = TypeVar("T")
+
 _MOST_TERMS = 60
 _SAMPLES_A_TERM = 1.6
 
@@ -53,6 +55,17 @@ Level = tuple[str, Any]
 """A parameter and a value that it must have."""
 
 Term = tuple[tuple[Factor, ...], tuple[Level, ...]]
+
+
+def distinct(values: Iterable[T]) -> list[T]:
+    """Return values without repetitions, in order; groups of parameters are values, too."""
+    result: dict[Any, T] = {}
+    for value in values:
+        try:
+            result.setdefault(value, value)
+        except TypeError:  # a group is not hashable
+            result.setdefault(repr(value), value)
+    return list(result.values())
 
 
 @dataclass(frozen=True)
@@ -78,7 +91,7 @@ class Variables:
         """Return the variables of samples: what varies."""
         numbers, levels = [], {}
         for name, column in columns.items():
-            values = list(dict.fromkeys(column))
+            values = distinct(column)
             numeric = all(type(value) in (int, float) for value in values)
             if len(values) < 2:
                 continue
@@ -86,10 +99,10 @@ class Variables:
                 numbers.append(name)
             else:
                 levels[name] = tuple(sorted(values) if numeric else values)
-        structures: dict[tuple[Level, ...], None] = {}
+        structures: list[tuple[Level, ...]] = []
         if len(levels) > 2:
             rows = zip(*(columns[name] for name in levels), strict=True)
-            structures = dict.fromkeys(tuple(zip(levels, row, strict=True)) for row in rows)
+            structures = distinct(tuple(zip(levels, row, strict=True)) for row in rows)
         return cls(tuple(numbers), levels, tuple(structures))
 
     def terms(self) -> list[Term]:

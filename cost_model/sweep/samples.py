@@ -11,7 +11,7 @@ import numpy as np
 
 from cost_model.configurations.configurations import Configurations, configuration
 from cost_model.roofline.roofline import PREFIX
-from cost_model.sweep.fit import Variables
+from cost_model.sweep.fit import Variables, distinct
 from cost_model.sweep.netlists import NOT_IN_NETLISTS, Question
 from cost_model.sweep.plan import Plan
 from cost_model.sweep.space import TECHNOLOGY, Axis, Digits, Subspace, Values
@@ -85,7 +85,7 @@ def _stars(
     derived = {item.name for item in subspace.derived}
     axes = {axis.name: axis for axis in subspace.axes if axis.name in names}
     variables = Variables.of({name: [row[name] for row in rows] for name in axes})
-    few = dict.fromkeys(tuple(row[name] for name in variables.levels) for row in rows)
+    few = distinct(tuple(row[name] for name in variables.levels) for row in rows)
     structures = [dict(zip(variables.levels, each, strict=True)) for each in few]
     if len(structures) > _MOST_STRUCTURES:
         order = np.random.default_rng(2).permutation(len(structures))[:_MOST_STRUCTURES]

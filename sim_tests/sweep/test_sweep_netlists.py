@@ -17,7 +17,7 @@ import pytest
 from cost_model.configurations.configurations import configuration
 from cost_model.sweep import refine as refining
 from cost_model.sweep.document import read_sweep
-from cost_model.sweep.fit import Points, fit
+from cost_model.sweep.fit import Points, Variables, fit
 from cost_model.sweep.fitted import GOALS, Fitted, fitted
 from cost_model.sweep.netlists import Answer, Evaluation, Netlists, Part
 from cost_model.sweep.samples import pools
@@ -116,6 +116,18 @@ def exhaustive() -> set[tuple[float, float]]:
         for mine in points
         if not any(a[0] <= mine[0] and a[1] <= mine[1] and a != mine for a in points)
     }
+
+
+def test_groups_of_parameters_are_values() -> None:
+    small, large = {"family": "systolic"}, {"family": "cube"}
+    columns: dict[str, list[Any]] = {
+        "compute": [small, large, small, large],
+        "a": ["x", "x", "y", "y"],
+        "b": [1, 2, 1, 2],
+    }
+    variables = Variables.of(columns)
+    assert variables.levels == {"compute": (small, large), "a": ("x", "y"), "b": (1, 2)}
+    assert len(variables.structures) == 4
 
 
 def test_the_front_is_that_of_an_exhaustive_search(sweep: Callable[..., dict[str, Any]]) -> None:
