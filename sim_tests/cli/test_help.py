@@ -78,7 +78,8 @@ def test_help_ends_with_an_example_that_the_command_takes(path: str) -> None:
 
 
 UNITS = (
-    "N", "BAUD", "BITS", "BYTES", "COLUMNS", "MHZ", "POINTS", "POSITIONS", "SECONDS", "SHARE", "T", "TOKENS",
+    "N", "BAUD", "BITS", "BYTES", "COLUMNS", "MHZ", "POINTS", "POSITIONS", "SECONDS", "SHARE", "T",
+    "TOKENS",
 )  # fmt: skip
 """Metavars of numbers: a unit, what they count, or N and T, which the help explains."""
 
