@@ -89,8 +89,8 @@ def _print(statuses: list[Status]) -> None:
         table.add_row(tool.name, mark, needed, location, tool.used_for)
     print_whole(table)
     for text in below:
-        click.echo(f"\n{text}")
+        click.echo(text)
 
 
-_LONG = 80
+_LONG = 120
 """Characters from which on a text about a tool stands below the table."""

@@ -85,7 +85,7 @@ def test_ports_stay() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(5)
 @pytest.mark.parametrize(
     ("protection", "change", "counted"),
     [

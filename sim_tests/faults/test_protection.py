@@ -84,7 +84,7 @@ def effects_of_flips(
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(10)
 @pytest.mark.parametrize("protection", OPTIONS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_results_and_cycles_stay(family: str, protection: str) -> None:

@@ -44,6 +44,7 @@ def compared(capsys: pytest.CaptureFixture[str], *arguments: Any) -> tuple[int, 
     return status, captured.out, captured.err
 
 
+@pytest.mark.rotate(3)
 def test_a_row_for_each_model_with_its_accuracy(
     models: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
