@@ -86,6 +86,7 @@ def test_what_cannot_be_compared_is_refused(
         assert said in err
 
 
+@pytest.mark.rotate(3)
 def test_texts_that_differ_are_said(
     models: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -449,7 +449,7 @@ def test_shipped_engines_of_groups(engine: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(8)
+@pytest.mark.rotate(24)
 @pytest.mark.parametrize("engine", GROUPS)
 def test_hardware_computes_a_token_with_groups(engine: str, tmp_path: Path) -> None:
     small, recipe = GROUPS[engine]
