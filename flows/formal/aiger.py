@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hwgen.errors import CheckFailed
@@ -173,7 +173,7 @@ def induction_step(circuit: Aiger, output: str, steps: int) -> bytes:
     It is 1 if an output of a circuit is 0 in `steps` cycles from any state, and 1 in the next.
     """
     bad = circuit.output_literals[circuit.outputs.index(output)]
-    needed = _cone(circuit, bad)
+    needed = cone(circuit, [bad])
     inputs = len(circuit.registers) + len(circuit.inputs) * (steps + 1)
     builder = Gates(inputs)
     both = builder.both
@@ -258,11 +258,11 @@ class Gates:
         return self.either(self.both(left, right ^ 1), self.both(left ^ 1, right))
 
 
-def _cone(circuit: Aiger, literal: int) -> set[int]:
-    """Return the nodes that a literal depends on, through registers too."""
+def cone(circuit: Aiger, literals: Iterable[int], *, through_registers: bool = True) -> set[int]:
+    """Return the nodes that literals depend on, through registers too or up to them."""
     registers = 1 + len(circuit.inputs)
     first_gate = registers + len(circuit.registers)
-    nodes, pending = set(), [literal >> 1]
+    nodes, pending = set[int](), [literal >> 1 for literal in literals]
     while pending:
         node = pending.pop()
         if node in nodes:
@@ -270,7 +270,7 @@ def _cone(circuit: Aiger, literal: int) -> set[int]:
         nodes.add(node)
         if node >= first_gate:
             pending += [operand >> 1 for operand in circuit.gates[node - first_gate]]
-        elif node >= registers:
+        elif node >= registers and through_registers:
             pending.append(circuit.registers[node - registers] >> 1)
     return nodes
 

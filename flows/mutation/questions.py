@@ -16,10 +16,10 @@ Some registers may be set free, as if they were inputs: what never happens then 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 
-from flows.formal.aiger import Aiger, Gates, write_aiger
+from flows.formal.aiger import Aiger, Gates, cone, write_aiger
 
 LAWFUL = "lawful_now"
 """Output that is 1 as long as the environment keeps its rules."""
@@ -102,46 +102,26 @@ class Questions:
     @cached_property
     def control(self) -> frozenset[int]:
         """Registers that valid, ready, and the enables of memories depend on, now or later."""
-        pending = [
-            literal >> 1
+        decisive = (
+            literal
             for name, literals in self._outputs.items()
             if name.endswith(("valid", "ready")) or name.startswith(WRITE_ENABLE)
             for literal in literals
-        ]
-        return frozenset(self._sources(pending))
+        )
+        return frozenset(self._registers_of(cone(self.circuit, decisive)))
 
-    def _sources(self, pending: list[int]) -> set[int]:
-        circuit = self.circuit
-        first_register = 1 + len(circuit.inputs)
-        first_gate = first_register + len(circuit.registers)
-        seen: set[int] = set()
-        while pending:
-            node = pending.pop()
-            if node in seen:
-                continue
-            seen.add(node)
-            if node >= first_gate:
-                pending += [operand >> 1 for operand in circuit.gates[node - first_gate]]
-            elif node >= first_register:
-                pending.append(circuit.registers[node - first_register] >> 1)
-        return {n - first_register for n in seen if first_register <= n < first_gate}
+    def _registers_of(self, nodes: Iterable[int]) -> set[int]:
+        """Return the registers among nodes."""
+        first_register = 1 + len(self.circuit.inputs)
+        count = len(self.circuit.registers)
+        return {n - first_register for n in nodes if 0 <= n - first_register < count}
 
     def around(self, registers: Collection[int], levels: int) -> frozenset[int]:
         """Return registers, those that their next values depend on, and so on for some levels."""
-        first_register = 1 + len(self.circuit.inputs)
-        first_gate = first_register + len(self.circuit.registers)
         found, latest = set(registers), set(registers)
         for _ in range(levels):
-            pending = [self.circuit.registers[register] >> 1 for register in latest]
-            seen: set[int] = set()
-            while pending:
-                node = pending.pop()
-                if node not in seen:
-                    seen.add(node)
-                    if node >= first_gate:
-                        operands = self.circuit.gates[node - first_gate]
-                        pending += [operand >> 1 for operand in operands]
-            reached = {n - first_register for n in seen if first_register <= n < first_gate}
+            values = [self.circuit.registers[register] for register in latest]
+            reached = self._registers_of(cone(self.circuit, values, through_registers=False))
             latest = reached - found
             found |= reached
         return frozenset(found)
@@ -156,8 +136,7 @@ class Questions:
             if node not in seen:
                 seen.add(node)
                 pending += self._followers[node]
-        first_gate = first_register + len(self.circuit.registers)
-        return frozenset(n - first_register for n in seen if first_register <= n < first_gate)
+        return frozenset(self._registers_of(seen))
 
     @cached_property
     def _followers(self) -> dict[int, list[int]]:
