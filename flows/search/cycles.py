@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.search.space import Option, Space
+from flows.search.space import Option
 from hwgen.core.protocols import JobCore
 from hwgen.core.registry import core_of
-from hwgen.errors import HwgenError, InputError
+from hwgen.errors import HwgenError
 from hwgen.families.transformer.list_timing import JobKey, job_key
 from hwgen.families.transformer.many_timings import many_timings
 from hwgen.families.transformer.trace import Event, trace
@@ -215,16 +215,3 @@ def combined(
     cycles = np.maximum(cycles, np.maximum(reads, writes))
     moved = (reads + writes) * base.config.memory_bytes
     return np.broadcast_arrays(cycles, moved)  # type: ignore[return-value]
-
-
-def check_units(base: BaseList, space: Space, width: int) -> None:
-    """Refuse a model whose list has a unit without jobs: its options make no difference.
-
-    Raises
-    ------
-    InputError
-        With the unit.
-    """
-    for unit in space.options[width]:
-        if not base.jobs[unit]:
-            raise InputError(f"the list of this model has no job of unit {unit!r}")

@@ -86,7 +86,7 @@ class Step:
 
 
 @dataclass
-class UnitTables:
+class UnitOptions:
     """Units of engines with a port of one width: jobs and costs of their options.
 
     Parameters
@@ -102,10 +102,6 @@ class UnitTables:
         What an engine costs beside its units.
     slower : float
         Clock of an engine over that of its slowest unit.
-    base : BaseList
-        The list of a decode step.
-    others : list of (BaseList, dict)
-        Lists and jobs of the options at other contexts.
     """
 
     width: int
@@ -114,18 +110,37 @@ class UnitTables:
     costs: dict[str, list[Cost]]
     rest: Cost
     slower: float
-    base: BaseList
-    others: list[tuple[BaseList, dict[str, list[TimedOption]]]] = field(default_factory=list)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Options of each unit."""
+        return tuple(map(len, self.options.values()))
 
     @property
     def points(self) -> int:
         """Engines."""
-        return math.prod(map(len, self.options.values()))
+        return math.prod(self.shape)
 
     @property
     def clocked(self) -> bool:
         """Whether it is known which clock options reach."""
         return any(np.isfinite(each.fmax_mhz) for costs in self.costs.values() for each in costs)
+
+
+@dataclass
+class UnitTables(UnitOptions):
+    """The same with the lists that they execute; see `UnitOptions`.
+
+    Parameters
+    ----------
+    base : BaseList
+        The list of a decode step.
+    others : list of (BaseList, dict)
+        Lists and jobs of the options at other contexts.
+    """
+
+    base: BaseList
+    others: list[tuple[BaseList, dict[str, list[TimedOption]]]] = field(default_factory=list)
 
     def table(self) -> WidthTable:
         """Return the table of all of them."""
@@ -147,44 +162,22 @@ class UnitTables:
 
 
 @dataclass
-class WidthTable:
-    """Engines with a port of one width.
+class WidthTable(UnitOptions):
+    """The same with the cycles of all engines; see `UnitOptions`.
 
     Parameters
     ----------
-    width : int
-    options : dict
-        By unit.
-    timed : dict
-        Jobs of the options, by unit.
-    costs : dict
-        Costs of the options, by unit.
-    rest : Cost
-        What an engine costs beside its units.
-    slower : float
-        Clock of an engine over that of its slowest unit.
     cycles, moved : ndarray
         Of a decode step: cycles, bytes over the port; an axis for each unit.
     others : list of (ndarray, ndarray, dict)
         Cycles, bytes and jobs at other contexts.
     """
 
-    width: int
-    options: dict[str, list[Option]]
-    timed: dict[str, list[TimedOption]]
-    costs: dict[str, list[Cost]]
-    rest: Cost
-    slower: float
     cycles: NDArray[np.int64]
     moved: NDArray[np.int64]
     others: list[tuple[NDArray[np.int64], NDArray[np.int64], dict[str, list[TimedOption]]]] = field(
         default_factory=list
     )
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Options of each unit."""
-        return tuple(map(len, self.options.values()))
 
     def on_axis(self, unit: str, values: Sequence[float]) -> Array:
         """Return values of the options of a unit along its axis."""
@@ -251,10 +244,7 @@ class Scores:
 
     def __post_init__(self) -> None:
         self.scenarios = self.scenarios or (Scenario("all", 0, self.target.memory),)
-        self.clocked = any(
-            np.isfinite([each.fmax_mhz for each in costs]).any()
-            for table in self.tables for costs in table.costs.values()
-        )  # fmt: skip
+        self.clocked = any(table.clocked for table in self.tables)
         every = [self.of_table(table) for table in self.tables]
         self.metrics = {
             name: np.concatenate([metrics[name].ravel() for metrics in every]) for name in every[0]
@@ -263,7 +253,7 @@ class Scores:
     @property
     def points(self) -> int:
         """Engines."""
-        return sum(math.prod(table.shape) for table in self.tables)
+        return sum(table.points for table in self.tables)
 
     @property
     def fixed_mhz(self) -> float:
@@ -377,10 +367,9 @@ class Scores:
     def point(self, number: int) -> tuple[WidthTable, tuple[int, ...]]:
         """Return the table of an engine, and which option of each unit it has."""
         for table in self.tables:
-            size = math.prod(table.shape)
-            if number < size:
+            if number < table.points:
                 return table, tuple(map(int, np.unravel_index(number, table.shape)))
-            number -= size
+            number -= table.points
         raise IndexError(number)
 
     def options(self, number: int) -> tuple[int, list[Option]]:
@@ -396,7 +385,7 @@ class Scores:
         for each in self.tables:
             if each is table:
                 break
-            before += math.prod(each.shape)
+            before += each.points
         return before + int(np.ravel_multi_index(tuple(index), table.shape))
 
     def at(self, number: int) -> dict[str, float]:
