@@ -8,23 +8,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from cost_model.configurations.configurations import Configurations
-from cost_model.roofline.roofline import KV_CACHE, PORT, Memory, Work, floor_bytes, memory_at, works
+from cost_model.roofline.roofline import KV_CACHE, Memory, Work, floor_bytes, memory_at, works
 from hwgen.core.params.off_chip import OffChip
 from hwgen.core.protocols import BufferedCore, ListCore
 from hwgen.core.registry import family
 from hwgen.workloads import Network
-from hwgen.workloads.timing import PassTiming
-
-COMPUTE = "compute"
-"""What limits a layer that the memory does not."""
+from hwgen.workloads.timing import COMPUTE, MEMORY_PORT, PassTiming
 
 UNKNOWN = "unknown"
-"""The same of a family that does not count the beats of its ports."""
+"""What limits a layer of a family that does not count the beats of its ports."""
 
-WIDTH = "memory port"
-"""The same where a beat moves in nearly every cycle."""
-
-_CARRIED = {PORT: "bandwidth", KV_CACHE: "cached keys and values"}
+_CARRIED = {MEMORY_PORT: "bandwidth", KV_CACHE: "cached keys and values"}
 
 
 def roofline(
@@ -93,7 +87,7 @@ def memory_document(memory: OffChip, *, engine: bool = False) -> dict[str, Any]:
     """
     ports = memory.ports.model_dump()
     if engine:
-        ports = {PORT: "dram", KV_CACHE: ports[KV_CACHE]}
+        ports = {MEMORY_PORT: "dram", KV_CACHE: ports[KV_CACHE]}
     about = memory.about
     stated = memory.efficiency is not None
     return {
@@ -153,12 +147,12 @@ def _layer(work: Work) -> dict[str, Any]:
     memory = float(work.memory_ms)
     ms = max(float(work.compute_ms), memory)
     macs = layer.product.macs if layer.product else 0
-    if PORT in moved and not layer.product:  # an operation of an engine's pass
+    if MEMORY_PORT in moved and not layer.product:  # an operation of an engine's pass
         macs = layer.operations // 2
     total = sum(moved.values())
     most = max(moved, key=lambda port: moved[port]) if moved else ""
     slow = memory > float(work.compute_ms)
-    limit = WIDTH if work.fills_port else COMPUTE
+    limit = MEMORY_PORT if work.fills_port else COMPUTE
     if slow:
         limit = f"memory: {_CARRIED.get(most, most)}"
     return {

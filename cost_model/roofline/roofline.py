@@ -32,13 +32,10 @@ from hwgen.core.post import PostSettings
 from hwgen.core.protocols import BeatCounter, BufferedCore
 from hwgen.core.registry import family
 from hwgen.workloads import Gemm, Layer, Network
-from hwgen.workloads.timing import PassTiming
+from hwgen.workloads.timing import MEMORY_PORT, PassTiming
 
 PREFIX = "target.memory."
 """What the dotted parameters of the memory begin with."""
-
-PORT = "memory port"
-"""The port of an engine, which all of its matrices go through."""
 
 KV_CACHE = "kv_cache"
 """What carries keys and values of attentions."""
@@ -81,7 +78,7 @@ class Memory:
 
     def holds(self, port: str) -> bool:
         """Return whether what a port carries is behind the memory."""
-        return port == PORT or bool(getattr(self.config.ports, port) == "dram")
+        return port == MEMORY_PORT or bool(getattr(self.config.ports, port) == "dram")
 
     def ms(self, moved: Number) -> Number:
         """Return the time in which so many bytes are moved."""
@@ -109,10 +106,10 @@ def traffic(v: Configurations, size: Gemm) -> dict[str, Number]:
     Returns
     -------
     dict
-        By what a port carries, ``weights``, ``activations`` and ``outputs``, or `PORT`.
+        By what a port carries, ``weights``, ``activations`` and ``outputs``, or `MEMORY_PORT`.
     """
     if issubclass(family(v.family), BufferedCore):
-        return {PORT: v.evaluate_one(_moved(size, v.post))}
+        return {MEMORY_PORT: v.evaluate_one(_moved(size, v.post))}
     names = ("activations", "weights", "outputs")
     return dict(zip(names, v.evaluate(_beats(size, v.post), 3), strict=True))
 
@@ -251,7 +248,7 @@ def works(
             yield Work(
                 Layer(operation.name, 1, operations=2 * operation.macs),
                 operation.cycles / clock * 1e-3, memory.ms(operation.moved),
-                {PORT: operation.moved}, operation.fills_port,
+                {MEMORY_PORT: operation.moved}, operation.fills_port,
             )  # fmt: skip
         return
     own = 0.0 if timing is None else timing.attention_cycles / clock * 1e-3

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hwgen.workloads.timing import MEMORY_PORT
+
 SERVED = (
     "No memory is named: times assume that every port is always served. target.memory, or --memory,"
     " limits them by a bandwidth."
@@ -108,9 +110,6 @@ def _port(limits: Mapping[str, Any], workload: Mapping[str, Any]) -> list[str]:
         return []
     return [f"{number(limits['port_gb_s'])} GB/s through the memory port, which is too narrow"]
 
-
-MEMORY_PORT = "memory port"
-"""What limits where a beat moves in nearly every cycle, and the port that its bytes go through."""
 
 _AGAIN = 1.05
 """Reads of each weight from which on they are said."""

@@ -7,6 +7,12 @@ from dataclasses import dataclass
 
 from hwgen.core.cycles.basis import Cycles
 
+MEMORY_PORT = "memory port"
+"""What limits where a beat moves in nearly every cycle, and the port that its bytes go through."""
+
+COMPUTE = "compute"
+"""What limits an operation that the memory does not."""
+
 
 @dataclass(frozen=True)
 class TimedOperation:

@@ -16,21 +16,10 @@ from flows.simulation.operands import draw_matrices
 from flows.simulation.placed_products import place
 from hwgen.core.register_map import FAULT_COUNTERS
 from hwgen.families.gemm_stream.params import GemmStreamConfig
+from sim_tests.engines.test_every_position import ENGINE, PATIENCE
 
-ENGINE = """\
-name: dut
-family: gemm_stream
-compute:
-  family: systolic
-  max_k: 256
-  array: {rows: 2, cols: 2, accumulator_depth: 64, dataflow: weight_stationary}
-buffers: {activation_kib: 1, weight_kib: 1, output_kib: 1, column_kib: 1}
-memory: {data_width: 64, max_burst: 4, outstanding: 2}
-"""
 FLIP = 2
 """Written to INTERRUPT: what flips a bit of a register in the changed Verilog."""
-
-PATIENCE = 20_000
 
 
 def design_of(protection: str) -> Design:

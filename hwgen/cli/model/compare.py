@@ -20,11 +20,11 @@ from hwgen.cli.support.common import (
     fpga_energies_option,
     json_option,
     memory_options,
-    new_table,
+    print_columns,
     target_option,
     task_progress,
 )
-from hwgen.reports.terminal import console, print_whole
+from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
     from hwgen.models.files.store import Model
@@ -176,16 +176,8 @@ def _print(rows: Sequence[Mapping[str, Any]], texts: Sequence[str], results: Any
         for row, model, design, name, (_, speed, joules)
         in zip(rows, models, designs, last, speeds, strict=True)
     ]  # fmt: skip
-    columns = [
-        (heading, column)
-        for heading, column in zip(headings, zip(*cells, strict=True), strict=True)
-        if set(column) - {"-", ""}
-    ]
     left = ("model", "weights", "engine", "target", "fits", "includes", "limited by")
-    table = new_table(*(heading for heading, _ in columns), left=left)
-    for line in zip(*(column for _, column in columns), strict=True):
-        table.add_row(*line)
-    print_whole(table)
+    print_columns(headings, cells, left)
     out = console()
     passed = rows[0]["passes"][last[0]]
     if each_is == "token":

@@ -237,7 +237,7 @@ def _print(output: Path, document: dict[str, Any], compilation: Compilation) -> 
 def _print_passes(passes: dict[str, Any]) -> None:
     """Print the cycles of passes, and the operations of the last one."""
     from hwgen.cli.model.estimate import shortened
-    from hwgen.models.compile.timing import MEMORY_PORT
+    from hwgen.workloads.timing import MEMORY_PORT
 
     out = console()
     for name, result in passes.items():

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hwgen.cli.estimate import print_roofline
-from hwgen.cli.support.common import new_table, print_device_warnings
+from hwgen.cli.support.common import new_table, print_columns, print_device_warnings
 from hwgen.reports.datasheet import describe_size, fits, power_basis, share, standing
 from hwgen.reports.roofline import SERVED, describe_joules, joules_of, number
-from hwgen.reports.terminal import console, print_whole
+from hwgen.reports.terminal import console
 from hwgen.technologies import technology
 
 _MOST_NAME = 32  # characters of a layer's name in a table
@@ -152,17 +152,11 @@ def print_targets(
             includes,
             limit_of(entry, last) or "-",
         ))  # fmt: skip
-    columns = [
-        (heading, cells) for heading, cells in zip(headings, zip(*rows, strict=True), strict=True)
-        if set(cells) - {"-", ""} and (designs or heading not in _OF_DESIGNS)
-    ]  # fmt: skip
     if designs:
-        columns.insert(0, ("design", tuple(short_paths(designs))))
+        headings.insert(0, "design")
+        rows = [(path, *row) for path, row in zip(short_paths(designs), rows, strict=True)]
     left = ("target", "fits", "includes", "limited by")
-    table = new_table(*(heading for heading, _ in columns), left=left)
-    for cells in zip(*(column for _, column in columns), strict=True):
-        table.add_row(*cells)
-    print_whole(table)
+    print_columns(headings, rows, left, () if designs else _OF_DESIGNS)
     out.print(joules_of(each_is, served=all(entry["roofline"] for entry in entries)))
     for text in dict.fromkeys(filter(None, map(power_basis, entries))):
         out.print(text, soft_wrap=True)

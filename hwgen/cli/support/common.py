@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,7 +14,7 @@ import click
 from hwgen.cli.support.names import FpgaName, TargetName, WorkloadName
 from hwgen.errors import InputError
 from hwgen.progress import shown_by
-from hwgen.reports.terminal import console, minute_lines
+from hwgen.reports.terminal import console, minute_lines, print_whole
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -349,6 +349,22 @@ def print_device_warnings(devices: Iterable[Mapping[str, Any] | None]) -> None:
     texts = [device["warning"] for device in devices if device and device["warning"]]
     for text in dict.fromkeys(texts):
         console().print(f"warning: {text}", style="yellow", markup=False)
+
+
+def print_columns(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], left: Collection[str],
+    dropped: Collection[str] = (),
+) -> None:  # fmt: skip
+    """Print a table, whole, without columns that are empty in all rows, or that are `dropped`."""
+    columns = [
+        (heading, cells)
+        for heading, cells in zip(headings, zip(*rows, strict=True), strict=True)
+        if set(cells) - {"-", ""} and heading not in dropped
+    ]
+    table = new_table(*(heading for heading, _ in columns), left=left)
+    for cells in zip(*(column for _, column in columns), strict=True):
+        table.add_row(*cells)
+    print_whole(table)
 
 
 def emit_json(data: Any) -> None:

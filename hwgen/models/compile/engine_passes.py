@@ -15,9 +15,9 @@ from hwgen.models.compile.compilation import Settings
 from hwgen.models.compile.job_compilation import JobCompilation
 from hwgen.models.compile.list_compilation import ListCompilation, checked_engine
 from hwgen.models.compile.network_compilation import NetworkCompilation
-from hwgen.models.compile.timing import MEMORY_PORT, decoder_jobs, decoder_list, network_frame
+from hwgen.models.compile.timing import decoder_jobs, decoder_list, network_frame
 from hwgen.models.run.timed_units import decoder_passes, frame_cycles
-from hwgen.workloads.timing import PassTiming, TimedOperation
+from hwgen.workloads.timing import MEMORY_PORT, PassTiming, TimedOperation
 
 if TYPE_CHECKING:
     from hwgen.core.params.base import FamilyConfig

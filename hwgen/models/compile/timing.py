@@ -11,6 +11,7 @@ from hwgen.families.gemm_stream.cycles.steps import Regions
 from hwgen.families.transformer.list_timing import Share, timed_list
 from hwgen.families.transformer.trace import trace
 from hwgen.models.compile.host_steps import CACHE
+from hwgen.workloads.timing import COMPUTE, MEMORY_PORT
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream.schedule import Job
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
 _BOUND = 0.9  # share of a job's cycles in which the memory moves a beat, from which on it limits
 _PAGE = 4096
-
-MEMORY_PORT, COMPUTE = "memory port", "compute"
-"""Limits of an operation, in the words of rooflines."""
 
 
 def list_passes(compilation: ListCompilation) -> dict[str, Any]:
