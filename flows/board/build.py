@@ -76,7 +76,7 @@ class BoardBuild:
             "package": design.board.package,
             "digest": design.design.core.digest,
             "link": design.link,
-            "pins": design.board.pins_of(design.link),
+            "pins": design.board.pins_of(design.link, memory=design.on_memory),
             "baud": design.baud,
             "divider": design.divider,
             "buffer_bytes": design.buffer_bytes,
@@ -104,9 +104,9 @@ class BoardBuild:
         stem = f"seed{self.result.best.seed}"
         document = json.dumps(self.document, indent=2) + "\n"
         return {
-            f"{self.design.name}.v": self.design.verilog.encode(),
+            f"{self.design.name}.v": f"{self.design.pads}{self.design.verilog}".encode(),
             f"{self.design.name}.pins": self.design.board.constraint_file(
-                self.design.link
+                self.design.link, memory=self.design.on_memory
             ).encode(),
             self.bitstream_name: self.bitstream,
             "board.json": document.encode(),
@@ -290,9 +290,9 @@ def _routed(
     target, device = of(design.board.device)
     declared = f"\n{design.declarations}" if design.pll else ""
     return place_and_route(
-        design.verilog + declared,
+        design.pads + design.verilog + declared,
         target.name,
-        top=design.name,
+        top=design.top_name,
         clock="clk",
         device=device.placed_as,
         package=design.board.package,
@@ -301,7 +301,7 @@ def _routed(
         recipe=recipe,
         seeds=seeds,
         io="pins",
-        pins=design.board.constraint_file(design.link),
+        pins=design.board.constraint_file(design.link, memory=design.on_memory),
         use_cache=use_cache,
         on_progress=on_progress,
     )

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from flows.board.surroundings import BUFFER_BYTES, SILENCE_S, Surroundings
 from flows.build.design import Design
-from hwgen.board.link import BAUD
 from hwgen.board.model import LINKS, Link
 from hwgen.board.pinout import Pinout, Wire
+from hwgen.board.ports import BAUD
 from hwgen.errors import InputError
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class ChipDesign(Surroundings):
     def verilog(self) -> str:
         """The whole design, without values at power-up, which chips do not have."""
         inside = _MEMORY.sub("", _INITIAL.sub(r"\1;", self.surroundings))
-        return f"{''.join(self._shell())}\n{inside}\n{self.design.verilog}"
+        return f"{''.join(self._shell())}\n{inside}\n{self.modules}"
 
     def _shell(self) -> Iterator[str]:
         """Yield the top module, which connects ports to the module inside."""

@@ -5,17 +5,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from flows.board.surroundings import BUFFER_BYTES, SILENCE_S, Surroundings
+from flows.board.pads import pads_of
+from flows.board.surroundings import BUFFER_BYTES, SILENCE_S, SYSTEM, Surroundings
 from flows.build.design import Design
-from hwgen.board.link import BAUD
 from hwgen.board.model import BoardData, Link
 from hwgen.board.pinout import Wire
 from hwgen.board.pll import Pll
+from hwgen.board.ports import BAUD
+from hwgen.board.registry import board, boards
+from hwgen.board.sdram import SdramChip, sdram_chips
 from hwgen.errors import InputError
 
 if TYPE_CHECKING:
+    from rtl_templates.board.memory_system import SystemParams
     from rtl_templates.board.top import TopParams
 
 DIVIDERS = (1, 2, 4, 8, 16)
@@ -67,6 +71,51 @@ class BoardDesign(Surroundings):
         self.check()
         self.board.of_link(self.link)
 
+    def check_memory(self) -> None:
+        """Raise `InputError` if the board's memory cannot serve the engine."""
+        core = self.design.core
+        if self.board.sdram is None:
+            with_one = ", ".join(name for name in boards() if board(name).sdram)
+            raise InputError(
+                f"{core.name!r} works on memory, and {self.board.name} has none that is described:"
+                f" boards with one are {with_one}; or build it into a SoC (`hwgen board litex`,"
+                " `hwgen board vivado`), or a configuration of the core inside it"
+            )
+        if self.divider != 1:
+            raise InputError("--divide: the clock of an SDRAM is not divided; use --clock")
+        if sum(bus.protocol == "axi4" for bus in core.buses) != 1:
+            raise InputError(f"{core.name!r} has several memory ports: a board serves one")
+        try:
+            _ = self.system_params
+        except ValueError as error:
+            raise InputError(f"memory of {core.name!r} and of {self.board.name}: {error}") from None
+
+    @property
+    def system_params(self) -> SystemParams:
+        """Parameters of the memory system."""
+        from rtl_templates.board.memory_system import SystemParams  # start-up time: Amaranth
+
+        core: Any = self.design.core
+        return SystemParams(
+            core.name, tuple(core.buses), core.params.memory, self.chip, self.clock_hz
+        )
+
+    @property
+    def chip(self) -> SdramChip:
+        """The SDRAM."""
+        return sdram_chips()[self.board.memory.chip]
+
+    @cached_property
+    def system_rtlil(self) -> list[str]:
+        """Modules of the memory system in RTLIL; none without one."""
+        if not self.on_memory:
+            return []
+        from rtl_templates.board.memory_system import MemorySystem  # start-up time: Amaranth
+        from rtl_templates.hdl.hierarchy import emit_block
+
+        prefix = f"{self.design.name}{SYSTEM}"
+        return list(emit_block(MemorySystem(self.system_params), prefix))
+
     @property
     def name(self) -> str:
         """Name of the top module."""
@@ -116,9 +165,22 @@ class BoardDesign(Surroundings):
             button_low=board.button.active_low if board.button else None,
             link=self.link,
             pll=self.pll,
+            sdram=self.on_memory,
         )
 
     @cached_property
     def verilog(self) -> str:
         """The whole design: what is simulated is what the bitstream is made of."""
-        return f"{self.surroundings}\n{self.design.verilog}"
+        return f"{self.surroundings}\n{self.modules}"
+
+    @property
+    def top_name(self) -> str:
+        """Name of the module whose ports are pins: that with the pads, if there are any."""
+        return f"{self.name}_pins" if self.on_memory else self.name
+
+    @property
+    def pads(self) -> str:
+        """The Verilog of the pads of a memory, the top module then."""
+        if not self.on_memory:
+            return ""
+        return pads_of(self.name, self.top_name, list(self.wires), self.board.memory.pad)

@@ -1,20 +1,108 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random jobs on a board, compared with the golden model."""
+"""Jobs on a board, of cores with streams and of engines on memory, and random ones."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from flows.board.simulation import SimulatedBoard
 from flows.board.surroundings import Surroundings
-from flows.simulation.operands import draw_operands
-from flows.simulation.run import check_results
-from hwgen.board.link import connect
+from flows.simulation.bench_jobs import BenchJob
+from flows.simulation.bus.list_host import ListHost
+from flows.simulation.operands import draw_operands, draw_scalars
+from flows.simulation.placement import PlacedJob, place_job, source_core
+from flows.simulation.run import check_results, list_of
+from hwgen.board import Board, BoardError, EngineBoard, Transport, connect, connect_engine
+from hwgen.board.ports import BAUD
+from hwgen.core.core import Core
+from hwgen.core.operation import Array, Arrays, Job
+from hwgen.core.protocols import ListCore
+from hwgen.core.registry import core_of
+from hwgen.errors import CheckFailed
 
 SIMULATION = "simulation"
 """Name of the port of a simulated board."""
+
+PATIENCE_S = 10.0
+"""Seconds after which a job of an engine that has not ended fails."""
+
+
+def open_board(
+    where: str | Transport, core: Core[Any], *, baud: int = BAUD, **options: Any
+) -> Board | EngineBoard:
+    """Connect to a board with a core; see `hwgen.board.connect` and `connect_engine`."""
+    opened: Callable[..., Board | EngineBoard] = connect_engine if core.buses else connect
+    return opened(where, core, baud=baud, **options)
+
+
+def run_on(
+    board: Board | EngineBoard,
+    core: Core[Any],
+    job: Job,
+    operands: Arrays,
+    *,
+    patience: float = PATIENCE_S,
+) -> dict[str, Array]:
+    """Compute a job on a board; operands of an engine are put into its memory.
+
+    Parameters
+    ----------
+    board : Board or EngineBoard
+    core : Core
+        That of the board.
+    job : Job
+    operands : mapping of ndarray
+        By name.
+    patience : float
+        Seconds without progress after which it fails.
+
+    Raises
+    ------
+    InputError
+        If operands do not fit the job.
+    CheckFailed
+        If the job fails, or the board stops to answer (`BoardError`).
+    """
+    if isinstance(board, Board):
+        return board.run(job, operands, patience=patience)
+    lists = isinstance(core, ListCore)
+    engine = core_of(core.params.job_unit) if lists else core
+    placed = place_job(engine, BenchJob(source_core(engine), job, operands, {}))
+    if lists:
+        for part in placed.jobs:
+            board.write_images(part.images())
+        _run_list(board, core.params, placed, patience)
+    else:
+        board.run_jobs(placed.jobs, patience=patience)
+    return placed.results(board.read_memory)
+
+
+def _run_list(board: EngineBoard, config: Any, placed: PlacedJob, patience: float) -> None:
+    """Run a command list that submits a job, and wait until it has ended."""
+    address, data = list_of(config, placed)
+    host = ListHost(config, _Registers(board))
+    host.begin(data, (), 0, address)
+    begin = board.now()
+    while host.read("STATUS") & 1:
+        if board.now() - begin > patience:
+            board.reset()
+            raise BoardError(f"the list has not ended after {patience:g} s; the board was reset")
+    outcome = host.outcome()
+    if outcome.state != "done":
+        raise CheckFailed(
+            f"the command list ended with {outcome.state} at descriptor {outcome.index}"
+        )
+
+
+class _Registers:
+    """A board as the host of lists sees an engine."""
+
+    def __init__(self, board: EngineBoard) -> None:
+        self.read32, self.write32 = board.read_register, board.write_register
+        self.store = board.write_memory
 
 
 def random_job_on(design: Surroundings, port: str | None, seed: int = 0) -> dict[str, Any]:
@@ -31,19 +119,24 @@ def random_job_on(design: Surroundings, port: str | None, seed: int = 0) -> dict
     Raises
     ------
     CheckFailed
-        If a result differs from the golden model; `BoardError` if the board does not answer.
+        If a result differs from the golden model, or the simulated memory is used against its
+        data sheet; `BoardError` if the board does not answer.
     """
     core = design.design.core
     operation = core.operations[0]
+    rng = np.random.default_rng(seed)
     sizes = {size.name: size.natural for size in operation.sizes}
-    operands = draw_operands(core, operation, sizes, "random", np.random.default_rng(seed))
-    job = core.job(operands, operation=operation.name)
+    operands = draw_operands(core, operation, sizes, "random", rng)
+    scalars = draw_scalars(operation, rng) if operation.scalars else None
+    job = core.job(operands, scalars, operation=operation.name)
     transport: Any = SimulatedBoard(design) if port is None else port
-    with connect(transport, core, baud=design.baud) as board:
+    with open_board(transport, core, baud=design.baud) as board:
         start = board.now()
-        results = board.run(job, operands)
+        results = run_on(board, core, job, operands)
         seconds = board.now() - start
         check_results(job.title, results, core.golden(job, operands))
+        if port is None and transport.memory_error:
+            raise CheckFailed(f"the SDRAM is used against its data sheet: {transport.memory_error}")
         return {
             "job": job.title,
             "where": SIMULATION if port is None else port,

@@ -12,6 +12,7 @@ from flows.simulation.registry import simulator
 from flows.simulation.stream_program import HARNESS
 from hwgen.board.model import LINKS
 from hwgen.board.pinout import Wire
+from hwgen.board.sdram import SdramChip
 from rtl_templates.board.top import POWER_UP_CYCLES
 
 RESET_CYCLES = 16
@@ -39,6 +40,8 @@ def compile_board(
         "board.cpp": (HARNESS / "board.cpp").read_text(encoding="utf-8"),
         "board_pins.h": _pins(design),
     }
+    if design.on_memory:
+        sources["sdram.h"] = (HARNESS / "sdram.h").read_text(encoding="utf-8")
     folder = simulator().compile_library(design.name, sources, ["board.cpp"], cycles=cycles)
     return folder / design.name
 
@@ -62,7 +65,37 @@ def _pins(design: Surroundings) -> str:
         f"inline void press(Vtop& top, bool pressed) {{ {press} }}",
         f"inline int lit(Vtop& top) {{ (void)top; return {lit}; }}",
     ]
+    if design.on_memory:
+        lines += _memory(design)
     return "\n".join([*lines, ""])
+
+
+def sdram_times(
+    chip: SdramChip, clock_hz: float
+) -> tuple[list[int], list[float], list[int], list[float]]:
+    """Return the fields of ``hwgen::SdramTimes``: geometry, times in ns, counts, clocks by CAS."""
+    times = (1e9 / clock_hz, chip.rcd, chip.rp, chip.rc, chip.rfc, chip.ras, chip.ras_longest,
+             chip.rrd, chip.wr, chip.refi, 1e3 * chip.start_up_us)  # fmt: skip
+    return (
+        [chip.row_bits, chip.column_bits], [float(time) for time in times],
+        [chip.mrd_clocks, chip.start_up_refreshes],
+        [float(chip.least_clock_ns.get(cas, 0.0)) for cas in range(4)],
+    )  # fmt: skip
+
+
+def _memory(design: Surroundings) -> list[str]:
+    """Return the C++ that describes the SDRAM and reads its pins."""
+    geometry, times, counts, least = sdram_times(design.chip, design.clock_hz)
+    numbers = ", ".join(map(repr, (*geometry, *times, *counts)))
+    listed = ", ".join(map(repr, least))
+    pins = ("cke", "cs_n", "ras_n", "cas_n", "we_n", "ba", "a", "dqm", "dq_o", "dq_oe")
+    levels = ", ".join(f"top.sdram_{name}" for name in pins)
+    return [
+        "#define HWGEN_SDRAM",
+        '#include "sdram.h"',
+        f"static const hwgen::SdramTimes SDRAM_TIMES = {{{numbers}, {{{listed}}}}};",
+        f"inline hwgen::SdramPins read_sdram(const Vtop& top) {{ return {{{levels}}}; }}",
+    ]
 
 
 def _drive(wire: Wire) -> str:
@@ -152,6 +185,11 @@ class SimulatedBoard:
         return self.cycles / self._clock_hz
 
     @property
+    def memory_error(self) -> str:
+        """The first rule of the SDRAM that was broken, with its time; empty if there is none."""
+        return str(self._library.hwgen_board_memory_error(self._board).decode())
+
+    @property
     def broken(self) -> int:
         """Bytes of the board without a stop bit; a link that the host clocks has none."""
         return int(self._library.hwgen_board_broken(self._board))
@@ -181,6 +219,7 @@ def _load(path: Path) -> Any:
         "receive": (None, (board, ctypes.c_char_p, size)),
         "cycles": (ctypes.c_uint64, (board,)),
         "broken": (ctypes.c_uint64, (board,)),
+        "memory_error": (ctypes.c_char_p, (board,)),
         "plug": (None, (board, ctypes.c_int)),
         "press": (None, (board, ctypes.c_int)),
         "lit": (ctypes.c_int, (board,)),

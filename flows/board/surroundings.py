@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from flows.build.analysis import CachedAnalysis
 from flows.build.design import Design
+from hwgen.board.memory_commands import WORD_BYTES
 from hwgen.board.model import Link
 from hwgen.board.pinout import Wire
 from hwgen.board.protocol import DIGEST_BYTES, MOST_PORTS
+from hwgen.board.sdram import SdramChip
 from hwgen.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ BUFFER_BYTES = 512
 
 SILENCE_S = 0.02
 """Seconds without a byte after which a request that has begun is forgotten."""
+
+SYSTEM = "_memory"
+"""The names of modules of a memory system begin with that of the core and this."""
 
 SUFFIX = "_board"
 """The name of the core with its surroundings is that of the core and this."""
@@ -108,32 +113,39 @@ class Surroundings(ABC):
         return self.clock_hz / 1e6
 
     @property
+    def on_memory(self) -> bool:
+        """Whether the core works on memory, which the surroundings have then."""
+        return bool(self.design.core.buses)
+
+    @property
+    def chip(self) -> SdramChip:
+        """The SDRAM that an engine works on."""
+        raise InputError(f"{self.design.core.name!r} has no memory")
+
+    @property
     def bridge_params(self) -> BridgeParams:
         """Parameters of the bridge."""
         from rtl_templates.board.bridge import BridgeParams  # start-up time: Amaranth
 
         core = self.design.core
-        ports = core.ports
+        inputs = tuple((p.beat_bytes, bool(p.last)) for p in core.ports if p.direction == "in")
+        outputs = [port.beat_bytes for port in core.ports if port.direction == "out"]
+        if self.on_memory:  # words of commands and of answers
+            inputs, outputs = ((WORD_BYTES, False),), [WORD_BYTES]
         return BridgeParams(
             digest=bytes.fromhex(core.digest)[:DIGEST_BYTES],
-            inputs=tuple((p.beat_bytes, bool(p.last)) for p in ports if p.direction == "in"),
-            output=next(port.beat_bytes for port in ports if port.direction == "out"),
+            inputs=inputs,
+            output=outputs[0],
             buffer_bytes=self.buffer_bytes,
             silence_cycles=round(self.clock_hz * self.silence_s),
         )
 
     def check(self) -> None:
         """Raise `InputError` if the core has no streams, or a setting is out of range."""
-        core = self.design.core
-        inputs = [port for port in core.ports if port.direction == "in"]
-        if core.buses or len(core.ports) - len(inputs) != 1:
-            raise InputError(
-                f"{core.name!r} has no stream ports, or several for results: the bridge of a board"
-                " serves cores with streams. Engines on memory go on a board by `hwgen board litex`"
-                " or `hwgen board vivado`; of a core inside one, build a configuration of its own"
-            )
-        if not 1 <= len(inputs) <= MOST_PORTS:
-            raise InputError(f"{core.name!r} has {len(inputs)} input ports, not 1..{MOST_PORTS}")
+        if self.on_memory:
+            self.check_memory()
+        else:
+            self._check_streams()
         size = self.buffer_bytes
         if not 16 <= size <= 1 << 15 or size & (size - 1):
             raise InputError(f"--buffer: must be a power of two, 16..32768 bytes, not {size}")
@@ -144,6 +156,24 @@ class Surroundings(ABC):
                 f"--baud: must be 1200..{most} at {self.clock_mhz:g} MHz, {_SHARES[clocks]} of the"
                 f" clock, not {self.baud}"
             )
+
+    def check_memory(self) -> None:
+        """Raise `InputError` unless an engine on memory can be had: here none can."""
+        raise InputError(
+            f"{self.design.core.name!r} has no stream ports: it works on memory, and there is none."
+            " Engines go on boards with a memory (ulx3s-85f), or into a SoC by `hwgen board litex`"
+            " or `hwgen board vivado`; of a core inside one, build a configuration of its own"
+        )
+
+    def _check_streams(self) -> None:
+        core = self.design.core
+        inputs = [port for port in core.ports if port.direction == "in"]
+        if len(core.ports) - len(inputs) != 1:
+            raise InputError(
+                f"{core.name!r} has several ports for results: a bridge serves cores with one"
+            )
+        if not 1 <= len(inputs) <= MOST_PORTS:
+            raise InputError(f"{core.name!r} has {len(inputs)} input ports, not 1..{MOST_PORTS}")
 
     @property
     def inner(self) -> str:
@@ -171,7 +201,8 @@ class Surroundings(ABC):
 
         top = self.top(self.plain_params)
         text: str = rtlil.convert(top, name=self.inner, ports=top.pins, emit_src=False)
-        netlist = convert([text, *self.design.rtlil], self.inner).netlist
+        texts = [text, *self.system_rtlil, *self.design.rtlil]
+        netlist = convert(texts, self.inner).netlist
         return CachedAnalysis(netlist.key, lambda: netlist)
 
     @property
@@ -183,4 +214,20 @@ class Surroundings(ABC):
         """Return the hardware of that module, by default with `params`."""
         from rtl_templates.board.top import BoardTop  # start-up time
 
-        return BoardTop(self.design.name, self.design.core.ports, params or self.params)
+        core = self.design.core
+        module = f"{core.name}{SYSTEM}_system" if self.on_memory else core.name
+        return BoardTop(module, core.ports, params or self.params)
+
+    @cached_property
+    def system_rtlil(self) -> list[str]:
+        """Modules of the memory system in RTLIL; none without one."""
+        return []
+
+    @property
+    def modules(self) -> str:
+        """The Verilog of what the top module instantiates."""
+        if not self.system_rtlil:
+            return self.design.verilog
+        from flows.build.verilog import rtlil_to_verilog  # start-up time: Amaranth
+
+        return f"{rtlil_to_verilog(self.system_rtlil)}\n{self.design.verilog}"

@@ -22,13 +22,14 @@ import click
 import numpy as np
 
 from flows.board.design import BoardDesign
+from flows.board.jobs import open_board, run_on
 from flows.board.simulation import SimulatedBoard, compile_board
 from flows.build.load import load_design
 from flows.demonstration import digits
 from flows.demonstration.digits import Integers
 from flows.demonstration.program import run_program
 from flows.simulation.run import check_results
-from hwgen.board import Board, connect
+from hwgen.board import Board, EngineBoard
 from hwgen.board.registry import board as board_named
 from hwgen.core.operation import gemm_operands
 from hwgen.reports.terminal import console
@@ -75,7 +76,7 @@ def command(name: str, config: Path, output: Path, baud: int, port: str | None) 
     )
     where = port or _simulated(design, output)
     started = time.monotonic()
-    with connect(where, core, baud=baud) as board:
+    with open_board(where, core, baud=baud) as board:
         begun = board.now()
         predictions = integers.classify(data.test_pixels, lambda a, w: run_layer(board, core, a, w))
         seconds = board.now() - begun
@@ -97,7 +98,7 @@ def command(name: str, config: Path, output: Path, baud: int, port: str | None) 
     out.print("Every result of the board equals the golden model, bit for bit.")
 
 
-def run_layer(board: Board, core: Any, a: Integers, w: Integers) -> Integers:
+def run_layer(board: Board | EngineBoard, core: Any, a: Integers, w: Integers) -> Integers:
     """Return ``a . w`` by a board, compared with the golden model.
 
     Raises
@@ -107,7 +108,7 @@ def run_layer(board: Board, core: Any, a: Integers, w: Integers) -> Integers:
     """
     (m, k), n = a.shape, w.shape[1]
     job, operands = core.gemm(m, k, n), gemm_operands(a, w)
-    results = board.run(job, operands)
+    results = run_on(board, core, job, operands)
     check_results(job.title, results, core.golden(job, operands))
     (result,) = results.values()
     return result

@@ -252,15 +252,20 @@ def _store(model: Model, placed: PlacedJob) -> None:
             model.store(address, content)
 
 
-def _run_list(
-    config: Any, model: Model, placed: PlacedJob, patience: int, follow: Callable[[int], None]
-) -> int:
-    """Run a list that submits a job to the unit that multiplies; return its cycles."""
+def list_of(config: Any, placed: PlacedJob) -> tuple[int, bytes]:
+    """Return a command list that submits a job to the unit that multiplies, and its address."""
     (job,) = placed.jobs
     program = Program(list(config.units), config.lists.registers)
     program.job(config.job_unit_name, job.writes())
     program.halt()
-    data, address = program.encode(), -(-placed.end // _ALIGNMENT) * _ALIGNMENT
+    return -(-placed.end // _ALIGNMENT) * _ALIGNMENT, program.encode()
+
+
+def _run_list(
+    config: Any, model: Model, placed: PlacedJob, patience: int, follow: Callable[[int], None]
+) -> int:
+    """Run a list that submits a job to the unit that multiplies; return its cycles."""
+    address, data = list_of(config, placed)
     model.map(address, len(data))
     host = ListHost(config, model)
     host.begin(data, (), 0, address)

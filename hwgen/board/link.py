@@ -11,12 +11,10 @@ results = board.run(core.gemm(8, 64, 32), {"activations": a, "weights": w})
 
 from __future__ import annotations
 
-import os
-import re
-import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from hwgen.board.ports import BAUD, BoardError, Transport, open_port
 from hwgen.board.protocol import (
     DIGEST_BYTES,
     MOST_PAYLOAD,
@@ -30,7 +28,7 @@ from hwgen.board.protocol import (
     operation_byte,
 )
 from hwgen.core.operation import Arrays, Job, StreamPlan
-from hwgen.errors import CheckFailed, InputError, ToolMissing, did_you_mean
+from hwgen.errors import InputError
 from hwgen.lazy import np
 
 if TYPE_CHECKING:
@@ -38,164 +36,6 @@ if TYPE_CHECKING:
     from hwgen.core.operation import Chunks
 
 T = TypeVar("T")
-
-BAUD = 1_000_000
-"""Bits a second of a link, unless another rate is asked for."""
-
-
-class BoardError(CheckFailed):
-    """A board that does not answer, or answers what it must not."""
-
-
-class Transport(Protocol):
-    """Carrier of bytes to a board and back."""
-
-    def write(self, data: bytes) -> object:
-        """Send bytes."""
-
-    def read(self, count: int, timeout: float) -> bytes:
-        """Return up to `count` bytes; fewer, or none, after `timeout` seconds."""
-
-    def now(self) -> float:
-        """Return the time in seconds by which the board is waited for."""
-
-    def close(self) -> None:
-        """End the connection."""
-
-
-def _reason(name: str, error: Exception) -> str:
-    """Return why a port cannot be opened, and which ports there are."""
-    from serial.tools.list_ports import comports  # an optional dependency
-
-    number = getattr(error, "errno", None)
-    text = os.strerror(number) if number else str(error)
-    ports = sorted(port.device for port in comports())
-    near = did_you_mean(name, ["simulation"])
-    there = f"ports of this machine: {', '.join(ports) or 'none'}"
-    return f"{text}{near}; {there}; `simulation` is the simulated board"
-
-
-class SerialPort:
-    """A serial port of the system, by pyserial.
-
-    Parameters
-    ----------
-    name : str
-        ``/dev/ttyUSB1`` or ``COM3``.
-    baud : int
-        Bits a second.
-
-    Raises
-    ------
-    ToolMissing
-        If pyserial is not installed.
-    BoardError
-        If the port cannot be opened.
-    """
-
-    def __init__(self, name: str, baud: int = BAUD) -> None:
-        try:
-            import serial  # an optional dependency
-        except ImportError:
-            raise ToolMissing(
-                "pyserial is needed to talk to a board: pip install 'hwgen[board]'"
-            ) from None
-        self._failure: type[Exception] = serial.SerialException
-        try:
-            self._port = serial.serial_for_url(name, baudrate=baud, timeout=0, write_timeout=2)
-        except (serial.SerialException, ValueError) as error:
-            raise BoardError(f"{name}: cannot be opened: {_reason(name, error)}") from None
-        self._name = name
-
-    def write(self, data: bytes) -> None:
-        """Send bytes."""
-        try:
-            self._port.write(data)
-        except (self._failure, OSError) as error:
-            raise BoardError(f"{self._name}: cannot be written: {error}") from None
-
-    def read(self, count: int, timeout: float) -> bytes:
-        """Return up to `count` bytes; fewer, or none, after `timeout` seconds."""
-        try:
-            self._port.timeout = timeout
-            return bytes(self._port.read(count))
-        except (self._failure, OSError) as error:
-            raise BoardError(f"{self._name}: cannot be read: {error}") from None
-
-    def now(self) -> float:
-        """Return the time in seconds."""
-        return time.monotonic()
-
-    def close(self) -> None:
-        """Close the port."""
-        self._port.close()
-
-
-class SpiPort:
-    """A serial peripheral bus of the system, by spidev.
-
-    Parameters
-    ----------
-    name : str
-        ``/dev/spidev0.0``: the bus, and the chip on it.
-    baud : int
-        Bits a second.
-
-    Raises
-    ------
-    ToolMissing
-        If spidev is not installed.
-    BoardError
-        If the bus cannot be opened.
-    """
-
-    PREFIX = "/dev/spidev"
-
-    def __init__(self, name: str, baud: int = BAUD) -> None:
-        try:
-            import spidev  # an optional dependency
-        except ImportError:
-            raise ToolMissing(
-                "spidev is needed to talk to a board by SPI: pip install 'hwgen[spi]'"
-            ) from None
-        numbers = re.fullmatch(r"(\d+)\.(\d+)", name.removeprefix(self.PREFIX))
-        if numbers is None:
-            raise BoardError(f"{name}: must be {self.PREFIX}BUS.CHIP, as {self.PREFIX}0.0")
-        self._name, self._pending = name, b""
-        self._port = spidev.SpiDev()
-        try:
-            self._port.open(int(numbers[1]), int(numbers[2]))
-            self._port.max_speed_hz, self._port.mode = baud, 0
-        except OSError as error:
-            raise BoardError(f"{name}: cannot be opened: {error}") from None
-
-    def write(self, data: bytes) -> None:
-        """Send bytes."""
-        self._pending += self._transfer(data)
-
-    def read(self, count: int, timeout: float) -> bytes:
-        """Return `count` bytes: those that came while others were sent, and then further ones.
-
-        The board sends a byte for each that it gets, zeros where it has none.
-        """
-        if not self._pending:
-            return self._transfer(bytes(count))
-        data, self._pending = self._pending[:count], self._pending[count:]
-        return data
-
-    def _transfer(self, data: bytes) -> bytes:
-        try:
-            return bytes(self._port.xfer2(list(data)))
-        except OSError as error:
-            raise BoardError(f"{self._name}: cannot be used: {error}") from None
-
-    def now(self) -> float:
-        """Return the time in seconds."""
-        return time.monotonic()
-
-    def close(self) -> None:
-        """Close the bus."""
-        self._port.close()
 
 
 def connect(
@@ -232,8 +72,11 @@ def connect(
         If pyserial or spidev is missing.
     """
     if core.buses or not core.ports:
-        raise InputError(f"{core.name!r} has no stream ports: it works on memory")
-    transport = _opened(where, baud) if isinstance(where, str) else where
+        raise InputError(
+            f"{core.name!r} has no stream ports: it works on memory"
+            " (`hwgen.board.connect_engine` connects to it)"
+        )
+    transport = open_port(where, baud) if isinstance(where, str) else where
     try:
         return Board(transport, core, timeout=timeout, retries=retries)
     except BaseException:
@@ -241,13 +84,17 @@ def connect(
         raise
 
 
-def _opened(name: str, baud: int) -> Transport:
-    port = SpiPort if name.startswith(SpiPort.PREFIX) else SerialPort
-    return port(name, baud)
+class Feed:
+    """Bytes for an input port, taken from chunks as they are needed.
 
-
-class _Feed:
-    """Bytes for an input port, taken from the plan as they are needed."""
+    Parameters
+    ----------
+    chunks : iterable of (ndarray, bool)
+        Beats of shape (count, bytes), and whether they end with ``tlast``.
+    beat_bytes : int
+    marks : bool
+        Whether the port has ``tlast``.
+    """
 
     def __init__(self, chunks: Chunks, beat_bytes: int, *, marks: bool) -> None:
         self._pieces = self._cut(chunks)
@@ -274,6 +121,7 @@ class _Feed:
 
     @property
     def ended(self) -> bool:
+        """Whether all has been sent."""
         return not self._bytes
 
     def peek(self, limit: int) -> tuple[bytes, bool]:
@@ -282,6 +130,7 @@ class _Feed:
         return payload, self._last and len(payload) == len(self._bytes)
 
     def advance(self, count: int) -> None:
+        """Go on behind bytes that were sent."""
         self._bytes = self._bytes[count:]
         if not self._bytes:
             self._last = False
@@ -289,8 +138,8 @@ class _Feed:
             self._fill()
 
 
-class Board:
-    """A connected board; see `connect`.
+class Link:
+    """A connection to the bridge of a board.
 
     Parameters
     ----------
@@ -342,61 +191,42 @@ class Board:
         payload = self._request(operation_byte(Operation.STATUS)).payload
         return _decoded(Status.decode, payload)
 
-    def run(
+    # -- transfers -------------------------------------------------------------------------------
+
+    def transfer(
         self,
-        job: Job,
-        operands: Arrays,
-        *,
-        patience: float = 2.0,
+        feeds: Sequence[Feed],
+        wanted: int,
+        patience: float,
         on_progress: Callable[[int, int], None] | None = None,
-    ) -> dict[str, Any]:
-        """Compute a job on the board.
+    ) -> bytes:
+        """Send bytes to input ports, and return bytes of the output port.
 
         Parameters
         ----------
-        job : Job
-            As `Core.job` returns it.
-        operands : mapping of ndarray
-            By name.
+        feeds : sequence of Feed
+            Bytes for each input port.
+        wanted : int
+            Bytes to return.
         patience : float
-            Seconds without a byte of results or a free byte of a buffer after which it fails.
+            Seconds in which something must move.
         on_progress : callable, optional
-            Gets the bytes of results that have come, and in all.
-
-        Returns
-        -------
-        dict of ndarray
-            Results by name, those of the golden model if the board is sound.
+            Gets the bytes that have come, and in all.
 
         Raises
         ------
-        InputError
-            If operands do not fit the job.
         BoardError
-            If the board stops to answer or to compute. The bridge is reset if it still answers.
+            If the board stops to answer, or nothing moves.  It is reset if it can be.
         """
-        plan = self._core.schedule(job)
-        assert isinstance(plan, StreamPlan)
-        inputs = [port for port in self._core.ports if port.direction == "in"]
-        (output,) = (port for port in self._core.ports if port.direction == "out")
-        packed = plan.pack(operands)
-        feeds = [
-            _Feed(packed[port.name], port.beat_bytes, marks=bool(port.last)) for port in inputs
-        ]
-        wanted = plan.output_beats * output.beat_bytes
         try:
-            image = self._transfer(feeds, wanted, patience, on_progress)
+            return self._moved(feeds, wanted, patience, on_progress)
         except BoardError:
             self._try_reset()
             raise
-        beats = np.frombuffer(image, np.uint8).reshape(plan.output_beats, output.beat_bytes)
-        return plan.unpack(beats)
 
-    # -- the transfer of a job -------------------------------------------------------------------
-
-    def _transfer(
+    def _moved(
         self,
-        feeds: list[_Feed],
+        feeds: Sequence[Feed],
         wanted: int,
         patience: float,
         on_progress: Callable[[int, int], None] | None,
@@ -429,7 +259,7 @@ class Board:
                 raise BoardError(self._stalled(feeds, len(result), wanted))
         return bytes(result)
 
-    def _write(self, port: int, feed: _Feed, free: int) -> tuple[bool, int, int]:
+    def _write(self, port: int, feed: Feed, free: int) -> tuple[bool, int, int]:
         """Send bytes to a port; return whether it took them, results available, free bytes."""
         payload, last = feed.peek(min(free, MOST_PAYLOAD))
         answer = self._request(operation_byte(Operation.WRITE, port, last=last), payload)
@@ -444,13 +274,13 @@ class Board:
     def _read(self, count: int) -> bytes:
         return self._request(operation_byte(Operation.READ), bytes([count])).payload
 
-    def _free(self, feeds: list[_Feed], free: list[int]) -> list[int]:
+    def _free(self, feeds: Sequence[Feed], free: list[int]) -> list[int]:
         """Return free bytes of the ports, which are asked for where a feed waits for some."""
         if all(feed.ended for feed in feeds):
             return free
         return list(self.status().free)
 
-    def _stalled(self, feeds: list[_Feed], got: int, wanted: int) -> str:
+    def _stalled(self, feeds: Sequence[Feed], got: int, wanted: int) -> str:
         waiting = sum(not feed.ended for feed in feeds)
         status = self.status()
         return (
@@ -521,6 +351,54 @@ class Board:
             return
         finally:
             self._retries = former
+
+
+class Board(Link):
+    """A connected board with a core that has streams; see `connect`."""
+
+    def run(
+        self,
+        job: Job,
+        operands: Arrays,
+        *,
+        patience: float = 2.0,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> dict[str, Any]:
+        """Compute a job on the board.
+
+        Parameters
+        ----------
+        job : Job
+            As `Core.job` returns it.
+        operands : mapping of ndarray
+            By name.
+        patience : float
+            Seconds without a byte of results or a free byte of a buffer after which it fails.
+        on_progress : callable, optional
+            Gets the bytes of results that have come, and in all.
+
+        Returns
+        -------
+        dict of ndarray
+            Results by name, those of the golden model if the board is sound.
+
+        Raises
+        ------
+        InputError
+            If operands do not fit the job.
+        BoardError
+            If the board stops to answer or to compute. It is reset if it can be.
+        """
+        plan = self._core.schedule(job)
+        assert isinstance(plan, StreamPlan)
+        inputs = [port for port in self._core.ports if port.direction == "in"]
+        (output,) = (port for port in self._core.ports if port.direction == "out")
+        packed = plan.pack(operands)
+        feeds = [Feed(packed[port.name], port.beat_bytes, marks=bool(port.last)) for port in inputs]
+        wanted = plan.output_beats * output.beat_bytes
+        image = self.transfer(feeds, wanted, patience, on_progress)
+        beats = np.frombuffer(image, np.uint8).reshape(plan.output_beats, output.beat_bytes)
+        return plan.unpack(beats)
 
 
 def _decoded(decode: Callable[[bytes], T], payload: bytes) -> T:

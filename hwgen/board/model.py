@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from string import Formatter
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from hwgen.board.pll import Primitive
+from hwgen.board.sdram import sdram_chips
 from hwgen.config.base import Model, check_rules
 from hwgen.errors import InputError
 
@@ -62,6 +63,55 @@ class Pin(Model):
     active_low: bool = Field(False, description="Whether it is lit, or pressed, at 0.")
 
 
+class SdramPins(Model):
+    """An SDR SDRAM of 16 bits."""
+
+    chip: Text = Field(description="Chip, one of `hwgen.board.sdram.sdram_chips`.")
+    clk: Text = Field(description="Pin of its clock.")
+    cke: Text = Field(description="Pin that enables the clock.")
+    cs_n: Text = Field(description="Pin that selects the chip, active low.")
+    ras_n: Text = Field(description="Pin of the row strobe, active low.")
+    cas_n: Text = Field(description="Pin of the column strobe, active low.")
+    we_n: Text = Field(description="Pin that enables writes, active low.")
+    ba: Annotated[list[Text], Field(min_length=2, max_length=2)] = Field(
+        description="Pins of the bank, bit 0 first."
+    )
+    a: Annotated[list[Text], Field(min_length=13, max_length=13)] = Field(
+        description="Pins of the address, bit 0 first."
+    )
+    dqm: Annotated[list[Text], Field(min_length=2, max_length=2)] = Field(
+        description="Pins of the masks, that of the lower byte first."
+    )
+    dq: Annotated[list[Text], Field(min_length=16, max_length=16)] = Field(
+        description="Pins of the data, bit 0 first."
+    )
+    pad: Literal["BB"] = Field(description="Primitive of a pad that is driven and read.")
+    standard: str | None = Field(None, description="IO standard, with options such as the slew.")
+
+    @field_validator("chip")
+    @classmethod
+    def _check_chip(cls, value: str) -> str:
+        if value not in sdram_chips():
+            raise ValueError(f"must be one of {', '.join(sdram_chips())}, not {value!r}")
+        return value
+
+    @property
+    def pins(self) -> dict[str, str]:
+        """Pins of the package by port of the top module, those of vectors bit by bit."""
+        pins: dict[str, str] = {}
+        for name in SDRAM_PINS:
+            value = getattr(self, name)
+            if isinstance(value, str):
+                pins[f"sdram_{name}"] = value
+            else:
+                pins |= {f"sdram_{name}[{bit}]": pin for bit, pin in enumerate(value)}
+        return pins
+
+
+SDRAM_PINS = ("clk", "cke", "cs_n", "ras_n", "cas_n", "we_n", "ba", "a", "dqm", "dq")
+"""Pins of an SDRAM; those of vectors are lists."""
+
+
 class Constraints(Model):
     """Lines of the file of pins that place and route takes."""
 
@@ -85,6 +135,7 @@ class BoardData(Model):
     pll: Primitive | None = Field(None, description="Primitive that makes other clocks.")
     uart: UartPins = Field(description="The serial port.")
     spi: SpiPins | None = Field(None, description="Pins for a serial peripheral bus.")
+    sdram: SdramPins | None = Field(None, description="Memory for engines.")
     led: Pin | None = Field(None, description="A light, lit once a host has connected.")
     button: Pin | None = Field(None, description="A button, which resets the design.")
     constraints: Constraints = Field(description="How pins are assigned.")
@@ -108,7 +159,7 @@ class BoardData(Model):
                 for name in sorted(used - set(allowed))
             ]
         for link in self.links:
-            pins = list(self.pins_of(link).values())
+            pins = list(self.pins_of(link, memory=self.sdram is not None).values())
             broken += [
                 f"pins: {pin} is used more than once"
                 for pin in sorted({pin for pin in pins if pins.count(pin) > 1})
@@ -126,13 +177,19 @@ class BoardData(Model):
         """Pins of the package by port of the top module, with the serial port."""
         return self.pins_of("uart")
 
-    def pins_of(self, link: Link) -> dict[str, str]:
+    def pins_of(self, link: Link, *, memory: bool = False) -> dict[str, str]:
         """Return the pins of the package by port of the top module.
+
+        Parameters
+        ----------
+        link : {"uart", "spi"}
+        memory : bool
+            Whether the design has a memory.
 
         Raises
         ------
         InputError
-            If the board has no pins of that link.
+            If the board has no pins of that link, or no memory.
         """
         pins = {"clk": self.clock.pin}
         pins |= {name: getattr(self.of_link(link), name) for name in LINKS[link]}
@@ -140,7 +197,14 @@ class BoardData(Model):
             pins["led"] = self.led.pin
         if self.button:
             pins["button"] = self.button.pin
-        return pins
+        return pins | self.memory.pins if memory else pins
+
+    @property
+    def memory(self) -> SdramPins:
+        """The memory for engines; raise `InputError` if the board has none."""
+        if self.sdram is None:
+            raise InputError(f"the file of {self.name} names no memory for engines (field `sdram`)")
+        return self.sdram
 
     def of_link(self, link: Link) -> UartPins | SpiPins:
         """Return the pins of a link; raise `InputError` if the board has none of it."""
@@ -177,7 +241,7 @@ class BoardData(Model):
             raise InputError(f"--pin: pins for {', '.join(missing)} of {link} are missing as well")
         pins = (UartPins if link == "uart" else SpiPins)(**values, note="the pins of --pin")
         changed = self.model_copy(update={link: pins})
-        used = list(changed.pins_of(link).values())
+        used = list(changed.pins_of(link, memory=self.sdram is not None).values())
         double = sorted({pin for pin in used if used.count(pin) > 1})
         if double:
             raise InputError(f"--pin: {double[0]} of {self.name} would be used more than once")
@@ -188,13 +252,23 @@ class BoardData(Model):
         """Frequency of the oscillator in Hz."""
         return round(1e6 * self.clock.mhz)
 
-    def constraint_file(self, link: Link = "uart") -> str:
-        """Return the text that assigns pins and the clock for place and route."""
+    def constraint_file(self, link: Link = "uart", *, memory: bool = False) -> str:
+        """Return the text that assigns pins and the clock for place and route.
+
+        Parameters
+        ----------
+        link : {"uart", "spi"}
+        memory : bool
+            Whether the design has a memory.
+        """
         default = self.constraints.standard
         groups = {"clk": self.clock, "led": self.led, "button": self.button}
         lines = []
-        for port, pin in self.pins_of(link).items():
-            standard = (groups.get(port) or self.of_link(link)).standard or default
+        for port, pin in self.pins_of(link, memory=memory).items():
+            group: Any = groups.get(port) or self.of_link(link)
+            if port.startswith("sdram_"):
+                group = self.memory
+            standard = group.standard or default
             lines.append(self.constraints.pin.format(port=port, pin=pin, standard=standard))
         if self.constraints.clock:
             lines.append(self.constraints.clock.format(port="clk", mhz=f"{self.clock.mhz:g}"))

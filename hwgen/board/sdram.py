@@ -13,6 +13,12 @@ from typing import Any
 WORD_BYTES = 2
 """Bytes of a word of the chip."""
 
+SDRAM_PORTS = {
+    "cke": 1, "cs_n": 1, "ras_n": 1, "cas_n": 1, "we_n": 1, "ba": 2, "a": 13, "dqm": 2,
+    "dq_o": 16, "dq_oe": 1, "dq_i": 16,
+}  # fmt: skip
+"""Bits of each port of a controller; the data pins are outputs, their enable, and inputs."""
+
 
 @dataclass(frozen=True)
 class SdramChip:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Put a stream core on an FPGA board: design, bitstream, loading."""
+"""Put a core or an engine on an FPGA board: design, bitstream, loading."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _pins(
     epilog=example("hwgen board build --board icebreaker -c configs/boards/digits.yaml -o build/x"),
 )
 def command() -> None:
-    """Put a stream core on an FPGA board: design, bitstream, loading."""
+    """Put a core or an engine on an FPGA board: design, bitstream, loading."""
 
 
 @command.command("list", epilog=example("hwgen board list"))
@@ -247,7 +247,8 @@ def _design(
             f" PLL of {name} makes",
             err=True,
         )
-    if "target" in design.params.model_fields_set and target.technology != data.device:
+    targets = (target.technology, target.device)
+    if "target" in design.params.model_fields_set and data.device not in targets:
         click.echo(
             f"note: the target of {config}, {target.technology} at {target.clock_mhz:g} MHz, is not"
             f" used: {name} has {data.device}, and a clock of its own",

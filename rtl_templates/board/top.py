@@ -13,6 +13,7 @@ from amaranth.lib.wiring import In, Out
 
 from hwgen.board.model import LINKS, Link
 from hwgen.board.pll import Pll
+from hwgen.board.sdram import SDRAM_PORTS
 from hwgen.core.port import StreamPort
 from rtl_templates.board.bridge import Bridge, BridgeParams
 from rtl_templates.board.pll import instance
@@ -44,6 +45,9 @@ class TopParams:
         Whether configuration gives registers a value; else the button alone resets the design.
     pll : Pll or None
         Makes the clock from that of the oscillator; `clock_hz` is that at its output then.
+    sdram : bool
+        Whether what is instantiated is a `rtl_templates.board.memory_system.MemorySystem`, not a
+        core with streams.
     """
 
     bridge: BridgeParams
@@ -55,10 +59,13 @@ class TopParams:
     link: Link = "uart"
     power_up: bool = True
     pll: Pll | None = None
+    sdram: bool = False
 
     def __post_init__(self) -> None:
         if not self.power_up and (self.button_low is None or self.divider != 1):
             raise ValueError("without values at power-up a reset is needed, and no divided clock")
+        if self.sdram and self.divider != 1:
+            raise ValueError("the clock of an SDRAM is not divided")
 
 
 class BoardTop(wiring.Component):
@@ -67,15 +74,17 @@ class BoardTop(wiring.Component):
     Parameters
     ----------
     core : str
-        Module of the core, which is instantiated.
+        Module of the core, or of the memory system, which is instantiated.
     ports : sequence of StreamPort
-        Its ports.
+        Ports of the core; a memory system has none.
     params : TopParams
 
     Attributes
     ----------
     clk, rx, tx, cs, sck, mosi, miso, led, button : Signal
         Pins: those of the link, `led` and `button` where the board has them.
+    sdram_cke, sdram_cs_n, ..., sdram_dq_o, sdram_dq_oe, sdram_dq_i, sdram_clock : Signal
+        Of a memory system: pins of the SDRAM, and the clock whose inverse it gets.
     """
 
     def __init__(self, core: str, ports: Sequence[StreamPort], params: TopParams) -> None:
@@ -86,6 +95,10 @@ class BoardTop(wiring.Component):
             members["led"] = Out(1)
         if params.button_low is not None:
             members["button"] = In(1)
+        if params.sdram:
+            members["sdram_clock"] = Out(1)
+            for name, bits in SDRAM_PORTS.items():
+                members[f"sdram_{name}"] = (In if name == "dq_i" else Out)(bits)
         super().__init__(members)
         self._core, self._ports, self._params = core, ports, params
 
@@ -104,7 +117,7 @@ class BoardTop(wiring.Component):
             self._spi(m, bridge)
         if params.led_low is not None:
             m.d.comb += self.led.eq(~bridge.connected if params.led_low else bridge.connected)
-        m.submodules.core = self._instance(m, bridge)
+        m.submodules.core = (self._system if params.sdram else self._instance)(m, bridge)
         return m
 
     def _uart(self, m: Module, bridge: Bridge) -> None:
@@ -183,6 +196,22 @@ class BoardTop(wiring.Component):
             with m.If(count != POWER_UP_CYCLES):
                 m.d.power_up += count.eq(count + 1)
         m.d.power_up += reset.eq((count != POWER_UP_CYCLES) | pressed[0])
+
+    def _system(self, m: Module, bridge: Bridge) -> Instance:
+        """Return the memory system, its words connected to the bridge."""
+        reset = Signal(name="system_reset", init=1)
+        m.d.sync += reset.eq(bridge.core_reset)
+        m.d.comb += self.sdram_clock.eq(ClockSignal())
+        pins = {
+            ("i_" if name == "dq_i" else "o_") + name: getattr(self, f"sdram_{name}")
+            for name in SDRAM_PORTS
+        }
+        return Instance(
+            self._core, i_clk=ClockSignal(), i_rst=reset,
+            i_i_data=bridge.in0_data, i_i_valid=bridge.in0_valid, o_i_ready=bridge.in0_ready,
+            o_o_data=bridge.out_data, o_o_valid=bridge.out_valid, i_o_ready=bridge.out_ready,
+            **pins,
+        )  # fmt: skip
 
     def _instance(self, m: Module, bridge: Bridge) -> Instance:
         """Return the core, its streams connected to the bridge."""

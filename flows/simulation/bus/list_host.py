@@ -1,22 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host of a simulated engine that executes command lists."""
+"""The host of an engine that executes command lists."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from flows.simulation.command_lists import LIST
-from flows.simulation.engine_program import Model
 from hwgen.core.lists.commands import STATES
 from hwgen.core.lists.golden import Outcome
 from hwgen.families.transformer.registers import list_registers, start_writes
 
 
-class ListHost:
-    """A simulated engine, by its registers."""
+class Engine(Protocol):
+    """Registers and memory of an engine, such as a simulated one."""
 
-    def __init__(self, config: Any, model: Model) -> None:
+    def read32(self, offset: int, /) -> int:
+        """Return a register."""
+
+    def write32(self, offset: int, value: int, /) -> object:
+        """Write a register."""
+
+    def store(self, address: int, data: bytes, /) -> object:
+        """Put bytes into memory."""
+
+
+class ListHost:
+    """The host of an engine, by its registers."""
+
+    def __init__(self, config: Any, model: Engine) -> None:
         self.config, self.model = config, model
         self.at = {register.name: register.offset for register in list_registers(config)}
 

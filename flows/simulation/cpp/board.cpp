@@ -203,6 +203,12 @@ struct Board {
         top->eval();
         set_clk(*top, 0);
         top->eval();
+#ifdef HWGEN_SDRAM
+        // The chip has the inverted clock.  Nobody drives the pins where it returns no word.
+        const int word = sdram.step(read_sdram(*top));
+        top->sdram_dq_i = static_cast<uint16_t>(word < 0 ? 0xdead : word);
+        top->eval();
+#endif
         cycles++;
         if (connected) adapter.sample(*top, now);
     }
@@ -210,6 +216,9 @@ struct Board {
     VerilatedContext context;
     std::unique_ptr<Vtop> top;
     Adapter adapter;
+#ifdef HWGEN_SDRAM
+    hwgen::Sdram sdram{SDRAM_TIMES};
+#endif
     uint64_t cycles = 0;
     bool connected = true;
 };
@@ -253,6 +262,16 @@ EXPORT void hwgen_board_receive(void* pointer, uint8_t* data, size_t count) {
     auto& received = static_cast<Board*>(pointer)->adapter.received;
     std::memcpy(data, received.data(), count);
     received.erase(received.begin(), received.begin() + static_cast<long>(count));
+}
+
+/// The first rule of the SDRAM that was broken; empty if there is none.
+EXPORT const char* hwgen_board_memory_error(void* board) {
+#ifdef HWGEN_SDRAM
+    return static_cast<Board*>(board)->sdram.error.c_str();
+#else
+    (void)board;
+    return "";
+#endif
 }
 
 EXPORT uint64_t hwgen_board_cycles(void* board) { return static_cast<Board*>(board)->cycles; }
