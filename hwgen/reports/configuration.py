@@ -18,12 +18,13 @@ from hwgen.core.registry import families, family
 from hwgen.errors import ConfigError, InputError
 
 _WIDTH = 96
+_REQUIRED = 2  # name and family
 
 # -- template ----------------------------------------------------------------------------------
 
 
-def template(name: str, core: str = "") -> str:
-    """Return a commented configuration of a family with every parameter at its default.
+def template(name: str, core: str = "", changes: Mapping[str, Any] | None = None) -> str:
+    """Return a commented configuration of a family with every parameter, most at their defaults.
 
     Parameters
     ----------
@@ -31,6 +32,8 @@ def template(name: str, core: str = "") -> str:
         Name of the family.
     core : str
         Name of the core; default ``NAME_core``.
+    changes : mapping, optional
+        Other values than the defaults, by dotted name.
 
     Raises
     ------
@@ -38,7 +41,7 @@ def template(name: str, core: str = "") -> str:
         If there is no such family, or `core` cannot be a name.
     """
     core_class = family(name)
-    values = {"name": core or f"{name}_core", "family": name}
+    values = {"name": core or f"{name}_core", "family": name, **(changes or {})}
     # A parameter that the other defaults rule out may not be written down: it is commented out.
     text = _template(core_class, values, {})
     try:
@@ -52,11 +55,16 @@ def template(name: str, core: str = "") -> str:
 
 
 def _template(
-    core_class: type[Core[Any]], values: Mapping[str, str], unused: Mapping[str, str]
+    core_class: type[Core[Any]], values: Mapping[str, Any], unused: Mapping[str, str]
 ) -> str:
     lines = [
         f"# {core_class.family_name()}: {core_class.summary}.",
-        "# Only `name` and `family` are required; every other value below is the default.",
+        "# Only `name` and `family` are required; "
+        + (
+            "all but a few of the values below are defaults."
+            if len(values) > _REQUIRED
+            else "every other value below is the default."
+        ),
     ]
     for path, parameter in parameters(core_class.params_class).items():
         if not path:
