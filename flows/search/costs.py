@@ -13,7 +13,7 @@ from typing import Any
 from cost_model.configurations.metrics import RESOURCES
 from flows.build.build import NO_ESTIMATE, NO_STRUCTURE, Build
 from flows.build.design import Design
-from flows.search.space import PRODUCTS, Option, Space
+from flows.search.space import PRODUCTS, Option, Space, buffers_name
 from hwgen.errors import HwgenError
 from hwgen.families.transformer.params import TransformerConfig
 from hwgen.technologies import technologies
@@ -100,8 +100,6 @@ def cost_from(entry: Mapping[str, Any]) -> Cost:
     return Cost(tuple(entry["sums"]), entry["fmax_mhz"], entry["problem"])
 
 
-BUFFERS = f"{PRODUCTS}.buffer_kib"
-
 Run = Callable[[str, Callable[[Any], Any], Mapping[str, Any], Callable[[Any], Any]], dict[str, Any]]
 """Takes a label, a function, its items by key, and what makes results of JSON values."""
 
@@ -131,17 +129,17 @@ class UnitCosts:
         self._least: dict[str, int] = {}
         self._narrowest: dict[str, int] = {}
         self._sized = {
-            (_form(option), option.shown[BUFFERS]): option
+            (_form(option), kib): option
             for units in space.options.values() for every in units.values() for option in every
-            if BUFFERS in option.shown
+            if (kib := _kib_of(option)) is not None
         }  # fmt: skip
         for width, units in options.items():
             for unit, every in units.items():
                 for option in every:
                     self._narrowest.setdefault(_form(option), width)
-                    if BUFFERS in option.shown:
-                        least = self._least.get(unit, option.shown[BUFFERS])
-                        self._least[unit] = min(least, option.shown[BUFFERS])
+                    kib = _kib_of(option)
+                    if kib is not None:
+                        self._least[unit] = min(self._least.get(unit, kib), kib)
                 self._first.setdefault(unit, (width, every[0]))
 
     def sample(self) -> None:
@@ -233,8 +231,8 @@ class UnitCosts:
         terms = [(narrow, form, 1)]
         if width != narrow:
             terms += [(width, small, 1), (narrow, small, -1)]
-        if least is not None and option.shown[BUFFERS] != least:
-            kib = option.shown[BUFFERS]
+        kib = _kib_of(option)
+        if least is not None and kib is not None and kib != least:
             terms += [(first_width, self._resized(first, kib), 1), (first_width, small, -1)]
         return terms
 
@@ -270,5 +268,12 @@ def unit_key(space: Space, width: int, option: Option) -> str:
 
 def _form(option: Option) -> str:
     """Return a key of an option, without its buffers."""
-    shown = {name: value for name, value in option.shown.items() if name != BUFFERS}
+    buffers = buffers_name(option.unit)
+    shown = {name: value for name, value in option.shown.items() if name != buffers}
     return json.dumps([option.unit, shown])
+
+
+def _kib_of(option: Option) -> int | None:
+    """Return the size of the buffers of an option, None if it has none that vary."""
+    kib: int | None = option.shown.get(buffers_name(option.unit))
+    return kib

@@ -32,6 +32,7 @@ class SearchJournal:
     def __init__(self, path: Path, version: str = __version__) -> None:
         self.path = path
         self.entries: dict[str, Any] = {}
+        self.ranking: Any = None  # the last one, if there was one yet
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         if lines and _record(lines[0]) != {"hwgen_search": version}:
             raise InputError(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cost_model.configurations.metrics import RESOURCES
 from flows.search.costs import SUMS, Run, cost_from, cost_of, unit_item, unit_key
-from flows.search.space import PRODUCTS, Space
+from flows.search.space import PRODUCTS, Space, multiplies
 from flows.search.tables import UnitTables
 from hwgen.errors import HwgenError
 from hwgen.technologies.utilization import NAMES, of, used_resources
@@ -58,7 +58,7 @@ def least_resources(space: Space, width: int, run: Run, around: Mapping[str, flo
     """
     keys = {
         unit: unit_key(space, width, options[0])
-        for unit, options in space.options[width].items() if unit != PRODUCTS
+        for unit, options in space.options[width].items() if not multiplies(unit)
     }  # fmt: skip
     items = {
         key: unit_item(space, width, space.options[width][unit][0]) for unit, key in keys.items()

@@ -14,14 +14,14 @@ from cost_model.sweep.output.report import label_of, page_html
 from flows.search.accuracy import accuracy_of
 from flows.search.complete import Complete
 from flows.search.goals import METRICS, objectives
-from flows.search.result import Listed, Result
+from flows.search.result import Listed, Request, Result
 from flows.search.search import merged
 from flows.search.sensitivity import pictures, sensitivity
 from hwgen.config.parameters import yaml_value
 
 RESULT, PAGE, ENGINE = "result.json", "report.html", "engine.yaml"
 
-_MOST_POINTS = 1500
+_MOST_POINTS, _MOST_DRAWN = 1500, 300
 
 
 def write_result(
@@ -45,7 +45,7 @@ def write_result(
     document = document_of(results, excluded, estimates or {})
     for number, (result, engine) in enumerate(merged(results), 1):
         (directory / str(number)).mkdir()
-        text = engine_yaml(result, engine, number)
+        text = engine_yaml(result.request, engine, number)
         (directory / str(number) / ENGINE).write_text(text, encoding="utf-8")
     (directory / RESULT).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     (directory / PAGE).write_text(_page(results, document), encoding="utf-8")
@@ -76,8 +76,22 @@ def document_of(
              "by_scenario": each.by_scenario, "by_tables": each.ranked, "limits": each.limits}
             for number, (result, each) in enumerate(merged(results), 1)
         ],
+        "front": _fronts(results),
         "sensitivity": sensitivity(results, merged(results), estimates),
     }  # fmt: skip
+
+
+def _fronts(results: Sequence[Result]) -> dict[str, Any]:
+    """Return the figures, by tables, of engines that fit and that no other surpasses."""
+    names = objectives(results[0].request.goals, results[0].scores.metrics)[:2]
+    fronts = {}
+    for result in results:
+        metrics, numbers = result.scores.metrics, _best(result, *names)
+        step = max(1, len(numbers) // _MOST_DRAWN)
+        fronts[str(result.request.model)] = [
+            [float(metrics[name][number]) for name in names] for number in numbers[::step]
+        ]
+    return {"metrics": list(names), "models": fronts}
 
 
 def _model_document(result: Result) -> dict[str, Any]:
@@ -95,9 +109,8 @@ def _model_document(result: Result) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def engine_yaml(result: Result, engine: Listed, number: int) -> str:
+def engine_yaml(request: Request, engine: Listed, number: int) -> str:
     """Return the configuration of an engine of the short list."""
-    request = result.request
     goals = ", ".join(map(str, request.goals))
     lines = [
         f"# Engine {number} of a search for {request.model.name}: {goals}.",
@@ -188,18 +201,30 @@ def _column(
 
 
 def _front(result: Result, first: str, second: str) -> list[int]:
-    """Return engines that fit and that no other surpasses in two metrics, thinned evenly."""
+    """Return engines that fit and that no other surpasses, and some of all, thinned evenly."""
+    numbers = np.flatnonzero(_usable(result, first, second))
+    spread = numbers[:: max(1, len(numbers) // (_MOST_POINTS // 2))]
+    front = _best(result, first, second)
+    return [*front[:: max(1, len(front) // (_MOST_POINTS // 2))], *map(int, spread)]
+
+
+def _best(result: Result, first: str, second: str) -> list[int]:
+    """Return engines that fit and that no other surpasses in two metrics."""
     scores = result.scores
-    usable = np.isfinite(scores.metrics[first]) & np.isfinite(scores.metrics[second])
-    for too_few in scores.lacking().values():
-        usable &= ~too_few
-    numbers = np.flatnonzero(usable)
+    numbers = np.flatnonzero(_usable(result, first, second))
     costs = [
         scores.metrics[name][numbers] * (-1 if METRICS[name][1] else 1) for name in (first, second)
     ]
     order = np.lexsort((costs[1], costs[0]))
     best = np.minimum.accumulate(costs[1][order])
     better = np.concatenate([[True], costs[1][order][1:] < best[:-1]])
-    front = numbers[order][better]
-    spread = numbers[:: max(1, len(numbers) // (_MOST_POINTS // 2))]
-    return [*map(int, front[:: max(1, len(front) // (_MOST_POINTS // 2))]), *map(int, spread)]
+    return [int(number) for number in numbers[order][better]]
+
+
+def _usable(result: Result, first: str, second: str) -> Any:
+    """Return a mask of engines that fit, and of which two metrics are known."""
+    scores = result.scores
+    usable = np.isfinite(scores.metrics[first]) & np.isfinite(scores.metrics[second])
+    for too_few in scores.lacking().values():
+        usable &= ~too_few
+    return usable

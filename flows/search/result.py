@@ -34,6 +34,8 @@ class Request:
         Uses that an engine is to serve, at least one.
     count : int
         Engines of the short list.
+    widths : tuple of int
+        Of the memory port, that are tried; empty: all that there are.
     """
 
     model: Path
@@ -42,6 +44,7 @@ class Request:
     clock_mhz: float | None
     scenarios: tuple[Scenario, ...]
     count: int
+    widths: tuple[int, ...] = ()
 
     @property
     def contexts(self) -> list[int]:

@@ -109,7 +109,8 @@ def search(request: Request, executor: Executor, journal: SearchJournal) -> Resu
     InputError
         If the model is none that engines execute.
     """
-    space = space_of(needs_of(Model(request.model), request.context), _target(request))
+    needs = needs_of(Model(request.model), request.context)
+    space = space_of(needs, _target(request), request.widths)
     work = _Work(executor, journal)
     first = min(space.options)
     memory = _base_list(request, space, first).memory_bytes
@@ -220,6 +221,7 @@ def _rank(
         numbers = numbers[left[numbers]]
         if not left.any():
             numbers = np.array([nearest(scores, request.goals)[0]])
+        work.journal.ranking = request, space, scores, numbers, bool(left.any())
         best = [scores.options(int(number)) for number in numbers[:_LOOKED_AT]]
         if last == 1 or not costs.look_at(best):
             break

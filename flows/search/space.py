@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 _ROW = 64  # elements that longest rows are multiples of
 
 _BITS = {"int8": 8, "ternary": 2}
-_BITS_OF_BLOCKS = 4
 
 
 @cache
@@ -87,6 +86,8 @@ class Needs:
         Queries of a head of keys.
     context : int
         Positions of the cache.
+    others : tuple of str
+        Further formats of weights, each of which takes a unit of its own.
     """
 
     activation: str
@@ -99,6 +100,7 @@ class Needs:
     head: int
     group: int
     context: int
+    others: tuple[str, ...] = ()
 
     @property
     def in_blocks(self) -> bool:
@@ -194,12 +196,14 @@ def needs_of(model: Model, context: int) -> Needs:
         raise InputError(f"{model.path}: gates must be of one function, not {sorted(gates)}")
     present = {node.operation for node in nodes}
     on_rows = [n for n in ("rms_norm", "layer_norm", "rope", "gated") if n in present]
+    weight, *others = _weight_formats(model)
     return Needs(
-        rows[0], _weight_format(model), (*on_rows, "add", "argmax"), next(iter(gates), ""),
+        rows[0], weight, (*on_rows, "add", "argmax"), next(iter(gates), ""),
         next(iter(blocks), 0), longest_row=max(arrays),
         longest_k=max(description.tensors[n.inputs["weights"]].shape[1] for n in _products(nodes)),
         head=max(size[2] for size in sizes),
         group=max(heads // kv_heads for heads, kv_heads, _ in sizes), context=context,
+        others=tuple(others),
     )  # fmt: skip
 
 
@@ -207,8 +211,14 @@ def _products(nodes: Sequence[Node]) -> list[Node]:
     return [node for node in nodes if node.operation == "gemm"]
 
 
-def _weight_format(model: Model) -> str:
-    """Return the narrowest format that holds all weights as they are."""
+def _weight_formats(model: Model) -> list[str]:
+    """Return the narrowest formats that hold all weights as they are, the narrowest first.
+
+    Raises
+    ------
+    InputError
+        If there are more than units of an engine can have.
+    """
     names = dict.fromkeys(n.inputs["weights"] for n in _products(model.description.nodes))
     every: list[Groups] = []
     for name in names:
@@ -218,11 +228,27 @@ def _weight_format(model: Model) -> str:
         every.append(groups)
     if all(g.scales.shape[1] == 1 and g.offsets is None for g in every):
         low, high = min(int(g.values.min()) for g in every), max(int(g.values.max()) for g in every)
-        return "ternary" if low >= -1 and high <= 1 else "int8"
-    for fmt in dict.fromkeys(filter(None, map(suggested, every))):
-        if not any(misfit(block_format(fmt), groups) for groups in every):
-            return fmt
-    raise InputError(f"{model.path}: no format holds the weights of all layers as they are")
+        return ["ternary" if low >= -1 and high <= 1 else "int8"]
+    found: dict[str, list[Groups]] = {}
+    for groups in every:
+        found.setdefault(suggested(groups), []).append(groups)
+    if "" in found:
+        raise InputError(f"{model.path}: no format holds the weights of all layers as they are")
+    formats = sorted(found, key=lambda fmt: block_format(fmt).element.width)
+    for narrow in formats[:-1] if len(formats) > MIXED else ():
+        for wider in formats[formats.index(narrow) + 1 :]:
+            if not any(misfit(block_format(wider), groups) for groups in found[narrow]):
+                found[wider] += found.pop(narrow)
+                formats = [fmt for fmt in formats if fmt != narrow]
+                break
+        if len(formats) <= MIXED:
+            break
+    if len(formats) > MIXED:
+        raise InputError(
+            f"{model.path}: weights are in {', '.join(formats)}; an engine has units for"
+            f" {MIXED} formats of weights at most"
+        )
+    return formats
 
 
 def space_of(needs: Needs, target: Mapping[str, Any], widths: Sequence[int] = ()) -> Space:
@@ -255,14 +281,29 @@ def space_of(needs: Needs, target: Mapping[str, Any], widths: Sequence[int] = ()
 
 
 PRODUCTS = "products"
-"""The unit that multiplies, the first one."""
+"""The unit that multiplies, the first one; units for further formats are called after it."""
+
+MIXED = 2
+"""Formats of weights that the units of an engine multiply by; it has eight units at most."""
+
+
+def multiplies(unit: str) -> bool:
+    """Return whether a unit multiplies matrices, by its name."""
+    return unit.partition("_")[0] == PRODUCTS
+
+
+def buffers_name(unit: str) -> str:
+    """Return the name of the buffers of a unit that multiplies, among what options show."""
+    return f"{unit}.buffer_kib"
 
 
 def _options(needs: Needs, width: int) -> dict[str, list[Option]]:
     file = units_file()
     rows = [name for name in file if name not in ("port", PRODUCTS, "heads")]
+    wider = {f"{PRODUCTS}_{fmt}": _product_options(needs, width, fmt) for fmt in needs.others}
     return {
-        PRODUCTS: _product_options(needs, width),
+        PRODUCTS: _product_options(needs, width, needs.weight),
+        **wider,
         **{name: _row_options(name, needs, width) for name in rows},
         "heads": _head_options(needs, width),
     }
@@ -340,17 +381,20 @@ def _head_options(needs: Needs, width: int) -> list[Option]:
     ]
 
 
-def _product_options(needs: Needs, width: int) -> list[Option]:
-    """Return the options of the unit that multiplies.
+def _product_options(needs: Needs, width: int, weight: str) -> list[Option]:
+    """Return the options of the unit that multiplies by weights of a format.
 
     A token of decode streams all weights once, so that arrays take from a quarter to twice the
     weights that a beat of the port brings.
     """
-    bits = _BITS.get(needs.weight, _BITS_OF_BLOCKS)
+    bits = _BITS.get(weight) or block_format(weight).element.width
     most, least = max(8, 2 * width // bits), width // bits // 4
+    if needs.in_blocks:  # a core has a block of products at a time, and two columns at least
+        most = max(most, 2 * block_format(weight).block)
     file = units_file()[PRODUCTS]
+    unit_name = PRODUCTS if weight == needs.weight else f"{PRODUCTS}_{weight}"
     result = []
-    for core, shown, macs in _cores(needs, file["cores"]):
+    for core, shown, macs in _cores(needs, file["cores"], weight, unit_name):
         if not least <= macs <= most:
             continue
         for kib in file["buffer_kib"]:
@@ -359,7 +403,7 @@ def _product_options(needs: Needs, width: int) -> list[Option]:
                 "activation_kib": max(kib, _kib(needs.longest_k)),
             }  # fmt: skip
             unit = {**file["unit"], "compute": core, "buffers": buffers}
-            result.append(Option(PRODUCTS, unit, {**shown, f"{PRODUCTS}.buffer_kib": kib}))
+            result.append(Option(unit_name, unit, {**shown, buffers_name(unit_name): kib}))
     return result
 
 
@@ -369,27 +413,27 @@ def _kib(elements: int) -> int:
 
 
 def _cores(
-    needs: Needs, cores: Iterable[Mapping[str, Any]]
+    needs: Needs, cores: Iterable[Mapping[str, Any]], weight: str, unit: str
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any], int]]:
     """Yield cores that multiply by the weights: parameters, those to show, products a cycle."""
     formats = {
-        "activation": needs.activation, "weight": needs.weight,
+        "activation": needs.activation, "weight": weight,
         "max_k": max(1024, 1 << (needs.longest_k - 1).bit_length()),
         "accumulator": "fp32" if needs.in_blocks else "int32",
     }  # fmt: skip
-    of = "blocks" if needs.in_blocks else "ternary" if needs.weight == "ternary" else "integers"
+    of = "blocks" if needs.in_blocks else "ternary" if weight == "ternary" else "integers"
     for core in cores:
         if of not in core["weights"]:
             continue
         sizes: dict[str, list[int]] = dict(core["sizes"])
         if needs.in_blocks:
-            sizes[core["block"]] = [block_format(needs.weight).block]
+            sizes[core["block"]] = [block_format(weight).block]
         for values in itertools.product(*sizes.values()):
             array = dict(zip(sizes, values, strict=True))
             array |= {name: array[other] for name, other in core.get("same", {}).items()}
             compute = core["compute"]
-            shown = {f"{PRODUCTS}.family": compute["family"]}
-            shown |= {f"{PRODUCTS}.{name}": value for name, value in array.items()}
+            shown = {f"{unit}.family": compute["family"]}
+            shown |= {f"{unit}.{name}": value for name, value in array.items()}
             fixed = compute.get("array", {})
             yield (
                 {**compute, **formats, "array": {**fixed, **array}},

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flows.search.goals import Goal
+from flows.search.space import multiplies
 from flows.search.tables import Scores
 
 MORE = 1.3
@@ -70,10 +71,10 @@ def _limit(scores: Scores, number: int) -> str:
             off_chip = moved / (gb_s * 1e6) if gb_s else 0.0
             name = f"the unit {unit!r}"
             if off_chip > ms:
-                name = "the bandwidth of the memory" + (", weights" if unit == "products" else "")
+                name = "the bandwidth of the memory" + (", weights" if multiplies(unit) else "")
             elif moved / bus >= 0.9 * cycles:
                 name = f"the memory port of {table.width} bits" + (
-                    ", weights" if unit == "products" else ""
+                    ", weights" if multiplies(unit) else ""
                 )
             shares[name] = shares.get(name, 0.0) + max(ms, off_chip)
     name, most = max(shares.items(), key=lambda item: item[1])

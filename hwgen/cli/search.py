@@ -102,6 +102,14 @@ if TYPE_CHECKING:
     " those of the worst one.",
 )
 @click.option(
+    "--port",
+    "ports",
+    metavar="BITS",
+    multiple=True,
+    type=click.Choice(["32", "64", "128", "256"]),
+    help="Width of the memory port to try, instead of all; may be repeated.",
+)
+@click.option(
     "--nodes", is_flag=True, help="Also estimate the best engine at all nodes of standard cells."
 )
 @click.option(
@@ -138,6 +146,7 @@ def command(
     efficiency: str | None,
     context: int,
     scenarios: tuple[str, ...],
+    ports: tuple[str, ...],
     nodes: bool,
     count: int,
     apply: int | None,
@@ -184,8 +193,10 @@ def command(
     directory = output or Path("build") / f"{_name(models[0])}-search"
     check_directory(directory)
     if _is_workload(models):
-        if accuracies or apply is not None or scenarios or nodes:
-            raise click.UsageError("--accuracy, --apply, --scenario and --nodes belong to decoders")
+        if accuracies or apply is not None or scenarios or nodes or ports:
+            raise click.UsageError(
+                "--accuracy, --apply, --scenario, --port and --nodes belong to decoders"
+            )
         document = _cores(models[0], conditions, aim, _megahertz(clock), count, directory,
                           jobs, resume=resume, force=force, quiet=as_json)  # fmt: skip
         if as_json:
@@ -206,7 +217,16 @@ def command(
         lines = [f"  {entry['model']}: {entry['reason']}" for entry in excluded]
         raise CheckFailed("\n".join(["no model is accurate enough", *lines]))
     requests = [
-        Request(model, tuple(conditions), aim, _megahertz(clock), uses, count) for model in accurate
+        Request(
+            model,
+            tuple(conditions),
+            aim,
+            _megahertz(clock),
+            uses,
+            count,
+            tuple(sorted(map(int, set(ports)))),
+        )
+        for model in accurate
     ]
     journal = _journal(directory, resume=resume, force=force)
     try:
@@ -233,6 +253,7 @@ def command(
             raise click.exceptions.Exit(1) from None
         raise
     except (KeyboardInterrupt, SystemExit):  # the latter by SIGTERM
+        click.echo(f"{directory}: {_provisional(directory, journal.ranking)}", err=True)
         click.echo(f"{directory}: continue with --resume", err=True)
         raise
     finally:
@@ -244,6 +265,19 @@ def command(
         applied = {"applied": _apply(directory, merged(results), apply, quiet=as_json)}
     if as_json:
         emit_json({"met": True, **document, **applied, "directory": str(directory)})
+
+
+def _provisional(directory: Path, ranking: Any) -> str:
+    """Write the engines that are the best so far; say where, or why there are none."""
+    from flows.search.provisional import FOLDER, Ranking, write_provisional
+
+    if ranking is None:
+        return "nothing was ranked yet"
+    claim_entry(directory, FOLDER, force=True)  # the finished list replaces it
+    files = write_provisional(directory, Ranking(*ranking))
+    if not files:
+        return "no engine that was ranked so far meets all goals"
+    return f"provisional list, by tables: {', '.join(files)}"
 
 
 def _name(model: Path) -> str:
@@ -491,8 +525,10 @@ def _sizes(parameters: dict[str, Any]) -> str:
     units: dict[str, list[str]] = {}
     for name, value in parameters.items():
         unit, _, short = name.partition(".")
-        units.setdefault(unit, []).append(f"{short} {value}" if unit == "products" else f"{value}")
+        units.setdefault(unit, []).append(
+            f"{short} {value}" if unit.startswith("products") else f"{value}"
+        )
     return "; ".join(
-        f"{unit} {' x '.join(values) if unit != 'products' else ', '.join(values)}"
+        f"{unit} {' x '.join(values) if not unit.startswith('products') else ', '.join(values)}"
         for unit, values in units.items()
     )

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from flows.search import apply
-from flows.search.apply import apply_engine, together
+from flows.search.apply import apply_engine, as_calibrated, together
 from flows.search.space import needs_of, space_of
 from flows.synthesis.verify import Measured
+from hwgen.core.params.target import Target
 from hwgen.families.transformer.params import TransformerConfig
 from hwgen.models.files.store import Model
 from sim_tests.search.searching import CONTEXT
@@ -27,7 +28,7 @@ def test_each_unit_is_synthesized_and_one_that_fails_is_named(
 
     def measured(configs: Any, jobs: int, progress: Any) -> list[Measured]:
         (unit,) = configs
-        assert unit.target == config.target
+        assert unit.target == as_calibrated(config.target)
         seen.append(unit)
         if len(seen) == 3:
             return [Measured({}, "took too long")]
@@ -67,3 +68,13 @@ def test_units_add_up_and_the_slowest_has_the_clock() -> None:
     assert total["area_mm2"]["estimated"] == pytest.approx(4.0)
     assert total["fmax_mhz"]["measured"] == 300
     assert total["fmax_mhz"]["estimated"] == 305
+
+
+def test_an_easy_clock_is_raised_to_that_of_the_calibration() -> None:
+    def clock(technology: str, clock_mhz: float) -> float:
+        return as_calibrated(Target(technology=technology, clock_mhz=clock_mhz)).clock_mhz
+
+    assert clock("nangate45", 200) == 500
+    assert clock("nangate45", 800) == 800
+    assert clock("asap7", 495.84) == 495.84  # as good as that of the calibration
+    assert clock("xcup", 100) == 100

@@ -28,6 +28,12 @@ BLOCKS = Needs("int8", "int4_g32", ("rms_norm", "rope", "gated", "add", "argmax"
                longest_row=320, longest_k=640, head=32, group=2, context=20)  # fmt: skip
 
 
+MIXED = Needs("int8", "int4_g32", ("rms_norm", "rope", "gated", "add", "argmax"), "silu", 0,
+              longest_row=320, longest_k=640, head=32, group=2, context=20,
+              others=("int8_g32",))  # fmt: skip
+NEEDS = (TERNARY, INT8, BLOCKS, MIXED)
+
+
 def wide_file() -> dict[str, Any]:
     """Return the units with more sizes, of which many are against a rule."""
     file = deepcopy(units_file())
@@ -74,12 +80,12 @@ def test_refused_is_what_build_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setattr(spaces, "units_file", lambda: file)
     chosen = random.Random(20)
     seen = {True: 0, False: 0}
-    every = [(needs, space_of(needs, {"technology": "asap7"})) for needs in (TERNARY, INT8, BLOCKS)]
+    every = [(needs, space_of(needs, {"technology": "asap7"})) for needs in NEEDS]
     while sum(seen.values()) < POINTS:
         needs, space = chosen.choice(every)
         width = chosen.choice(spaces.units_file()["port"]["data_width"])
         options = drawn(needs, width, chosen)
-        if len(options) < 7:
+        if len(options) < 7 + len(needs.others):
             assert width not in space.options
             continue
         expected = complete(space, width, options)
@@ -96,7 +102,7 @@ def test_refused_is_what_build_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path
 @pytest.mark.parametrize("seed", range(POINTS))
 def test_what_is_ranked_is_built(tmp_path: Path, seed: int) -> None:
     chosen = random.Random(seed)
-    needs = chosen.choice([TERNARY, INT8, BLOCKS])
+    needs = chosen.choice(NEEDS)
     space = space_of(needs, {"technology": "asap7"})
     width = chosen.choice(list(space.options))
     options = [chosen.choice(each) for each in space.options[width].values()]

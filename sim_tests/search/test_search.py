@@ -330,22 +330,57 @@ def test_a_device_that_is_too_small_is_no_missed_goal(quick: Model, tmp_path: Pa
     journal.close()
 
 
+class Processes(Here):
+    """Processes of the command, which are this one."""
+
+    def __init__(self, _: int) -> None:
+        super().__init__()
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def test_an_interrupted_search_leaves_a_provisional_list(
+    quick: Model,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("flows.tools.executors.LocalProcesses", Processes)
+    out = tmp_path / "out"
+    line = ["search", str(quick.path), "--target", "nangate45", "--context", str(CONTEXT),
+            "--output", str(out)]  # fmt: skip
+
+    def interrupt(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("flows.search.search.complete", interrupt)
+        assert main([*line, "--goal", "tokens_per_s>=1e9"]) == 1  # refused before estimates
+        assert main([*line, "--goal", "tokens_per_s>=1", "--resume"]) == 130
+        said = capsys.readouterr().err
+        assert "provisional list, by tables: " in said
+        assert "continue with --resume" in said
+    document = json.loads((out / "provisional" / "result.json").read_text(encoding="utf-8"))
+    assert document["provisional"]
+    assert [entry["engine"] for entry in document["engines"]] == [
+        f"provisional/{number}.yaml" for number in (1, 2, 3)
+    ]
+    assert load_config(out / "provisional" / "1.yaml").name == "engine_1"
+    assert main([*line, "--goal", "tokens_per_s>=1", "--resume"]) == 0
+    assert not (out / "provisional").exists()
+    assert (out / "1" / "engine.yaml").is_file()
+
+
 def test_a_search_that_ends_without_an_engine_has_status_1(
     quick: Model,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    class Processes(Here):
-        def __init__(self, _: int) -> None:
-            super().__init__()
-
-        def __enter__(self) -> Processes:
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
     monkeypatch.setattr("flows.tools.executors.LocalProcesses", Processes)
     out = str(tmp_path / "out")
     line = ["search", str(quick.path), "--target", "nangate45", "--context", str(CONTEXT),

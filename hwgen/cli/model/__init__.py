@@ -13,6 +13,7 @@ from hwgen.cli.model.compare import compare_command
 from hwgen.cli.model.compile import compile_command
 from hwgen.cli.model.demo import demo_command
 from hwgen.cli.model.importing import import_command
+from hwgen.cli.model.mix import mix_command
 from hwgen.cli.model.passes import estimate_command
 from hwgen.cli.model.quantise import quantise_command
 from hwgen.cli.model.show import show_command
@@ -37,6 +38,7 @@ command.add_command(compile_command)
 command.add_command(demo_command)
 command.add_command(estimate_command)
 command.add_command(import_command)
+command.add_command(mix_command)
 command.add_command(quantise_command)
 command.add_command(show_command)
 

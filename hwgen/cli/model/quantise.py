@@ -81,6 +81,15 @@ def _check_activation_bits(ctx: Any, param: Any, value: int) -> int:
     " nvfp4 16.",
 )
 @click.option(
+    "--product",
+    "products",
+    metavar="PATTERN=FORMAT",
+    multiple=True,
+    help="Format of the weights of some products, by a pattern of their names such as"
+    " 'layers.*.down=int8'; may be repeated, the last one that matches holds. `hwgen model mix`"
+    " finds them.",
+)
+@click.option(
     "--activation-bits",
     metavar="BITS",
     type=int,
@@ -154,6 +163,7 @@ def quantise_command(
     calibration: tuple[Path, ...],
     weights: str,
     group: str | None,
+    products: tuple[str, ...],
     activation_bits: int,
     activations: str,
     kv_format: str,
@@ -198,9 +208,10 @@ def quantise_command(
         activations=activations,  # type: ignore[arg-type]  # likewise
         hadamard=int(hadamard or 0),
         kv_format=kv_format,  # type: ignore[arg-type]  # likewise
+        products=tuple(map(_pattern, products)),
     )
     if not model.description.decodes:
-        _refuse_of_decoders(calibration, evaluated, rotate or hadamard, compensate)
+        _refuse_of_decoders(calibration, evaluated, rotate or hadamard, compensate, products)
         with (
             atomic_directory(output, force=force) as directory,
             task_progress("quantising", quiet=as_json),
@@ -211,8 +222,8 @@ def quantise_command(
         if weights != "original" and _is_ternary(model):
             note = "note: the weights of this model are ternary; --weights original leaves them so"
             click.echo(note, err=True)
-        first, *more = [_tokens(model, path) for path in calibration]
-        texts = _evaluated_texts(model, evaluated, positions)
+        first, *more = [text_tokens(model, path) for path in calibration]
+        texts = evaluated_texts(model, evaluated, positions)
         if not as_json:
             _print_estimate(model, [len(tokens) for tokens in (first, *more)], recipe)
         with (
@@ -244,6 +255,14 @@ def quantise_command(
         console().print(f"runs on: {', '.join(executing)}", highlight=False, soft_wrap=True)
 
 
+def _pattern(text: str) -> tuple[str, str]:
+    """Return the pattern and the format that ``--product`` states."""
+    pattern, sign, weights = text.rpartition("=")
+    if not (pattern and sign):
+        raise click.UsageError(f"--product: must be PATTERN=FORMAT, not {text[:80]!r}")
+    return pattern, weights
+
+
 def _is_ternary(model: Any) -> bool:
     """Return whether the weights of a model's first product are -1, 0 and 1."""
     product = next((node for node in model.description.nodes if node.operation == "gemm"), None)
@@ -272,8 +291,11 @@ def _refuse_of_decoders(
     evaluated: tuple[Path, ...],
     rotates: bool | str | None,
     compensate: bool | None,
+    products: tuple[str, ...],
 ) -> None:
     """Refuse what only decoders have."""
+    if products:
+        raise click.UsageError("--product belongs to decoders, which this is not")
     if evaluated:
         raise click.UsageError("--evaluate compares predictions of a decoder, which this is not")
     if rotates or compensate:
@@ -284,7 +306,7 @@ def _refuse_of_decoders(
         raise click.UsageError("--calibration: one file with inputs, of a network on arrays")
 
 
-def _evaluated_texts(
+def evaluated_texts(
     model: Any, paths: tuple[Path, ...], positions: int | None
 ) -> dict[str, list[int]]:
     """Return the tokens to compare predictions on, by file.
@@ -298,7 +320,7 @@ def _evaluated_texts(
 
     context = model.description.context or POSITIONS
     most = min(POSITIONS, context) if positions is None else positions
-    result = {str(path): _tokens(model, path)[:most] for path in paths}
+    result = {str(path): text_tokens(model, path)[:most] for path in paths}
     for name, tokens in result.items():
         if len(tokens) > context:
             raise InputError(
@@ -308,7 +330,7 @@ def _evaluated_texts(
     return result
 
 
-def _tokens(model: Any, path: Path) -> list[int]:
+def text_tokens(model: Any, path: Path) -> list[int]:
     """Return the tokens of a file: numbers, or a text."""
     from hwgen.core.files.arrays import check_regular
     from hwgen.errors import InputError

@@ -67,14 +67,7 @@ class Constants:
             )
             return {"gamma": self._parameters(node.operation, gamma, *beta)}
         if node.operation == "gemm":
-            result = {"weights": self._packed(node)}
-            name = node.inputs["weights"]
-            if self.engine.scales_rows(name):
-                unit = sums_unit(str(self.engine.cores[name].result))
-                result["scales"] = self._parameters(unit, self.engine.column_scales(name))
-            if "bias" in node.inputs:
-                result["bias"] = model.numbers(node.inputs["bias"])
-            return result
+            return {"weights": self._packed(node), **self._beside_weights(node)}
         if node.operation == "attention" and key_format(node):
             ones = np.ones(sizes_of(node)[2], np.float32)
             return {
@@ -92,6 +85,29 @@ class Constants:
             results = np.full(sizes_of(node)[2], self.scales.result(node))
             return {**factors, "result_factor": self._parameters("results", results)}
         return {}
+
+    def sizes(self, node: Node) -> dict[str, int]:
+        """Return the bytes of the arrays of an operation's own; see `of`.
+
+        Weights are not packed for it, which takes long of large models.
+        """
+        if node.operation != "gemm":
+            return {key: array.nbytes for key, array in self.of(node).items()}
+        weights = node.inputs["weights"]
+        rows, length = self.engine.model.description.tensors[weights].shape
+        plan = plan_of(self.config.units[self.engine.cores[weights].name], 1, length, rows)
+        result = {"weights": plan.weight_image_rows * plan.weight_row_bytes}
+        return result | {key: array.nbytes for key, array in self._beside_weights(node).items()}
+
+    def _beside_weights(self, node: Node) -> dict[str, NDArray[Any]]:
+        """Return the arrays of a product beside its weights."""
+        result, name = {}, node.inputs["weights"]
+        if self.engine.scales_rows(name):
+            unit = sums_unit(str(self.engine.cores[name].result))
+            result["scales"] = self._parameters(unit, self.engine.column_scales(name))
+        if "bias" in node.inputs:
+            result["bias"] = self.engine.model.numbers(node.inputs["bias"])
+        return result
 
     def shared(self, context: int) -> dict[str, NDArray[Any]]:
         """Return the arrays of all layers together, by name."""

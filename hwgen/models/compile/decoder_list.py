@@ -226,13 +226,13 @@ class DecoderList:
             self.memory.place(name, array.nbytes, IMAGE)
         first, *_ = self.decoder.layers
         layer = {
-            f"{local_name(node)}.{key}": array.nbytes
-            for node in first for key, array in constants.of(node).items()
+            f"{local_name(node)}.{key}": size
+            for node in first for key, size in constants.sizes(node).items()
         }  # fmt: skip
         self._weight_stride = self.memory.repeat(layer, len(self.decoder.layers), IMAGE)
         for node in self.decoder.after:
-            for key, array in constants.of(node).items():
-                self.memory.place(f"{local_name(node)}.{key}", array.nbytes, IMAGE)
+            for key, size in constants.sizes(node).items():
+                self.memory.place(f"{local_name(node)}.{key}", size, IMAGE)
         for node in first:
             if node.operation == "attention":
                 heads = sizes_of(node)[0]

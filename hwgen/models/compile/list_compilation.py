@@ -19,7 +19,7 @@ from hwgen.models.compile.list_builder import ListBuilder
 from hwgen.models.compile.placement import IMAGE, LIST, Placement
 from hwgen.models.files.store import Model
 from hwgen.models.graph.description import Description, real
-from hwgen.models.graph.layered import Layered, layered, local_name
+from hwgen.models.graph.layered import layered, local_name
 from hwgen.models.run.block_rows import KEY_FORMATS, key_format, row_format
 from hwgen.models.run.golden_engine import GoldenEngine, block_query_scale
 from hwgen.models.run.shipped import naming_engines
@@ -51,10 +51,11 @@ class ListCompilation(Compilation):
     def __init__(self, model: Model, config: ListEngine, settings: Settings) -> None:
         super().__init__(model, settings, config.longest_burst * config.memory_bytes)
         self.config: ListEngine = config
-        self.decoder = layered(model.description)
-        self.context = settings.positions(self.decoder)
+        layered(model.description)  # a network that is no decoder is refused first
         self.engine = checked_engine(model, config)
-        _check_cores(self.engine, self.decoder)
+        units = {name: core.name for name, core in self.engine.cores.items()}
+        self.decoder = layered(model.description, units)
+        self.context = settings.positions(self.decoder)
         try:
             self._program = self._lower(config)
         except InputError:
@@ -192,17 +193,3 @@ def checked_engine(model: Model, config: ListEngine) -> GoldenEngine:
     """
     with naming_engines(model):
         return GoldenEngine(model, Units([config], of_engine=True))
-
-
-def _check_cores(engine: GoldenEngine, decoder: Layered) -> None:
-    """Refuse layers whose weights need another unit than those of the first one."""
-    first = decoder.layers[0]
-    for nodes in decoder.layers:
-        for node, alike in zip(nodes, first, strict=True):
-            if node.operation == "gemm":
-                ours, wanted = (engine.cores[n.inputs["weights"]].name for n in (node, alike))
-                if ours != wanted:
-                    raise InputError(
-                        f"{node.name}: its weights need unit {ours!r}, those of the first layer"
-                        f" {wanted!r}"
-                    )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,8 +42,14 @@ class Layered:
         return result
 
 
-def layered(description: Description) -> Layered:
+def layered(description: Description, units: Mapping[str, str] | None = None) -> Layered:
     """Return a decoder by its layers.
+
+    Parameters
+    ----------
+    description : Description
+    units : mapping of str, optional
+        Names of units by the weights that they multiply by; layers alike have the same.
 
     Raises
     ------
@@ -70,10 +77,11 @@ def layered(description: Description) -> Layered:
             groups[node.layer].append(node)
     if not after or after[-1].output not in description.outputs:
         raise InputError(f"{description.name}: what gives the logits must come last")
-    return _grouped(Layered(description, embed, tuple(map(tuple, groups)), tuple(after)))
+    decoder = Layered(description, embed, tuple(map(tuple, groups)), tuple(after))
+    return _grouped(decoder, units or {})
 
 
-def _grouped(decoder: Layered) -> Layered:
+def _grouped(decoder: Layered, units: Mapping[str, str]) -> Layered:
     """Return a decoder whose layers are alike: groups of layers, as few as possible in each.
 
     Raises
@@ -85,9 +93,9 @@ def _grouped(decoder: Layered) -> Layered:
     for number, nodes in enumerate(decoder.layers):
         if not nodes:
             raise InputError(f"layer {number} has no operations")
-        forms.append(_form(decoder, nodes, x))
+        forms.append(_form(decoder, nodes, x, units))
         x = nodes[-1].output
-    _form(decoder, decoder.after, x)
+    _form(decoder, decoder.after, x, units)
     count = len(forms)
     size = next(
         size
@@ -113,7 +121,7 @@ def _in_group(node: Node, group: int, index: int) -> Node:
     return node.model_copy(update={"name": f"layers.{group}.{index}.{rest}", "layer": group})
 
 
-def _form(decoder: Layered, nodes: tuple[Node, ...], x: str) -> list[Any]:
+def _form(decoder: Layered, nodes: tuple[Node, ...], x: str, units: Mapping[str, str]) -> list[Any]:
     """Return the structure of operations, independent of names."""
     tensors = decoder.description.tensors
     names = {x: INPUT}
@@ -123,7 +131,8 @@ def _form(decoder: Layered, nodes: tuple[Node, ...], x: str) -> list[Any]:
         for operand, array in sorted(node.inputs.items()):
             if array in tensors:
                 tensor = tensors[array]
-                inputs.append((operand, tensor.shape, tensor.scales and tensor.scales.shape[1]))
+                scales = tensor.scales and tensor.scales.shape[1]
+                inputs.append((operand, tensor.shape, scales, units.get(array, "")))
             elif array in names:
                 inputs.append((operand, names[array]))
             else:

@@ -46,10 +46,19 @@ class Evaluation:
 
 def compare_predictions(reference: Engine, engine: Engine, tokens: Sequence[int]) -> Evaluation:
     """Return the distance of an engine's predictions from those of a reference, on a text."""
+    return distance(log_probabilities(engine, tokens), log_probabilities(reference, tokens), tokens)
+
+
+def log_probabilities(engine: Engine, tokens: Sequence[int]) -> NDArray[np.float64]:
+    """Return the logarithm of the probability of each token behind each position of a text."""
     with one_thread():
-        ours, wanted = (
-            _log_softmax(Run(one).feed(tokens, every=True)) for one in (engine, reference)
-        )
+        return _log_softmax(Run(engine).feed(tokens, every=True))
+
+
+def distance(
+    ours: NDArray[np.float64], wanted: NDArray[np.float64], tokens: Sequence[int]
+) -> Evaluation:
+    """Return the distance of predictions from others, both as of `log_probabilities`."""
     places = np.arange(len(tokens) - 1), np.asarray(tokens[1:])
     return Evaluation(
         len(tokens),

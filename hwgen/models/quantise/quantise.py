@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -140,6 +141,7 @@ def _quantised(
     inputs = {site.array for site in sites}
     if recipe.hadamard:
         check_blocks(description, recipe.hadamard)
+    _check_patterns(recipe, [node.name for site in sites for node in site.products])
     calibration = Calibration(
         model, [tokens, *more], inputs, moments=recipe.compensates,
         block=0 if recipe.keys_in_blocks else recipe.hadamard,
@@ -163,6 +165,16 @@ def _quantised(
     if model.has_tokenizer:
         (directory / TOKENIZER).write_bytes((model.path / TOKENIZER).read_bytes())
     return work.reports
+
+
+def _check_patterns(recipe: Recipe, products: Sequence[str]) -> None:
+    """Refuse patterns that name no product."""
+    for pattern, _ in recipe.products:
+        if not any(fnmatchcase(name, pattern) for name in products):
+            first = ", ".join(products[:7])
+            raise InputError(
+                f"{pattern}: matches no product of the model; there are {first} and so on"
+            )
 
 
 def parts_of(description: Description, sites: Sequence[Site]) -> list[range]:
@@ -375,7 +387,9 @@ class _Work:
         weights = self._weights(name) if name in self._changed else self._weights(source)
         inputs = self.operands[site.array]
         if groups is None:
-            recipe = self.recipe if self.recipe.weights != "original" else Recipe(compensate=False)
+            recipe = Recipe(compensate=False)
+            if self.recipe.weights != "original":
+                recipe = self.recipe.of_product(node.name)
             groups = recipe.of(node.name, weights, inputs if recipe.compensates else None)
             origin, bits = recipe.weights, recipe.bits
         x = inputs.rows[:: max(1, len(inputs.rows) // _REPORTED)]

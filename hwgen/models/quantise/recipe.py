@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -70,6 +71,9 @@ class Recipe:
     hadamard : int
         Elements of blocks that hardware rotates before it quantises them; 0: none. Then nothing is
         rotated beforehand.
+    products : tuple of (str, str)
+        Formats of the weights of some products: patterns of their names, as of files, and
+        formats; of several patterns that match the last one holds.
 
     Raises
     ------
@@ -87,6 +91,7 @@ class Recipe:
     activations: Literal["int8", "mxfp8"] = "int8"
     hadamard: int = 0
     kv_format: Literal["integers", "mxfp8", "mxfp4"] = "integers"
+    products: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if self.weights in BLOCKS:
@@ -115,6 +120,29 @@ class Recipe:
             raise InputError(
                 "the model is rotated either beforehand (rotate) or by hardware, in blocks"
             )
+        if self.products and self.weights in ("original", "ternary"):
+            raise InputError(f"{self.weights} weights are not mixed with other formats")
+        for pattern, weights in self.products:
+            if weights not in (*_ROUNDED, "ternary"):
+                raise InputError(
+                    f"{pattern}={weights}: the format must be one of"
+                    f" {', '.join((*_ROUNDED, 'ternary'))}"
+                )
+            self._with(weights)
+
+    def of_product(self, name: str) -> Recipe:
+        """Return the recipe of a product, by its name."""
+        for pattern, weights in reversed(self.products):
+            if fnmatchcase(name, pattern):
+                return self._with(weights)
+        return self
+
+    def _with(self, weights: str) -> Recipe:
+        group = None if weights in BLOCKS else self.group
+        return replace(
+            self, weights=weights, group=group, products=(),  # type: ignore[arg-type]  # checked
+            rotate=self.rotates, compensate=self.compensates and weights in _ROUNDED,
+        )  # fmt: skip
 
     @property
     def bits(self) -> int:

@@ -92,6 +92,9 @@ def read_record(directory: Path) -> dict[str, Any] | None:
 def weight_format(record: Mapping[str, Any]) -> str:
     """Return the format of a quantised model's weights, as ``int4_g32``, or ``original``."""
     weights, group = record["recipe"].get("weights", "original"), record["recipe"].get("group")
+    others = sorted({name for _, name in record["recipe"].get("products", ())} - {weights})
+    if others:
+        return "+".join([str(weights), *others])
     fixed = weights in ("mxfp4", "nvfp4")  # their group is part of the format
     return f"{weights}_g{group}" if group and not fixed else str(weights)
 

@@ -37,7 +37,7 @@ def misfit(fmt: BlockFormat, groups: Groups) -> str:
         return "has zero points, special numbers or second scales of columns"
     factor = _factor(fmt)
     elements = np.array([value for value in fmt.element.values if np.isfinite(value)])
-    strange = np.setdiff1d(groups.values, elements * factor)
+    strange = np.setdiff1d(_present(groups.values), elements * factor)
     if len(strange):
         return f"has no element {strange[0] / factor:g}"
     if groups.offsets is not None and fmt.minimum is None:
@@ -55,6 +55,14 @@ def misfit(fmt: BlockFormat, groups: Groups) -> str:
 def tensor_scale(fmt: BlockFormat, groups: Groups) -> float:
     """Return the scale of a tensor that its products are multiplied by outside of a core."""
     return groups.tensor_scale if fmt.second == "tensor" else 1.0
+
+
+def _present(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the different values of an array."""
+    if values.dtype != np.int8:
+        return np.unique(values)
+    counts = np.bincount(np.ascontiguousarray(values).view(np.uint8).ravel(), minlength=256)
+    return np.flatnonzero(counts).astype(np.uint8).view(np.int8)
 
 
 def _block_scales(fmt: BlockFormat, groups: Groups) -> NDArray[np.float64]:
@@ -152,8 +160,15 @@ def records(fmt: BlockFormat, groups: Groups) -> NDArray[Any]:
     factor = _factor(fmt)
     values = np.array(fmt.element.values) * factor
     codes = np.zeros(groups.values.shape, np.uint8)
-    for code, value in enumerate(values):
-        codes[groups.values == value] = code
+    if groups.values.dtype == np.int8:
+        table = np.zeros(256, np.uint8)  # one look-up instead of a comparison for each value
+        for code, value in enumerate(values):
+            if np.isfinite(value) and value == round(value) and -128 <= value <= 127:
+                table[int(value) & 255] = code
+        codes = table[np.ascontiguousarray(groups.values).view(np.uint8)]
+    else:
+        for code, value in enumerate(values):
+            codes[groups.values == value] = code
     again = k // groups.scales.shape[1] // fmt.block
 
     minima = None
