@@ -14,10 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from flows.bench.common import Document, markdown, parser, run, write_sections
+from flows.board.build import pll_of
+from flows.board.design import BoardDesign
+from flows.board.simulation import SimulatedBoard
+from flows.build.load import load_design
+from flows.demonstration.board import BAUD, classify
 from hwgen.board.model import LINKS, BoardData
 from hwgen.board.registry import board, boards
 
 RESULTS = Path(__file__).with_name("boards.json")
+
+CONFIGURATIONS = Path("configs") / "boards"
+"""Where the configurations of what is stored are, from the root of the repository."""
 
 PAGES = "boards"
 """Folder of the pages, next to that of the tables."""
@@ -25,11 +33,12 @@ PAGES = "boards"
 _STORED = (
     "name", "board", "device", "link", "clock_mhz", "oscillator_mhz", "pll", "clocks_tried_mhz",
     "fmax_mhz", "fmax_of_seeds_mhz", "estimated_fmax_mhz", "utilization", "estimated", "bitstream",
-    "bitstream_bytes", "digest",
+    "bitstream_bytes", "digest", "seconds",
 )  # fmt: skip
 """Fields of a report that are stored."""
 
 _LOGIC = ("ICESTORM_LC", "TRELLIS_COMB", "LUT4", "CPE_LT", "CPE")
+_MULTIPLIERS = ("ICESTORM_DSP", "MULT18X18D", "MULT18X18", "CPE_MULT")
 _MEMORIES = ("ICESTORM_RAM", "DP16KD", "BSRAM", "RAM_HALF", "RAM")
 
 
@@ -59,8 +68,9 @@ def _bus(data: BoardData) -> str:
 
 
 _HEADINGS = (
-    "board", "core", "logic cells", "LUTs by estimate", "memories", "by estimate", "clock, MHz",
-    "Fmax of the seeds, MHz", "by estimate", "bytes",
+    "board", "core", "logic cells", "LUTs by estimate", "memories", "by estimate", "multipliers",
+    "by estimate", "clock, MHz", "Fmax of the seeds, MHz", "by estimate", "bytes", "minutes",
+    "images a second",
 )  # fmt: skip
 
 
@@ -78,13 +88,16 @@ def _ordered(documents: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 def _result(document: Mapping[str, Any]) -> list[str]:
     """Return a row of results without its board."""
     used, estimated = document["utilization"], document["estimated"]
+    minutes = document.get("seconds")
     seeds = sorted(mhz for mhz in document["fmax_of_seeds_mhz"] if mhz is not None)
     return [
         f"`{document['name']}`",
         _count(used, _LOGIC), f"{estimated['luts']['used']:,}",
         _count(used, _MEMORIES), f"{estimated['brams']['used']:,}",
+        _count(used, _MULTIPLIERS), f"{estimated.get('dsps', {}).get('used') or 0:,}",
         f"{document['clock_mhz']:g}", ", ".join(f"{mhz:.1f}" for mhz in seeds),
         _number(document["estimated_fmax_mhz"]), f"{document['bitstream_bytes']:,}",
+        _number(minutes and minutes / 60), _number(document.get("images_per_s")),
     ]  # fmt: skip
 
 
@@ -173,8 +186,35 @@ def store(folders: Iterable[Path]) -> None:
     for folder in folders:
         report = json.loads((folder / "board.json").read_text(encoding="utf-8"))
         documents[report["board"], report["name"]] = {name: report[name] for name in _STORED}
+    _write(documents)
+
+
+def _write(documents: Mapping[tuple[str, str], Document]) -> None:
     ordered = [documents[key] for key in sorted(documents)]
     RESULTS.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
+
+
+def store_images(name: str, count: int) -> None:
+    """Store how many digits a second each stored design on a board reads, simulated at its pins.
+
+    Parameters
+    ----------
+    name : str
+        The board.
+    count : int
+        Images.
+    """
+    documents = {(each["board"], each["name"]): each for each in stored()}
+    for (board_name, core), document in documents.items():
+        if board_name != name:
+            continue
+        data = board(board_name)
+        pll = pll_of(data, document["clock_mhz"]) if document["pll"] else None
+        config = load_design(CONFIGURATIONS / f"{core}.yaml")
+        design = BoardDesign(config, data, baud=BAUD, pll=pll)
+        done = classify(design, SimulatedBoard(design), count)
+        document["images_per_s"] = done.images / done.seconds
+    _write(documents)
 
 
 def _count(used: Mapping[str, Mapping[str, int]], names: Sequence[str]) -> str:
@@ -192,9 +232,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("page", type=Path, help="docs/boards.md")
     options.add_argument("outputs", nargs="*", type=Path, metavar="DIR",
                          help="output of hwgen board build")  # fmt: skip
+    options.add_argument(
+        "--images", action="append", default=[], metavar="BOARD", choices=boards(),
+        help="let what is stored of a board read digits, simulated at its pins",
+    )  # fmt: skip
+    options.add_argument("--count", type=int, default=60, metavar="IMAGES",
+                         help="how many (default: %(default)s)")  # fmt: skip
     chosen = options.parse_args(arguments)
     if chosen.outputs:
         store(chosen.outputs)
+    for name in chosen.images:
+        store_images(name, chosen.count)
     documents = stored()
     write_sections(chosen.page, {"boards": boards_table(), "results": results_table(documents)})
     folder = chosen.page.parent / PAGES

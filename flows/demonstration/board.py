@@ -15,6 +15,7 @@ import shlex
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from flows.demonstration.digits import Integers
 from flows.demonstration.program import run_program
 from flows.simulation.run import check_results
 from hwgen.board import Board, EngineBoard
+from hwgen.board.protocol import Status
 from hwgen.board.registry import board as board_named
 from hwgen.core.operation import gemm_operands
 from hwgen.reports.terminal import console
@@ -65,8 +67,66 @@ def command(name: str, config: Path, output: Path, baud: int, port: str | None) 
     if status:
         click.get_current_context().exit(status)
     design = BoardDesign(load_design(config), board_named(name), baud)
+    where = port or _simulated(design, output)
+    started = time.monotonic()
+    done = classify(design, where)
+    how = f"on {port}" if port else f"simulated in {time.monotonic() - started:.0f} s"
+    out.print(
+        f"\n{done.images} handwritten digits in {done.jobs} jobs through the serial port of"
+        f" {name}: {done.seconds:.2f} s, {done.images / done.seconds:.0f} images a second ({how})",
+        soft_wrap=True,
+    )
+    out.print(
+        f"{done.right} right, {100 * done.right / done.images:.2f} %; {done.status.crc_errors} CRC"
+        f" errors, {done.status.overruns} overruns, {done.resent} requests sent again",
+        soft_wrap=True,
+    )
+    out.print("Every result of the board equals the golden model, bit for bit.")
+
+
+@dataclass(frozen=True)
+class Classified:
+    """Digits that a board has read.
+
+    Parameters
+    ----------
+    images, right, jobs : int
+        How many images there were, how many of them were read right, in how many jobs.
+    seconds : float
+        Time of the board that they took, by the host's clock or that of the simulation.
+    resent : int
+        Requests that were sent again.
+    status : Status
+        Counters of the bridge.
+    """
+
+    images: int
+    right: int
+    jobs: int
+    seconds: float
+    resent: int
+    status: Status
+
+
+def classify(design: BoardDesign, where: Any, count: int | None = None) -> Classified:
+    """Train a small network for a core, and let a board read handwritten digits.
+
+    Parameters
+    ----------
+    design : BoardDesign
+    where : str or Transport
+        Port of the board; see `hwgen.board.connect`.
+    count : int, optional
+        Images; default all of the test split.
+
+    Raises
+    ------
+    CheckFailed
+        If a result differs from the golden model, or the board does not answer.
+    """
     core: Any = design.design.core
-    params = core.params
+    # The core inside an engine says which formats there are.
+    params = core.params.compute if design.on_memory else core.params
     data = digits.load()
     ternary = digits.wants_ternary(params.weight)
     width = digits.HIDDEN_TERNARY if ternary else digits.HIDDEN
@@ -74,28 +134,15 @@ def command(name: str, config: Path, output: Path, baud: int, port: str | None) 
     integers = digits.quantise(
         network, data.train_pixels, params.activation, params.weight, params.result
     )
-    where = port or _simulated(design, output)
-    started = time.monotonic()
-    with open_board(where, core, baud=baud) as board:
+    pixels, labels = data.test_pixels[:count], data.test_labels[:count]
+    with open_board(where, core, baud=design.baud) as board:
         begun = board.now()
-        predictions = integers.classify(data.test_pixels, lambda a, w: run_layer(board, core, a, w))
+        predictions = integers.classify(pixels, lambda a, w: run_layer(board, core, a, w))
         seconds = board.now() - begun
-        status_of_bridge = board.status()
-    images = len(data.test_labels)
-    right = int(np.sum(predictions == data.test_labels))
-    assert np.array_equal(predictions, integers.classify(data.test_pixels, core.multiply))
-    how = f"on {port}" if port else f"simulated in {time.monotonic() - started:.0f} s"
-    out.print(
-        f"\n{images} handwritten digits in {len(integers.layers)} jobs through the serial port of"
-        f" {name}: {seconds:.2f} s, {images / seconds:.0f} images a second ({how})",
-        soft_wrap=True,
-    )
-    out.print(
-        f"{right} right, {100 * right / images:.2f} %; {status_of_bridge.crc_errors} CRC errors,"
-        f" {status_of_bridge.overruns} overruns, {board.resent} requests sent again",
-        soft_wrap=True,
-    )
-    out.print("Every result of the board equals the golden model, bit for bit.")
+        status = board.status()
+    assert np.array_equal(predictions, integers.classify(pixels, core.multiply))
+    right = int(np.sum(predictions == labels))
+    return Classified(len(labels), right, len(integers.layers), seconds, board.resent, status)
 
 
 def run_layer(board: Board | EngineBoard, core: Any, a: Integers, w: Integers) -> Integers:

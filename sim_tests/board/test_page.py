@@ -37,9 +37,10 @@ def test_results_are_read_from_reports() -> None:
         "fmax_of_seeds_mhz": [30.26, None, 28.0],
         "estimated_fmax_mhz": None, "utilization": {"ICESTORM_LC": {"used": 5, "available": 10}},
         "estimated": {"luts": {"used": 1234}, "brams": {"used": 2}},
+        "seconds": 90.0, "images_per_s": 20.44,
     }  # fmt: skip
     assert results_table([document]).splitlines()[2] == (
-        "| [b](boards/b.md) | `n` | 5 of 10 | 1,234 | 0 | 2 | 12 | 28.0, 30.3 | - | 7 |"
+        "| [b](boards/b.md) | `n` | 5 of 10 | 1,234 | 0 | 2 | 0 | 0 | 12 | 28.0, 30.3 | - | 7 | 1.5 | 20.4 |"
     )
 
 
@@ -72,6 +73,7 @@ def stored_example() -> dict[str, object]:
         "fmax_mhz": 25.0, "fmax_of_seeds_mhz": [25.0], "estimated_fmax_mhz": 30.0,
         "utilization": {}, "estimated": {"luts": {"used": 1}, "brams": {"used": 1}},
         "bitstream": "x.bin", "bitstream_bytes": 1, "digest": "",
+        "seconds": 60.0,
     }  # fmt: skip
 
 
