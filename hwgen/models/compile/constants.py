@@ -67,7 +67,7 @@ class Constants:
             )
             return {"gamma": self._parameters(node.operation, gamma, *beta)}
         if node.operation == "gemm":
-            return {"weights": self._packed(node), **self._beside_weights(node)}
+            return {"weights": self._packed(node), **self._scales_and_bias(node)}
         if node.operation == "attention" and key_format(node):
             ones = np.ones(sizes_of(node)[2], np.float32)
             return {
@@ -97,9 +97,9 @@ class Constants:
         rows, length = self.engine.model.description.tensors[weights].shape
         plan = plan_of(self.config.units[self.engine.cores[weights].name], 1, length, rows)
         result = {"weights": plan.weight_image_rows * plan.weight_row_bytes}
-        return result | {key: array.nbytes for key, array in self._beside_weights(node).items()}
+        return result | {key: array.nbytes for key, array in self._scales_and_bias(node).items()}
 
-    def _beside_weights(self, node: Node) -> dict[str, NDArray[Any]]:
+    def _scales_and_bias(self, node: Node) -> dict[str, NDArray[Any]]:
         """Return the arrays of a product beside its weights."""
         result, name = {}, node.inputs["weights"]
         if self.engine.scales_rows(name):
