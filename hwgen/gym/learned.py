@@ -15,6 +15,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
+from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv
 
 from hwgen.gym.agents import Agent, Task
@@ -189,11 +190,13 @@ def learner(agent: Any, method: Any, env: Batch, seed: int, steps: int = 1) -> A
     import torch
 
     torch.set_num_threads(1)
-    return method(
+    model = method(
         "MlpPolicy", env, n_steps=steps, batch_size=agent.batch * steps, n_epochs=agent.epochs,
         learning_rate=agent.rate, ent_coef=agent.entropy, seed=seed, device="cpu", gamma=1.0,
         policy_kwargs={"net_arch": _NETWORK},
     )  # fmt: skip
+    model.set_logger(Logger(None, []))  # by default each writes a folder
+    return model
 
 
 def _nothing(chosen: NDArray[np.int64], phase: int) -> NDArray[np.float32]:

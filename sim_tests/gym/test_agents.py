@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -60,7 +61,10 @@ def test_an_agent_uses_its_budget_and_follows_from_its_seed(name: str) -> None:
 @pytest.mark.rotate(4)
 @pytest.mark.parametrize("name", LEARNED)
 @pytest.mark.filterwarnings("ignore")
-def test_an_agent_that_learns_does_so_where_its_library_is(name: str) -> None:
+def test_an_agent_that_learns_does_so_where_its_library_is(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     some = load_problem("ternary_latency")
     if find_spec(LEARNED[name]) is None:
         with pytest.raises(ToolMissing, match=r"pip install 'hwgen\[agents-learned\]'"):
@@ -68,6 +72,7 @@ def test_an_agent_that_learns_does_so_where_its_library_is(name: str) -> None:
         return
     rows = run_agent(agent_class(name)(), some, 30 if name == "smac" else 150, 1)
     assert len(rows) == (30 if name == "smac" else 150)
+    assert not list(tmp_path.glob("SB3-*"))  # folders of Stable-Baselines3's logger
     assert np.isfinite(some.costs[rows]).any()
 
 
