@@ -40,6 +40,8 @@ _FOLLOWS = ("accumulator",)
 """Parameters whose defaults depend on formats, so that one of them may be meant where another is
 the default."""
 
+_CLOCK = "target.clock_mhz"
+
 _TRIED = 1000
 """Points among which a legal one is looked for."""
 
@@ -254,13 +256,20 @@ class Configurations:
     def _one_by_one(
         self, of: Callable[[Core[Any]], Sequence[float | None]], count: int
     ) -> NDArray[np.float64]:
-        result = np.full((count, self.size), np.nan)
-        for position in range(self.size):
-            config = self._at(position)
+        """Return figures of each core; the clock, which no core depends on, is left out of them."""
+        columns = np.broadcast_arrays(
+            np.zeros(self.shape), *(c for name, c in self.varying.items() if name != _CLOCK)
+        )
+        rows = np.stack([column.ravel() for column in columns], axis=1)
+        each, inverse = np.unique(rows, axis=0, return_inverse=True)
+        result, known = np.full((count, len(each)), np.nan), np.zeros(len(each), np.bool_)
+        for position, row in enumerate(inverse.ravel()):
+            config = None if known[row] else self._at(position)
             if config is not None:
                 values = of(core_of(config))
-                result[:, position] = [np.nan if x is None else float(x) for x in values]
-        return result.reshape(count, *self.shape)
+                result[:, row] = [np.nan if x is None else float(x) for x in values]
+                known[row] = True
+        return result[:, inverse.ravel()].reshape(count, *self.shape)
 
     def _at(self, position: int) -> FamilyConfig | None:
         index = np.unravel_index(position, self.shape)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cost_model.configurations.configurations import defaults
+from cost_model.configurations.configurations import Configurations, defaults
 from cost_model.estimate import technology as technologies
 from cost_model.estimate.estimate import estimate
 from cost_model.estimate.technology import read
@@ -51,6 +51,24 @@ def config_of(values: dict[str, Any]) -> Any:
     tree = nested({name: value for name, value in values.items() if name != "family"})
     name = values["family"]
     return family(name).params_class.model_validate({"name": "core", "family": name, **tree})
+
+
+def test_figures_of_cores_are_computed_once_for_all_clocks() -> None:
+    seen = []
+
+    def of(core: Any) -> float:
+        rows = core.params.array.rows
+        if isinstance(rows, np.ndarray):
+            raise TypeError("one core at a time")
+        seen.append((rows, core.params.target.clock_mhz))
+        return float(rows)
+
+    clocks = np.array([[-5.0, 200.0, 300.0]])  # the first one is illegal
+    some = Configurations(
+        "systolic", {}, {"array.rows": np.array([[2], [3]]), "target.clock_mhz": clocks}
+    )
+    assert some.evaluate_one(of).tolist() == [[2, 2, 2], [3, 3, 3]]
+    assert seen == [(2, 200.0), (3, 200.0)]
 
 
 # -- strategies ------------------------------------------------------------------------------------
