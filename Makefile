@@ -180,6 +180,8 @@ docs: env written ## write the generated documentation again
 	$(RUN) -m flows.bench.boards docs/boards.md
 	$(RUN) -m flows.bench.low_bit --write docs/results-low-bit.md
 	$(RUN) -m flows.bench.search_scenarios --pictures docs/images
+	$(RUN) -m flows.bench.search_answer --picture docs/images/search-answer.svg
+	$(RUN) -m flows.bench.mixed_formats --write docs/results-search.md --picture docs/images/mixed-formats.svg
 
 .PHONY: site
 site: env ## write the documentation as a site to build/site
@@ -243,6 +245,13 @@ docs-check: env written ## check that the generated documentation is current
 	$(RUN) -m flows.bench.search_scenarios --pictures build/search-pictures
 	for f in bandwidth scenarios; do cmp build/search-pictures/search-$$f.svg docs/images/search-$$f.svg \
 	  || { echo 'pictures of searches are not current: run make docs' >&2; exit 1; }; done
+	$(RUN) -m flows.bench.search_answer --picture build/search-answer.svg
+	cmp build/search-answer.svg docs/images/search-answer.svg \
+	  || { echo 'docs/images/search-answer.svg is not current: run make docs' >&2; exit 1; }
+	cp docs/results-search.md build/results-search.md
+	$(RUN) -m flows.bench.mixed_formats --write build/results-search.md --picture build/mixed-formats.svg
+	cmp build/results-search.md docs/results-search.md && cmp build/mixed-formats.svg docs/images/mixed-formats.svg \
+	  || { echo 'docs/results-search.md is not current: run make docs' >&2; exit 1; }
 	cp docs/results-faults.md build/results-faults.md
 	mkdir -p build/faults
 	$(RUN) -m flows.bench.faults --stored --write build/results-faults.md --pictures build/faults
@@ -269,7 +278,7 @@ docs-check: env written ## check that the generated documentation is current
 prove: env ## prove the shipped configurations and write the tables of their page, or ARGS="--config systolic" only
 	$(RUN) -m flows.bench.proofs $(or $(ARGS),--write docs/results-proofs.md)
 
-.PHONY: bench-mutation bench-faults bench-low-bit bench-whole-engines bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external bench-cycles bench-auto bench-wires bench-random-checkpoint bench-large-model bench-datapaths bench-random-proofs bench-sdram bench-two-cores bench-agents bench-gym gym-tables bench-search
+.PHONY: bench-mutation bench-faults bench-low-bit bench-whole-engines bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external bench-cycles bench-auto bench-wires bench-random-checkpoint bench-large-model bench-datapaths bench-random-proofs bench-sdram bench-two-cores bench-agents bench-gym gym-tables bench-search bench-mixed-formats
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-two-cores: env ## simulate engines with one core and with two at work on two networks, and write the table of their page (minutes)
@@ -279,6 +288,14 @@ bench-search: build/austen-int8/model.json ## search for an engine that serves t
 	  --scenario "chat: context=64, memory=lpddr4x, weight=3" --scenario "start: context=8, memory=lpddr4x" \
 	  --scenario "phone: context=64, gb-s=1.2" --output build/search --force
 	$(RUN) -m flows.bench.search_scenarios --result build/search/result.json --pictures docs/images
+	$(RUN) -m hwgen search build/austen-int8 --target asap7 --memory lpddr4x --context 64 --goal "tokens_per_s>=500" \
+	  --max area_mm2=2 --output build/search-asap7 --force --apply 1
+	$(RUN) -m flows.bench.search_answer --result build/search-asap7/result.json --picture docs/images/search-answer.svg
+bench-mixed-formats: env $(LLM) ## mix formats of demo-llm's model by layer groups, and write the tables of their page (a quarter of an hour)
+	$(RUN) -m hwgen model import $(LLM) --output build/llm/model --force
+	$(RUN) -m hwgen model mix build/llm/model --calibration configs/models/emma.txt --evaluate configs/models/persuasion.txt \
+	  --positions 128 --no-compensate --limit 6 --config configs/decoder_w4/mixed.yaml --target asap7 --memory lpddr4x --output build/llm/mixes --force
+	$(RUN) -m flows.bench.mixed_formats --result build/llm/mixes/mix.json --write docs/results-search.md --picture docs/images/mixed-formats.svg
 bench-sdram: env ## measure the share of its peak that an SDRAM gives, and write the table of its page (minutes)
 	$(RUN) -m flows.bench.sdram --write docs/sdram.md $(ARGS)
 bench-agents: env ## compare search agents with the optimum of tables, and write their page; goes on where it was stopped (an hour)

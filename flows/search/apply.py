@@ -74,7 +74,10 @@ def simulate_layer(model: Model, config: TransformerConfig) -> dict[str, Any]:
 
 
 def apply_engine(
-    model: Model, config: TransformerConfig, write: Callable[[dict[str, str]], None]
+    model: Model,
+    config: TransformerConfig,
+    write: Callable[[dict[str, str]], None],
+    save: Callable[[dict[str, Any]], None] = lambda applied: None,
 ) -> dict[str, Any]:
     """Build an engine, simulate a layer, synthesize, and set measurements beside estimates.
 
@@ -88,6 +91,8 @@ def apply_engine(
     config : TransformerConfig
     write : callable
         Takes the files of the build: name to text.
+    save : callable, optional
+        Takes the result as far as it is, after the simulation and after each unit.
 
     Returns
     -------
@@ -108,16 +113,32 @@ def apply_engine(
     write(Build(design).files)
     report("simulating a layer", 1, 3)
     simulated = simulate_layer(model, config)
-    units = synthesized_units(config)
-    problems = [f"{name}: {unit['problem']}" for name, unit in units.items() if unit["problem"]]
-    return {
-        "simulated": simulated, "units": units, "synthesized": together(units),
-        "problem": "; ".join(problems),
-    }  # fmt: skip
+
+    def result(units: dict[str, dict[str, Any]]) -> dict[str, Any]:
+        problems = [f"{name}: {unit['problem']}" for name, unit in units.items() if unit["problem"]]
+        left = [name for name in config.units if name not in units]
+        if left:
+            problems.append(f"{', '.join(left)}: not yet")
+        return {
+            "simulated": simulated, "units": units, "synthesized": {} if left else together(units),
+            "problem": "; ".join(problems),
+        }  # fmt: skip
+
+    save(result({}))
+    return result(synthesized_units(config, lambda units: save(result(units))))
 
 
-def synthesized_units(config: TransformerConfig) -> dict[str, dict[str, Any]]:
+def synthesized_units(
+    config: TransformerConfig,
+    save: Callable[[dict[str, dict[str, Any]]], None] = lambda units: None,
+) -> dict[str, dict[str, Any]]:
     """Synthesize the units of an engine one after another, as the calibration does.
+
+    Parameters
+    ----------
+    config : TransformerConfig
+    save : callable, optional
+        Takes the result as far as it is, after each unit; the smallest are first.
 
     Returns
     -------
@@ -125,19 +146,27 @@ def synthesized_units(config: TransformerConfig) -> dict[str, dict[str, Any]]:
         By unit ``metrics``, of each ``estimated``, ``measured``, ``difference`` and
         ``uncertainty``, relative, None where unknown; and ``problem``, why it is not synthesized.
     """
-    result = {}
-    for number, (name, unit) in enumerate(config.units.items()):
-        report(f"synthesizing {name}", number, len(config.units))
-        target = as_calibrated(config.target)
-        alone = unit.model_copy(update={"target": target})
-        (measured,) = measure([alone], 1, lambda done, total: None)
-        entry = Build(Design.of(alone), target).estimate()
+    target = as_calibrated(config.target)
+    alone = {n: unit.model_copy(update={"target": target}) for n, unit in config.units.items()}
+    entries = {n: Build(Design.of(unit), target).estimate() for n, unit in alone.items()}
+    result: dict[str, dict[str, Any]] = {}
+    for number, name in enumerate(sorted(alone, key=lambda name: _size(entries[name]))):
+        report(f"synthesizing {name}", number, len(alone))
+        (measured,) = measure([alone[name]], 1, lambda done, total: None)
+        entry = entries[name]
         rows = {
             metric: _row(entry["metrics"].get(metric), value, entry["uncertainty"].get(metric))
             for metric, value in measured.metrics.items()
         }
         result[name] = {"metrics": rows, "problem": measured.problem}
-    return result
+        save({name: result[name] for name in config.units if name in result})
+    return {name: result[name] for name in config.units}
+
+
+def _size(entry: Mapping[str, Any]) -> float:
+    """Return the size of a unit by its estimate: area, or look-up tables."""
+    metrics = entry["metrics"]
+    return metrics.get("area_mm2") or metrics.get("luts") or 0.0
 
 
 def as_calibrated(target: Target) -> Target:

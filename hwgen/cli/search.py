@@ -420,9 +420,13 @@ def _apply(
             for name, text in files.items():
                 (staging / name).write_text(text, encoding="utf-8")
 
+    def save(applied: dict[str, Any]) -> None:
+        text = json.dumps(applied, indent=1) + "\n"
+        write_file(folder / "applied.json", text, force=True)
+
     with task_progress("applying", quiet=quiet):
-        applied = apply_engine(Model(model), config, write)
-    write_file(folder / "applied.json", json.dumps(applied, indent=1) + "\n", force=True)
+        applied = apply_engine(Model(model), config, write, save)
+    save(applied)
     if not quiet:
         _report_applied(applied, folder)
     return applied

@@ -24,7 +24,9 @@ def test_each_unit_is_synthesized_and_one_that_fails_is_named(
     options = [every[0] for every in space.options[64].values()]
     config: TransformerConfig = space.config("engine", 64, options)
     written: dict[str, str] = {}
-    seen = []
+    seen: list[Any] = []
+    estimates: list[float] = []
+    saved: list[dict[str, Any]] = []
 
     def measured(configs: Any, jobs: int, progress: Any) -> list[Measured]:
         (unit,) = configs
@@ -39,13 +41,17 @@ def test_each_unit_is_synthesized_and_one_that_fails_is_named(
             self.files = {"engine.v": "module engine"}
 
         def estimate(self) -> dict[str, Any]:
-            metrics = {"area_mm2": 0.011 * len(seen), "fmax_mhz": 490.0}
+            estimates.append(0.011 * (len(estimates) + 1))
+            metrics = {"area_mm2": estimates[-1], "fmax_mhz": 490.0}
             return {"metrics": metrics, "uncertainty": {"area_mm2": 0.1}}
 
     monkeypatch.setattr(apply, "measure", measured)
     monkeypatch.setattr(apply, "Build", Quick)
     monkeypatch.setattr(apply, "simulate_layer", lambda *_: {"cycles": 5})
-    applied = apply_engine(model, config, written.update)
+    applied = apply_engine(model, config, written.update, saved.append)
+    assert [len(each["units"]) for each in saved] == list(range(len(config.units) + 1))
+    assert saved[0]["problem"] == f"{', '.join(config.units)}: not yet"
+    assert saved[-1] == applied
     assert written == {"engine.v": "module engine"}
     assert list(applied["units"]) == list(config.units)
     assert len(seen) == len(config.units)

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.bench import mixed_formats, search_answer
+from flows.build.load import load_config
 from flows.search.apply import simulate_layer
 from flows.search.space import needs_of, space_of
 from hwgen.cli import main
@@ -25,7 +27,7 @@ from hwgen.models.run.float_engine import FloatEngine
 from sim_tests.models.model_files import Small
 from sim_tests.models.test_model_golden import TOKENS
 from sim_tests.models.test_model_runs import made
-from sim_tests.support.paths import CONFIGS
+from sim_tests.support.paths import CONFIGS, ROOT
 
 FORMATS = ("int4", "int8")
 
@@ -116,8 +118,6 @@ def test_divergence_is_measured_and_modelled(
 def test_an_engine_with_two_units_executes_a_mixture(
     mixes: tuple[Path, dict[str, Any]],
 ) -> None:
-    from flows.build.load import load_config
-
     output, document = mixes
     name = next(p["model"] for p in document["points"] if p["model"].startswith("mixed"))
     model = Model(output / name)
@@ -153,3 +153,11 @@ def test_what_cannot_be_mixed_is_refused(
         "--calibration", str(output.parent / "text.npy"), "--product", "nose=int4",
     ]) == 2  # fmt: skip
     assert "nose: matches no product" in capsys.readouterr().err
+
+
+def test_stored_results_are_drawn(tmp_path: Path) -> None:
+    mixed_formats.main(["--picture", str(tmp_path / "mixed.svg")])
+    search_answer.main(["--picture", str(tmp_path / "answer.svg")])
+    for name, stored in (("mixed", "mixed-formats"), ("answer", "search-answer")):
+        drawn = (tmp_path / f"{name}.svg").read_bytes()
+        assert drawn == (ROOT / "docs" / "images" / f"{stored}.svg").read_bytes()
