@@ -69,7 +69,11 @@ class Limit:
     def text(self) -> str:
         """The reliable clock in words, rounded down so that it is reached."""
         clock = int(self.reliable_clock_mhz * 10) / 10
-        below = f" ({self.margin:.0%} below the estimate)" if self.margin else ""
+        below = (
+            f" ({self.margin:.0%} below the estimate: 19 of 20 designs reach it)"
+            if self.margin
+            else ""
+        )
         return f"{clock:g}{below}, by the path from {self.start} to {self.end}"
 
 
