@@ -82,7 +82,8 @@ def test_what_is_refused_names_the_highest_clock_that_can_be_had() -> None:
     with pytest.raises(ConfigError) as refused:
         configuration(text.format(5000))
     told = re.search(
-        r"allows at most ([\d.]+)(?: \(.* below the estimate[^)]*\))?, by the path from (\S+) to (\S+):",
+        r"allows at most ([\d.]+)(?: \(.* below the estimate[^)]*\))?, by the path from (\S+)"
+        r" to (\S+):",
         str(refused.value),
     )
     assert told
