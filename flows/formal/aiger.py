@@ -275,6 +275,36 @@ def cone(circuit: Aiger, literals: Iterable[int], *, through_registers: bool = T
     return nodes
 
 
+def restricted(circuit: Aiger, outputs: Sequence[str]) -> Aiger:
+    """Return a circuit with some of its outputs, and with nothing that they do not depend on."""
+    wanted = [circuit.output_literals[circuit.outputs.index(name)] for name in outputs]
+    nodes = cone(circuit, wanted)
+    first_register = 1 + len(circuit.inputs)
+    first_gate = first_register + len(circuit.registers)
+    order = sorted(nodes - {0})
+    number = {0: 0} | {node: 1 + i for i, node in enumerate(order)}
+
+    def moved(literal: int) -> int:
+        return 2 * number[literal >> 1] | literal & 1
+
+    return Aiger(
+        tuple(circuit.inputs[node - 1] for node in order if node < first_register),
+        tuple(outputs),
+        tuple(
+            moved(circuit.registers[node - first_register])
+            for node in order
+            if first_register <= node < first_gate
+        ),
+        tuple(map(moved, wanted)),
+        tuple(
+            (moved(left), moved(right))
+            for node in order
+            if node >= first_gate
+            for left, right in [circuit.gates[node - first_gate]]
+        ),
+    )
+
+
 def write_aiger(
     inputs: int, gates: Sequence[tuple[int, int]], output: int, registers: Sequence[int] = ()
 ) -> bytes:
@@ -291,10 +321,25 @@ def write_aiger(
     registers : sequence of int
         Literals of their next values; they start at 0.
     """
+    return _written(inputs, gates, [output], registers)
+
+
+def write_circuit(circuit: Aiger) -> bytes:
+    """Return a circuit as a binary AIGER file, without names."""
+    gates = [(max(pair), min(pair)) for pair in circuit.gates]
+    return _written(len(circuit.inputs), gates, circuit.output_literals, circuit.registers)
+
+
+def _written(
+    inputs: int,
+    gates: Sequence[tuple[int, int]],
+    outputs: Sequence[int],
+    registers: Sequence[int],
+) -> bytes:
     first = 1 + inputs + len(registers)
     total = first - 1 + len(gates)
-    lines = [f"aig {total} {inputs} {len(registers)} 1 {len(gates)}", *registers, output, ""]
-    content = bytearray("\n".join(map(str, lines)).encode())
+    header = f"aig {total} {inputs} {len(registers)} {len(outputs)} {len(gates)}"
+    content = bytearray("\n".join(map(str, [header, *registers, *outputs, ""])).encode())
     for index, (high, low) in enumerate(gates):
         for delta in (2 * (first + index) - high, high - low):
             value = delta

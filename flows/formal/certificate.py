@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ from vcd import VCDWriter
 from flows.build.design import Design
 from flows.build.files import header
 from flows.formal.block_proof import BlockProof, Result
-from flows.formal.contract import GROUPS
+from flows.formal.contract import GROUPS, OPTIONAL
 from flows.formal.prover import Status, solver_versions
 from flows.tools.cache import text_digest
 from hwgen import __version__
@@ -76,15 +76,20 @@ class Certificate:
     entries : sequence of Entry
     seconds : int
         Limit of each search.
-    datapaths : bool
-        Whether datapaths were compared with their definitions.
+    optional : collection of str
+        Groups of `OPTIONAL` that were searched.
     """
 
     def __init__(
-        self, design: Design, entries: Sequence[Entry], seconds: int, *, datapaths: bool = False
+        self,
+        design: Design,
+        entries: Sequence[Entry],
+        seconds: int,
+        *,
+        optional: Collection[str] = (),
     ) -> None:
         self.design, self.entries, self.seconds = design, entries, seconds
-        self.datapaths = datapaths
+        self.optional = optional
 
     @property
     def status(self) -> Status:
@@ -96,7 +101,7 @@ class Certificate:
         """For each group of properties: its status, ``absent`` without any, and counts."""
         groups = {}
         for name, about in GROUPS.items():
-            if name == "datapaths" and not self.datapaths:
+            if name in OPTIONAL and name not in self.optional:
                 continue
             results = [each for e in self.entries for each in e.results if each.group == name]
             counts = {

@@ -71,6 +71,8 @@ class Checker(ABC):
     properties, covers, assumptions : list of Statement
         Filled by `rtlil`.  A property whose name begins with ``lemma`` is a
         step of the proof of others.
+    driven : set of str
+        Inputs of the block that the checker drives: they are not free.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Checker(ABC):
         self.probed = {name: Signal(bits, name=f"{PROBE}{name}")
                        for name, (_, bits) in self.probes.items()}  # fmt: skip
         self.free: dict[str, Signal] = {}
+        self.driven: set[str] = set()
         self.properties: list[Statement] = []
         self.covers: list[Statement] = []
         self.assumptions: list[Statement] = []
@@ -164,7 +167,7 @@ class Checker(ABC):
         ports = {"clk": (self._clock, PortDirection.Input),
                  "free_reset": (self._reset, PortDirection.Input)}  # fmt: skip
         inputs = [self.signals[name] for name, port in self.ports.items()
-                  if (port.inward or alone) and name not in special]  # fmt: skip
+                  if (port.inward or alone) and name not in (*special, *self.driven)]  # fmt: skip
         probes = () if alone else self.probed.values()
         for signal in (*inputs, *probes, *self.free.values()):
             ports[signal.name] = (signal, PortDirection.Input)

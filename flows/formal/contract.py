@@ -91,5 +91,9 @@ GROUPS = {
     "credits": "credits of buffers",
     "cycles": "independence of cycles from operands",
     "datapaths": "datapaths and their arithmetic definitions",
+    "deadlock": "a small job of a whole engine goes on",
 }
 """Groups of properties."""
+
+OPTIONAL = ("datapaths", "deadlock")
+"""Groups that are searched only where that is asked for."""

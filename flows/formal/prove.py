@@ -17,6 +17,7 @@ from flows.formal.contract import Contract
 from flows.formal.contracts import contracts_of
 from flows.formal.credits import CreditChecker, credit_buffers
 from flows.formal.datapaths import Datapath, prove_datapath
+from flows.formal.deadlock import ANSWERS_IN, prove_deadlock_freedom, small_job
 from flows.formal.definitions import datapath_of
 from flows.formal.independence import prove_independence
 from flows.formal.modules import TOP, DesignText, Part
@@ -72,6 +73,7 @@ def prove_design(
     jobs: int = 1,
     use_cache: bool = True,
     datapaths: bool = False,
+    deadlock: bool = False,
     on_progress: Callable[[str, int, int], None] = lambda label, done, total: None,
 ) -> Certificate:
     """Prove the properties of a design.
@@ -87,6 +89,8 @@ def prove_design(
         Whether modules that were proven before are not proven again.
     datapaths : bool
         Whether datapaths are compared with their definitions as well.
+    deadlock : bool
+        Whether a small job of an engine is followed as well.
     on_progress : callable
         Called with a label, and the number of proofs that are done and there are.
 
@@ -133,7 +137,19 @@ def prove_design(
     entries.append(Entry(design.name, 1, top.digest, BlockProof(results, [], [])))
     if datapaths:
         entries += _datapaths(text, blocks, seconds, jobs, use_cache=use_cache)
-    return Certificate(design, entries, seconds, datapaths=datapaths)
+    if deadlock and design.core.buses:
+        with scratch() as work:
+            properties, covers = prove_deadlock_freedom(top, small_job(design.core), work, seconds)
+        environment = [
+            f"The memory answers within {ANSWERS_IN} cycles, one burst each way at a time."
+        ]
+        entries.append(
+            Entry(design.name, 1, top.digest, BlockProof(properties, covers, environment))
+        )
+    wanted = {"datapaths": datapaths, "deadlock": deadlock}
+    return Certificate(
+        design, entries, seconds, optional=[name for name, each in wanted.items() if each]
+    )
 
 
 def _contracts(text: DesignText, blocks: Mapping[str, Block]) -> list[Task]:

@@ -57,6 +57,7 @@ _WORK = 6_000_000
 _REFUTED = re.compile(r"Output \d+ of miter .* was asserted in frame (\d+)")
 _INVARIANT = re.compile(r"Invariant F\[(\d+)\] : (\d+) clauses")
 _BIT = re.compile(r"(.+)\[(\d+)\]")
+_SEARCHED = re.compile(r"No output asserted in (\d+) frames")
 _FRAME = re.compile(r"^\s*(\d+) :", re.MULTILINE)
 
 
@@ -242,6 +243,15 @@ def reach(circuit: Aiger, output: str, work: Path, seconds: int) -> Answer:
         trace = _trace(circuit, output, work / f"{stem}.cex")
         return Answer("refuted", "bmc3", f"reached in cycle {match[1]}", taken, trace)
     return Answer("unknown", "bmc3", "not reached", taken)
+
+
+def without_violation(circuit: Aiger, output: str, work: Path, seconds: int) -> int:
+    """Return the number of cycles from the first one in which an output is shown not to be 1."""
+    try:
+        said, _ = _search(circuit, output, work, f"bmc3 -T {seconds} -F 2000", seconds)
+    except process.TimedOut:
+        return 0
+    return max(map(int, _SEARCHED.findall(said)), default=0)
 
 
 def _constant(circuit: Aiger, output: str) -> Any:

@@ -132,7 +132,7 @@ def draw_job(core: Core[Any], spec: JobSpec, rng: np.random.Generator) -> BenchJ
     operation = core.select_operation(spec.operation)
     sizes = dict(spec.sizes)
     operands = draw_operands(core, operation, sizes, spec.pattern, rng)
-    scalars, post = draw_scalars(operation, rng), None
+    scalars, post = draw_scalars(operation, rng, spec.pattern), None
     if spec.post is not None:
         post = settings_of(core.params)[spec.post]
         columns = columns_of(post, sizes["N"], core.params, rng)

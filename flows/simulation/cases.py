@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from flows.simulation.operands import PATTERNS
+from flows.simulation.operands import PATTERNS, WIDE
 from flows.simulation.post_cases import settings_of
 from hwgen.core.core import Core
 from hwgen.core.operation import GEMM, Operation
@@ -51,6 +51,12 @@ _MANY = 130
 
 _WAITING = 40
 """Rows, or tiles of columns, of products whose results wait: partial sums of many addresses."""
+
+_ROWS = 24
+"""Rows of jobs whose operands are far apart."""
+
+_LARGEST_OF_ROWS = 20_000
+"""Arithmetic operations of such a job, unless fewer rows have as many."""
 
 _RARE = 0.97
 """Probability of a cycle without settings, where results are to wait for them."""
@@ -102,6 +108,8 @@ class Case:
         Of a stream core: whether results are accepted only after they were offered.
     odd : bool
         In memory: whether addresses and strides are unaligned.
+    scattered : bool
+        In memory: whether rows lie anywhere in the address space, which folds onto a memory.
     latency : int
         Cycles of the memory.
     event : Event
@@ -118,6 +126,7 @@ class Case:
     resets: tuple[int, ...] = ()
     patient: bool = False
     odd: bool = False
+    scattered: bool = False
     latency: int = 1
     event: Event = ""
     at: int = 0
@@ -271,7 +280,21 @@ def _operation_cases(operation: Operation) -> list[Case]:
             ),
             _longest(operation),
         ]  # fmt: skip
-    return [Case(f"{name}_shapes", tuple(tried)), Case(f"{name}_values", tuple(values))]
+    return [
+        Case(f"{name}_shapes", tuple(tried)),
+        Case(f"{name}_values", tuple(values)),
+        Case(f"{name}_wide", _wide(operation)),
+    ]
+
+
+def _wide(operation: Operation) -> tuple[JobSpec, ...]:
+    """Return jobs of many rows whose operands are far apart, and one of random operands."""
+    (first, usual), *others = _largest(operation)
+    rows = max(usual, min(_ROWS, operation.sizes[0].most))
+    while rows > usual and operation.work({first: rows, **dict(others)}) > _LARGEST_OF_ROWS:
+        rows -= 1
+    sizes = ((first, rows), *others)
+    return (*[JobSpec(operation.name, sizes, WIDE)] * 3, JobSpec(operation.name, sizes))
 
 
 def _long_axis(operation: Operation, axis: str) -> tuple[tuple[str, int], ...]:
@@ -419,6 +442,12 @@ def _product_cases(core: Core[Any], posts: int) -> list[Case]:
             for i in range(posts)
         ),
         _longest(operation, 0),
+        Case(
+            "scattered",
+            tuple(JobSpec(GEMM, sizes, post=i % posts) for i, sizes in enumerate(tried[-3:])),
+            odd=True,
+            scattered=True,
+        ),
     ]
 
 
@@ -432,6 +461,11 @@ def _placed_cases(core: Core[Any], rng: np.random.Generator) -> list[Case]:
         pattern = PATTERNS[int(rng.integers(len(PATTERNS) - 1))]
         values = JobSpec(operation.name, small[-1], pattern)
         planned.append(Case(f"{operation.name}_{pattern}", (values,), odd=True))
+        wide = _wide(operation)
+        works = sum(operation.work(dict(spec.sizes)) for spec in wide)
+        if works <= _LARGEST_IN_MEMORY * len(wide):
+            planned.append(Case(f"{operation.name}_wide", wide))
+        planned.append(Case(f"{operation.name}_scattered", chosen[:3], odd=True, scattered=True))
     return planned
 
 

@@ -11,6 +11,8 @@ from hwgen.core.core import Core
 from hwgen.core.operation import Operation, Sizes, lengths_of
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.protocols import OperandSource
+from hwgen.formats.floating import FloatFormat
+from hwgen.formats.integer import IntegerFormat
 
 PATTERNS = ("random", "lowest", "highest", "opposite", "alternating", "zero", "sparse", "special")
 """Values of operands.
@@ -22,6 +24,16 @@ it has any, among random ones.
 """
 
 
+WIDE = "wide"
+"""A further pattern: magnitudes of any power of two, of which those of a row are near each other.
+
+Sums of such numbers show every shift and rounding; with it, scalars are as far apart.
+"""
+
+_NEAR = 14
+"""Powers of two within which the magnitudes of a row are."""
+
+
 def draw_operands(
     core: Core[Any],
     operation: Operation,
@@ -31,19 +43,26 @@ def draw_operands(
 ) -> dict[str, np.ndarray]:
     """Return operands by name, of the distribution of the core if it has one."""
     if isinstance(core, OperandSource):
-        return core.draw_operands(operation, sizes, pattern, rng)
+        return core.draw_operands(
+            operation, sizes, "random" if pattern == WIDE else pattern, rng
+        )  # fmt: skip
     return {
         tensor.name: draw_array(tensor.format, lengths_of(tensor, sizes), pattern, index, rng)
         for index, tensor in enumerate(operation.operands)
     }
 
 
-def draw_scalars(operation: Operation, rng: np.random.Generator) -> dict[str, float]:
-    """Return scalars by name, half of them the defaults."""
+def draw_scalars(
+    operation: Operation, rng: np.random.Generator, pattern: str = "random"
+) -> dict[str, float]:
+    """Return scalars by name, half of them the defaults; of `WIDE`, most are powers apart."""
     scalars = {}
     for scalar in operation.scalars:
         value = scalar.default
-        if rng.random() < 0.5:
+        if pattern == WIDE and not scalar.whole:
+            drawn = np.float32(rng.uniform(1, 2) * 2.0 ** rng.integers(-16, 9))
+            value = float(np.clip(rng.choice((1, -1)) * drawn, scalar.low, scalar.high))
+        elif rng.random() < 0.5:
             low, high = max(scalar.low, -8.0), min(scalar.high, 8.0)
             if low < high:
                 value = float(np.float32(rng.uniform(low, high)))
@@ -72,11 +91,13 @@ def draw_array(
     Blocks run along the rows of the first operand and the columns of the second.
     """
     if fmt.is_block:
-        pattern = {"opposite": ("lowest", "highest")[index]}.get(pattern, pattern)
+        pattern = {"opposite": ("lowest", "highest")[index], WIDE: "random"}.get(pattern, pattern)
         lines: np.ndarray = fmt.sample(rng, shape if index == 0 else shape[::-1], pattern)
         return lines if index == 0 else lines.T
     low, high = fmt.min, fmt.max
-    if pattern in ("random", "sparse", "special"):
+    if pattern == WIDE and isinstance(fmt, (IntegerFormat, FloatFormat)):
+        return _wide(fmt, shape, rng)
+    if pattern in ("random", "sparse", "special", WIDE):
         values = fmt.random(rng, shape)
         if pattern == "sparse":
             values[rng.random(shape) < 0.8] = fmt.zero
@@ -92,3 +113,20 @@ def draw_array(
         values = np.full(shape, ends[pattern])
     array: np.ndarray = values.astype(fmt.dtype)
     return array
+
+
+def _wide(
+    fmt: IntegerFormat | FloatFormat, shape: tuple[int, ...], rng: np.random.Generator
+) -> np.ndarray:
+    """Return numbers whose magnitudes are any power of two, a few of them zero."""
+    largest = float(np.log2(float(fmt.max)))
+    least = 0.0 if fmt.is_integer else -largest
+    centre = rng.uniform(least, largest, (*shape[:-1], 1))
+    powers = np.clip(centre + rng.uniform(-_NEAR, _NEAR, shape), least - 1, largest)
+    values = rng.choice((1, -1), shape) * 2.0**powers
+    values[rng.random(shape) < 0.05] = 0
+    if fmt.is_integer:
+        array: np.ndarray = np.clip(np.trunc(values), fmt.min, fmt.max).astype(fmt.dtype)
+        return array
+    rounded: np.ndarray = fmt.decode(fmt.round(values)).astype(fmt.dtype)
+    return rounded

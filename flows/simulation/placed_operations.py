@@ -124,6 +124,7 @@ def place_operation(
     title: str = "",
     golden: bool = True,
     pages: int = 0,
+    scattered: bool = False,
 ) -> tuple[PlacedOperation, int]:
     """Put an operation into memory.
 
@@ -140,6 +141,8 @@ def place_operation(
         Whether to compute what is expected.
     pages : int
         Without `rng`: how many each port has that may have pages, about; 0: rows follow each other.
+    scattered : bool
+        With `rng`: whether rows lie anywhere in the address space; they may overlap.
 
     Returns
     -------
@@ -178,6 +181,8 @@ def place_operation(
                 size = beat * -(-whole // (beat * pages))
                 order = range(-(-whole // size))[::-1]
                 places[name], at = _pages(config, access, start, size, 0, order, 0)
+            elif scattered:
+                places[name] = _scattered(config, access, blocks, rng)
             elif paged and rng.random() < 0.8:
                 places[name], at = _drawn_pages(config, name, access, at, rng)
             else:
@@ -246,6 +251,22 @@ def _blocks(access: Access, rng: np.random.Generator) -> int:
         return access.blocks
     fits = [blocks for blocks in range(1, access.rows + 1) if access.rows % blocks == 0]
     return fits[int(rng.integers(len(fits)))]
+
+
+def _scattered(
+    config: StreamEngineConfig, access: Access, blocks: int, rng: np.random.Generator
+) -> RowRegion:
+    """Return a place for rows that are as far from each other as the address space allows."""
+    half = 1 << min(32, config.memory.address_width) - 2
+    rows, least = access.rows * access.blocks // blocks, access.row_bytes
+    again = not access.stride and access.rows > 1
+    repeats = not access.step if access.blocks > 1 else again
+    stride, step = (
+        0 if same else int(rng.integers(least, max(least + 1, half // (count + 1))))
+        for same, count in ((again, rows), (repeats, blocks))
+    )
+    space = (1 << config.memory.address_width) - 2 * half
+    return RowRegion(int(rng.integers(space)), access.row_bytes, rows, stride, blocks, step)
 
 
 def _drawn(access: Access, at: int, blocks: int, rng: np.random.Generator) -> tuple[RowRegion, int]:

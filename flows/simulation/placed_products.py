@@ -107,6 +107,7 @@ def place_product(
     base: int = 0,
     align: int = 64,
     least_traffic: bool = False,
+    scattered: bool = False,
 ) -> tuple[Placed, int]:
     """Put a product into memory.
 
@@ -129,6 +130,8 @@ def place_product(
         Without `rng`: what regions begin at multiples of.
     least_traffic : bool
         See `Plan`.
+    scattered : bool
+        With `rng`: whether rows lie anywhere in the address space; they may overlap.
 
     Returns
     -------
@@ -148,6 +151,13 @@ def place_product(
     }
     at, where = base, {}
     for name, (rows, size) in sizes.items():
+        if scattered and rng is not None:
+            half = 1 << min(32, config.memory.address_width) - 1
+            stride = int(rng.integers(size, max(size + 1, half // (rows + 1))))
+            where[f"{name}_address"] = int(rng.integers((1 << config.memory.address_width) - half))
+            if name != "p":
+                where[f"{name}_stride"] = stride
+            continue
         slack, pad = (int(x) for x in rng.integers(0, 70, 2)) if rng is not None else (0, 0)
         at = -(-at // align) * align + slack
         where[f"{name}_address"] = at

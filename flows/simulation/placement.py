@@ -80,6 +80,7 @@ def place_job(
     align: int = 64,
     least_traffic: bool = False,
     pages: int = 0,
+    scattered: bool = False,
 ) -> PlacedJob:
     """Put a job into memory.
 
@@ -99,18 +100,21 @@ def place_job(
     pages : int
         Without `rng`: about how many pages each port has that may have pages; 0: rows follow each
         other.
+    scattered : bool
+        With `rng`: whether rows lie anywhere in the address space; they may overlap.
     """
     job, operands = bench.job, bench.operands
     if isinstance(core, StreamEngineCore):
         operation, end = place_operation(
             core.params, job.operation, operands, job.scalars,
             rng=rng, base=base, title=bench.title, golden=False, pages=pages,
+            scattered=scattered,
         )  # fmt: skip
         return PlacedJob(bench, operation.jobs, operation.read_results, end)
     columns = Columns.decode(operands[RECORDS]) if RECORDS in operands else None
     product, end = place_product(
         core.params, operands["activations"], operands["weights"], job.post, columns,
         expected=bench.expected.get("result"), rng=rng, base=base, align=align,
-        least_traffic=least_traffic,
+        least_traffic=least_traffic, scattered=scattered,
     )  # fmt: skip
     return PlacedJob(bench, [product], lambda read: {"result": product.results(read)}, end)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
               show_default=True, help="Limit of the search for each property.")  # fmt: skip
 @click.option("--datapaths", is_flag=True,
               help="Also compare datapaths with their arithmetic definitions.")  # fmt: skip
+@click.option("--deadlock", is_flag=True,
+              help="Also search a small job of an engine that stands still.")  # fmt: skip
 @path_option("--write-properties", "DIR",
              "Write the properties in SystemVerilog for other tools, and end.")  # fmt: skip
 @click.option("--no-cache", is_flag=True, help="Prove again what was proven before.")
@@ -43,6 +45,7 @@ def command(
     config: Path,
     timeout: int,
     datapaths: bool,
+    deadlock: bool,
     write_properties: Path | None,
     no_cache: bool,
     jobs: int | None,
@@ -83,6 +86,7 @@ def command(
             jobs=jobs or processors(),
             use_cache=not no_cache,
             datapaths=datapaths,
+            deadlock=deadlock,
             on_progress=update,
         )
     with atomic_directory(work, force=force) as directory:

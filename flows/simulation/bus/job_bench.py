@@ -20,6 +20,18 @@ FILL = 0xA5
 """What memory holds where nothing was put; it must still be there after a run."""
 
 
+FOLD = 4096 * 509
+"""Bytes of a memory with rows from anywhere: no bit of an address alone makes no difference."""
+
+_DRAWS = 1000
+"""How often a place is drawn until it is free."""
+
+
+def _spans(job: MemoryJob) -> list[tuple[int, int]]:
+    """Return the regions that a job reads and writes: address and bytes."""
+    return [*((address, len(content)) for address, content in job.images()), *job.written()]
+
+
 def _beats(regions: list[tuple[int, int]], beat: int) -> set[int]:
     """Return the addresses of the beats that regions touch."""
     return {
@@ -51,13 +63,15 @@ class JobBench(MemoryBench):
         self.config, self.case, self.placed = config, case, placed
         self.jobs = [job for each in placed for job in each.jobs]
         self.states = config.job_interface.states
-        self.image = bytearray([FILL]) * (placed[-1].end + 4096)
+        scattered = case.scattered
+        self.image = bytearray([FILL]) * (FOLD if scattered else placed[-1].end + 4096)
         self._fill()
         super().__init__(
             dut, config, self.image, rng, outstanding=config.memory.outstanding,
             latency=case.latency, idle=dict(case.idle),
         )  # fmt: skip
-        beats = len(self.image) // config.memory_bytes
+        in_use = sum(size for job in self.jobs for _, size in _spans(job)) if scattered else 0
+        beats = (in_use or len(self.image)) // config.memory_bytes
         slow = 60 + case.latency if case.idle or case.latency > 1 else 12
         self.limit = 4000 + slow * (200 * len(self.jobs) + 16 * beats + work)
 
@@ -65,7 +79,20 @@ class JobBench(MemoryBench):
         self.image[:] = bytes([FILL]) * len(self.image)
         for job in self.jobs:
             for address, content in job.images():
-                self.image[address : address + len(content)] = content
+                self._put(self.image, address, content)
+
+    def _put(self, image: bytearray, address: int, content: bytes) -> None:
+        """Put something into an image, onto which the address space folds."""
+        start = address % len(image)
+        before = content[: len(image) - start]
+        image[start : start + len(before)] = before
+        image[: len(content) - len(before)] = content[len(before) :]
+
+    def _content(self, address: int, size: int) -> bytes:
+        """Return the bytes of the image at an address."""
+        start = address % len(self.image)
+        first = self.image[start : start + size]
+        return bytes(first + self.image[: size - len(first)])
 
     # -- the host --------------------------------------------------------------------------
 
@@ -172,7 +199,7 @@ class JobBench(MemoryBench):
     def _compare(self) -> None:
         """Compare results, and what lies around them."""
         for index, each in enumerate(self.placed):
-            results = each.results(lambda at, size: self.image[at : at + size])
+            results = each.results(self._content)
             if error := first_error(results, each.bench.expected):
                 raise AssertionError(
                     f"mismatch in job {index} ({each.bench.title}): first wrong {error.text};"
@@ -181,9 +208,9 @@ class JobBench(MemoryBench):
         touched = bytearray(self.image)
         for job in self.jobs:
             for start, size in job.written():
-                touched[start : start + size] = bytes([FILL]) * size
+                self._put(touched, start, bytes([FILL]) * size)
             for start, content in job.images():
-                touched[start : start + len(content)] = bytes([FILL]) * len(content)
+                self._put(touched, start, bytes([FILL]) * len(content))
         stray = np.flatnonzero(np.frombuffer(touched, np.uint8) != FILL)
         assert not len(stray), f"something was written to {int(stray[0]):#x}, which is nothing's"
 
@@ -191,16 +218,36 @@ class JobBench(MemoryBench):
 async def run_case(dut: Any, core: Core[Any], case: Case, rng: np.random.Generator) -> None:
     """Run a case from memory to memory."""
     placed: list[PlacedJob] = []
-    work = 0
+    work, used = 0, np.zeros(FOLD, bool)
     for spec in case.jobs:
         # An engine of several formats has a configuration for the jobs of each.
         engine = core if spec.format is None else core_of(core.params.formats[spec.format])
         bench = draw_job(source_core(engine), spec, rng)
-        placed.append(
-            place_job(
+        for _ in range(_DRAWS if case.scattered else 1):
+            each = place_job(
                 engine, bench, rng=rng if case.odd else None,
                 base=placed[-1].end if placed else 0, least_traffic=spec.least_traffic,
-            )
-        )  # fmt: skip
+                scattered=case.scattered,
+            )  # fmt: skip
+            if not case.scattered or _occupy(each, used):
+                break
+        else:
+            raise AssertionError("rows from anywhere always overlap; the case is too large")
+        placed.append(each)
         work += engine.cycles([bench.job]).number
     await JobBench(dut, core.params, case, placed, work=work, rng=rng).run()
+
+
+def _occupy(placed: PlacedJob, used: np.ndarray) -> bool:
+    """Note down what a job reads and writes in a folded memory, unless something is there."""
+    new = np.zeros_like(used)
+    for job in placed.jobs:
+        for address, size in dict.fromkeys(_spans(job)):
+            at = np.arange(address, address + size) % len(used)
+            if new[at].any():
+                return False
+            new[at] = True
+    if (new & used).any():
+        return False
+    used |= new
+    return True
