@@ -182,6 +182,7 @@ docs: env written ## write the generated documentation again
 	$(RUN) -m flows.bench.search_scenarios --pictures docs/images
 	$(RUN) -m flows.bench.search_answer --picture docs/images/search-answer.svg
 	$(RUN) -m flows.bench.mixed_formats --write docs/results-search.md --picture docs/images/mixed-formats.svg
+	$(RUN) -m flows.bench.applied --write docs/results-search.md
 
 .PHONY: site
 site: env ## write the documentation as a site to build/site
@@ -250,6 +251,7 @@ docs-check: env written ## check that the generated documentation is current
 	  || { echo 'docs/images/search-answer.svg is not current: run make docs' >&2; exit 1; }
 	cp docs/results-search.md build/results-search.md
 	$(RUN) -m flows.bench.mixed_formats --write build/results-search.md --picture build/mixed-formats.svg
+	$(RUN) -m flows.bench.applied --write build/results-search.md
 	cmp build/results-search.md docs/results-search.md && cmp build/mixed-formats.svg docs/images/mixed-formats.svg \
 	  || { echo 'docs/results-search.md is not current: run make docs' >&2; exit 1; }
 	cp docs/results-faults.md build/results-faults.md
@@ -291,6 +293,7 @@ bench-search: build/austen-int8/model.json ## search for an engine that serves t
 	$(RUN) -m hwgen search build/austen-int8 --target asap7 --memory lpddr4x --context 64 --goal "tokens_per_s>=500" \
 	  --max area_mm2=2 --output build/search-asap7 --force --apply 1
 	$(RUN) -m flows.bench.search_answer --result build/search-asap7/result.json --picture docs/images/search-answer.svg
+	$(RUN) -m flows.bench.applied --result "ternary, asap7=build/search-asap7/1/applied.json" --write docs/results-search.md
 bench-mixed-formats: env $(LLM) ## mix formats of demo-llm's model by layer groups, and write the tables of their page (a quarter of an hour)
 	$(RUN) -m hwgen model import $(LLM) --output build/llm/model --force
 	$(RUN) -m hwgen model mix build/llm/model --calibration configs/models/emma.txt --evaluate configs/models/persuasion.txt \

@@ -75,10 +75,13 @@ def built(engine: dict[str, Any], path: Path) -> bool:
     return True
 
 
-def test_refused_is_what_build_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def compare_refusals(
+    monkeypatch: pytest.MonkeyPatch, directory: Path, seed: int
+) -> dict[bool, int]:
+    """Compare spaces with `hwgen build` on random points; return how many are legal, and not."""
     file = wide_file()
     monkeypatch.setattr(spaces, "units_file", lambda: file)
-    chosen = random.Random(20)
+    chosen = random.Random(seed)
     seen = {True: 0, False: 0}
     every = [(needs, space_of(needs, {"technology": "asap7"})) for needs in NEEDS]
     while sum(seen.values()) < POINTS:
@@ -92,9 +95,23 @@ def test_refused_is_what_build_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path
         if seen[expected] > 0.7 * POINTS:
             continue
         engine = space.engine("engine", width, options)
-        assert built(engine, tmp_path / "engine.yaml") == expected, engine
+        assert built(engine, directory / "engine.yaml") == expected, engine
         seen[expected] += 1
+    return seen
+
+
+def test_refused_is_what_build_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    seen = compare_refusals(monkeypatch, tmp_path, 20)
     assert min(seen.values()) > 0.2 * POINTS
+
+
+@pytest.mark.slow
+@pytest.mark.rotate(10)
+@pytest.mark.parametrize("seed", range(10))
+def test_other_points_are_refused_alike(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seed: int
+) -> None:
+    assert sum(compare_refusals(monkeypatch, tmp_path, seed).values()) == POINTS
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.bench import mixed_formats, search_answer
+from flows.bench import applied, mixed_formats, search_answer
 from flows.build.load import load_config
 from flows.search.apply import simulate_layer
 from flows.search.space import needs_of, space_of
@@ -161,3 +161,19 @@ def test_stored_results_are_drawn(tmp_path: Path) -> None:
     for name, stored in (("mixed", "mixed-formats"), ("answer", "search-answer")):
         drawn = (tmp_path / f"{name}.svg").read_bytes()
         assert drawn == (ROOT / "docs" / "images" / f"{stored}.svg").read_bytes()
+
+
+def test_a_page_says_which_units_are_outside_their_interval() -> None:
+    def row(estimated: float, measured: float) -> dict[str, float]:
+        difference = estimated / measured - 1
+        return {"estimated": estimated, "measured": measured, "difference": difference,
+                "uncertainty": 0.1}  # fmt: skip
+
+    metrics = {"area_mm2": row(1.05, 1.0), "fmax_mhz": row(150, 100)}
+    stored = {"a": {"units": {"rows": {"metrics": metrics}}, "synthesized": {},
+                    "simulated": {"compared": 1, "cycles": 100, "modelled": 99}}}  # fmt: skip
+    lines = applied.table(stored).splitlines()
+    assert "+5.0 %" in lines[2]
+    assert lines[2].rstrip("| ").endswith("yes")
+    assert lines[3].rstrip("| ").endswith("no")
+    assert "-1.0 %" in applied.simulations(stored)
