@@ -274,13 +274,17 @@ docs-check: env written ## check that the generated documentation is current
 	$(RUN) -m flows.bench.agents --stored --json --write build/search-agents.md --pictures build/search-agents > /dev/null
 	cmp build/search-agents.md docs/search-agents.md && cmp build/results-search-agents.md docs/results-search-agents.md && cmp build/search-agents/search-agents.svg docs/images/search-agents.svg \
 	  || { echo 'docs/search-agents.md is not current: run make bench-agents' >&2; exit 1; }
+	cp docs/learned-estimates.md docs/results-learned-estimates.md build
+	$(RUN) -m flows.bench.surrogates --stored --json --write build/learned-estimates.md > /dev/null
+	cmp build/learned-estimates.md docs/learned-estimates.md && cmp build/results-learned-estimates.md docs/results-learned-estimates.md \
+	  || { echo 'docs/learned-estimates.md is not current: run make bench-surrogates' >&2; exit 1; }
 	$(MAKE) --no-print-directory site
 
 .PHONY: prove
 prove: env ## prove the shipped configurations and write the tables of their page, or ARGS="--config systolic" only
 	$(RUN) -m flows.bench.proofs $(or $(ARGS),--write docs/results-proofs.md)
 
-.PHONY: bench-mutation bench-faults bench-low-bit bench-whole-engines bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external bench-cycles bench-auto bench-wires bench-random-checkpoint bench-large-model bench-datapaths bench-random-proofs bench-sdram bench-two-cores bench-agents bench-gym gym-tables bench-search bench-mixed-formats
+.PHONY: bench-mutation bench-faults bench-low-bit bench-whole-engines bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external bench-cycles bench-auto bench-wires bench-random-checkpoint bench-large-model bench-datapaths bench-random-proofs bench-sdram bench-two-cores bench-agents bench-gym gym-tables bench-surrogates surrogate-data bench-search bench-mixed-formats
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-two-cores: env ## simulate engines with one core and with two at work on two networks, and write the table of their page (minutes)
@@ -307,6 +311,10 @@ bench-gym: env ## measure steps a second of search environments, and write the t
 	$(RUN) -m flows.bench.gym --write docs/benchmarks.md $(ARGS)
 gym-tables: env ## record digests and optima of the tables of search problems: ARGS=--enumerate makes the tables again (minutes)
 	$(RUN) -m flows.gym.catalogue $(ARGS)
+bench-surrogates: env ## let models learn synthesis results and test them on other designs, and write the tables of their page (minutes)
+	$(RUN) -m flows.bench.surrogates $(or $(ARGS),--write docs/learned-estimates.md)
+surrogate-data: env ## synthesize further designs for learned estimates; goes on where it was stopped (hours)
+	$(RUN) -m flows.bench.surrogates.collect --write $(ARGS)
 bench-area: env ## measure area and delay by synthesis
 bench-elements: env ## compare processing elements of tensor engines by synthesis (hours; results are kept)
 bench-elements-power: env ## compare their energies by simulations of netlists (a quarter of an hour)
