@@ -41,6 +41,8 @@ class ShippedEngine:
         Elements of blocks that it turns before it quantises them; 0: it turns none.
     longest : int
         Rows of weights have at most as many elements.
+    others : tuple of str
+        Further formats of weights, of other units that multiply.
     """
 
     file: str
@@ -50,9 +52,12 @@ class ShippedEngine:
     gate: str = "silu"
     hadamard: int = 0
     longest: int = 8192
+    others: tuple[str, ...] = ()
 
     def executes(self, model: Model) -> bool:
-        """Return whether it executes a quantised decoder."""
+        """Return whether it executes a quantised decoder, and has no units too many for it."""
+        if self.others and replace(self, others=()).executes(model):
+            return False
         nodes = model.description.nodes
         makers = {node.output: node for node in nodes}
         return model.description.decodes and all(
@@ -83,13 +88,18 @@ class ShippedEngine:
         """Return whether its core multiplies by weights as they are."""
         if groups.values.shape[1] > self.longest:
             return False
-        low, high = int(groups.values.min()), int(groups.values.max())
-        by_row = groups.scales.shape[1] == 1 and groups.offsets is None
-        if self.weight == "int8":
-            return by_row and low >= -128 and high <= 127
-        if self.weight == "ternary":
-            return by_row and low >= -1 and high <= 1
-        return not misfit(block_format(self.weight), groups)
+        return any(_holds(weight, groups) for weight in (self.weight, *self.others))
+
+
+def _holds(weight: str, groups: Groups) -> bool:
+    """Return whether a format has weights as they are."""
+    low, high = int(groups.values.min()), int(groups.values.max())
+    by_row = groups.scales.shape[1] == 1 and groups.offsets is None
+    if weight == "int8":
+        return by_row and low >= -128 and high <= 127
+    if weight == "ternary":
+        return by_row and low >= -1 and high <= 1
+    return not misfit(block_format(weight), groups)
 
 
 SHIPPED_ENGINES = (
@@ -99,6 +109,7 @@ SHIPPED_ENGINES = (
     ShippedEngine("decoder_w4/kv_mxfp8.yaml", "int8", "q4_0", keys="mxfp8", hadamard=8),
     ShippedEngine("decoder_w4/kv_mxfp4.yaml", "int8", "q4_0", keys="mxfp4", hadamard=8),
     ShippedEngine("decoder_w4/int4.yaml", "int4", "q4_0", hadamard=32),
+    ShippedEngine("decoder_w4/mixed.yaml", "int8", "q4_0", hadamard=8, others=("int8_g32",)),
     ShippedEngine("decoder_mxfp4/engine.yaml", "int8", "mxfp4", hadamard=8),
     ShippedEngine("decoder_mxfp4/mxfp8.yaml", "mxfp8_e4m3", "mxfp4"),
     ShippedEngine("decoder_nvfp4/engine.yaml", "int8", "nvfp4", hadamard=8),
