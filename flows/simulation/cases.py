@@ -21,7 +21,7 @@ from flows.simulation.post_cases import settings_of
 from hwgen.core.core import Core
 from hwgen.core.operation import GEMM, Operation
 from hwgen.core.port import POST
-from hwgen.core.protocols import ListCore
+from hwgen.core.protocols import ListCore, OperandSource
 from hwgen.families.gemm_stream.core import GemmStreamCore
 
 PROBABILITIES = (0.0, 0.3, 0.9)
@@ -245,6 +245,9 @@ def _stream_cases(core: Core[Any], rng: np.random.Generator) -> list[Case]:
         return tuple(every[i] for i in rng.integers(len(every), size=count))
 
     planned = [case for operation in core.operations for case in _operation_cases(operation)]
+    if not isinstance(core, OperandSource):  # whose operands are of its own distribution
+        planned += [Case(f"{each.name}_wide", _wide(each)) for each in core.operations
+                    if each.name != GEMM]  # fmt: skip
     for i, probabilities in enumerate(pairwise([PROBABILITIES] * max(3, len(ports)))):
         planned.append(Case(f"stalls_{i}", draw(3), tuple(zip(ports, probabilities, strict=False))))
     for i in range(4):
@@ -280,11 +283,7 @@ def _operation_cases(operation: Operation) -> list[Case]:
             ),
             _longest(operation),
         ]  # fmt: skip
-    return [
-        Case(f"{name}_shapes", tuple(tried)),
-        Case(f"{name}_values", tuple(values)),
-        Case(f"{name}_wide", _wide(operation)),
-    ]
+    return [Case(f"{name}_shapes", tuple(tried)), Case(f"{name}_values", tuple(values))]
 
 
 def _wide(operation: Operation) -> tuple[JobSpec, ...]:
