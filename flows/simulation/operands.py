@@ -95,7 +95,7 @@ def draw_array(
         lines: np.ndarray = fmt.sample(rng, shape if index == 0 else shape[::-1], pattern)
         return lines if index == 0 else lines.T
     low, high = fmt.min, fmt.max
-    if pattern == WIDE and isinstance(fmt, (IntegerFormat, FloatFormat)):
+    if pattern == WIDE and (fmt.is_integer or fmt.is_float):
         return _wide(fmt, shape, rng)
     if pattern in ("random", "sparse", "special", WIDE):
         values = fmt.random(rng, shape)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from flows.simulation.bench_jobs import first_error
+from flows.simulation.placed_products import LARGEST_ADDRESS
 from hwgen.core.operation import Operation
 from hwgen.core.registry import core_of
 from hwgen.core.schedule.memory import Access, MemoryPlan
@@ -265,7 +266,7 @@ def _scattered(
         0 if same else int(rng.integers(least, max(least + 1, half // (count + 1))))
         for same, count in ((again, rows), (repeats, blocks))
     )
-    space = (1 << config.memory.address_width) - 2 * half
+    space = (1 << min(LARGEST_ADDRESS, config.memory.address_width)) - 2 * half
     return RowRegion(int(rng.integers(space)), access.row_bytes, rows, stride, blocks, step)
 
 

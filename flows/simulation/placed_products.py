@@ -19,6 +19,9 @@ from hwgen.core.schedule.stream import RAW_RESULTS
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.families.gemm_stream.schedule import Job, plan_of
 
+LARGEST_ADDRESS = 62
+"""Bits of an address that is drawn, at most: NumPy counts in 64 bits with a sign."""
+
 
 @dataclass(frozen=True)
 class Placed:
@@ -154,7 +157,8 @@ def place_product(
         if scattered and rng is not None:
             half = 1 << min(32, config.memory.address_width) - 1
             stride = int(rng.integers(size, max(size + 1, half // (rows + 1))))
-            where[f"{name}_address"] = int(rng.integers((1 << config.memory.address_width) - half))
+            space = (1 << min(LARGEST_ADDRESS, config.memory.address_width)) - half
+            where[f"{name}_address"] = int(rng.integers(space))
             if name != "p":
                 where[f"{name}_stride"] = stride
             continue

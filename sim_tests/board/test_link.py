@@ -246,7 +246,7 @@ def test_a_bridge_that_forgets_sequence_numbers_is_noticed() -> None:
 
 
 def test_a_core_on_memory_is_refused() -> None:
-    with pytest.raises(InputError, match="no stream ports"):
+    with pytest.raises(InputError, match="works on memory, and icebreaker has none"):
         tiny("name: engine\nfamily: gemm_stream\n")
 
 

@@ -86,6 +86,8 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "flows/simulation/vectors/host_script.py",
         "flows/formal/contracts.py",  # proofs of its registers
         "flows/formal/prove.py",  # what its lists read from memory
+        "flows/formal/deadlock.py",  # a list that its host starts
+        "hwgen/cli/model/mix.py",  # an engine with a unit for each format
         "flows/search/",  # engines that a search makes
     ),
     "vector": (
@@ -110,6 +112,7 @@ OF_TECHNOLOGIES: Mapping[str, tuple[str, ...]] = {
         "hwgen/cli/search.py",
     ),
     # Examples at the end of help texts.
+    "asap7": ("hwgen/cli/model/mix.py",),
     "ecp5": ("hwgen/cli/pnr.py", "hwgen/cli/synth.py", "hwgen/cli/technologies.py"),
     # Extras of the package that are called like the technologies whose tools they install.
     **dict.fromkeys(("gatemate", "gowin", "machxo2", "nexus"), ("flows/tools/toolchain.py",)),
