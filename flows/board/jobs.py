@@ -10,17 +10,15 @@ import numpy as np
 
 from flows.board.simulation import SimulatedBoard
 from flows.board.surroundings import Surroundings
-from flows.simulation.bench_jobs import BenchJob
 from flows.simulation.bus.list_host import ListHost
 from flows.simulation.operands import draw_operands, draw_scalars
-from flows.simulation.placement import PlacedJob, place_job, source_core
-from flows.simulation.run import check_results, list_of
+from flows.simulation.placement import PlacedJob
+from flows.simulation.run import check_list, check_results, list_of, placed_on
 from hwgen.board import Board, BoardError, EngineBoard, Transport, connect, connect_engine
 from hwgen.board.ports import BAUD
 from hwgen.core.core import Core
 from hwgen.core.operation import Array, Arrays, Job
 from hwgen.core.protocols import ListCore
-from hwgen.core.registry import core_of
 from hwgen.errors import CheckFailed
 
 SIMULATION = "simulation"
@@ -68,10 +66,8 @@ def run_on(
     """
     if isinstance(board, Board):
         return board.run(job, operands, patience=patience)
-    lists = isinstance(core, ListCore)
-    engine = core_of(core.params.job_unit) if lists else core
-    placed = place_job(engine, BenchJob(source_core(engine), job, operands, {}))
-    if lists:
+    placed = placed_on(core, job, operands)
+    if isinstance(core, ListCore):
         for part in placed.jobs:
             board.write_images(part.images())
         _run_list(board, core.params, placed, patience)
@@ -90,11 +86,7 @@ def _run_list(board: EngineBoard, config: Any, placed: PlacedJob, patience: floa
         if board.now() - begin > patience:
             board.reset()
             raise BoardError(f"the list has not ended after {patience:g} s; the board was reset")
-    outcome = host.outcome()
-    if outcome.state != "done":
-        raise CheckFailed(
-            f"the command list ended with {outcome.state} at descriptor {outcome.index}"
-        )
+    check_list(host)
 
 
 class _Registers:

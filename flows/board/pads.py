@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hwgen.board.model import LINKS
 from hwgen.board.sdram import SDRAM_PORTS
 
 PADS = {
@@ -64,4 +65,6 @@ def pads_of(inner: str, name: str, wires: Iterable[str], primitive: str) -> str:
     return "\n".join([*lines, "endmodule", _PRIMITIVES])
 
 
-_OUTPUTS = ("tx", "miso", "led")
+_OUTPUTS = {"led"} | {
+    name for pins in LINKS.values() for name, direction in pins.items() if direction == "out"
+}

@@ -26,6 +26,7 @@ from flows.simulation.stream_program import (
     run_stream,
 )
 from flows.tools.guard import scratch
+from hwgen.core.core import Core
 from hwgen.core.cycles.basis import Cycles
 from hwgen.core.lists.commands import Program
 from hwgen.core.operation import Array, Arrays, Job, StreamPlan, gemm_operands
@@ -205,10 +206,7 @@ def _run_in_memory(
     """Compute a job from memory to memory, which answers in the next cycle."""
     core = design.core
     config: Any = design.params
-    lists = isinstance(core, ListCore)
-    engine = core_of(config.job_unit) if lists else core
-    bench = BenchJob(source_core(engine), job, operands, {})
-    placed = place_job(engine, bench, base=_BASE, align=_ALIGNMENT, pages=pages)
+    placed = placed_on(core, job, operands, base=_BASE, align=_ALIGNMENT, pages=pages)
     expected = core.cycles([job], [operands])
     library = compile_model(
         design.name, design.verilog, core.buses, cycles=expected.number,
@@ -227,7 +225,7 @@ def _run_in_memory(
         _store(model, placed)
         if activity:
             model.record(activity / ACTIVITY)
-        if lists:
+        if isinstance(core, ListCore):
             cycles = _run_list(config, model, placed, patience, follow)
         else:
             host = JobHost(config, model)
@@ -252,6 +250,22 @@ def _store(model: Model, placed: PlacedJob) -> None:
             model.store(address, content)
 
 
+def placed_on(core: Core[Any], job: Job, operands: Arrays, **options: Any) -> PlacedJob:
+    """Put a job into the memory of an engine, or of the unit of an engine of lists.
+
+    Parameters
+    ----------
+    core : Core
+    job : Job
+    operands : mapping of ndarray
+        By name.
+    **options
+        Of `flows.simulation.placement.place_job`.
+    """
+    engine = core_of(core.params.job_unit) if isinstance(core, ListCore) else core
+    return place_job(engine, BenchJob(source_core(engine), job, operands, {}), **options)
+
+
 def list_of(config: Any, placed: PlacedJob) -> tuple[int, bytes]:
     """Return a command list that submits a job to the unit that multiplies, and its address."""
     (job,) = placed.jobs
@@ -270,12 +284,17 @@ def _run_list(
     host = ListHost(config, model)
     host.begin(data, (), 0, address)
     wait_moving(model, patience, follow)
+    check_list(host)
+    return host.read("CYCLES")
+
+
+def check_list(host: ListHost) -> None:
+    """Raise `JobFailed` unless the list of an engine ended well; clear its interrupt."""
     outcome = host.outcome()
     if outcome.state != "done":
         raise JobFailed(
             f"the command list ended with {outcome.state} at descriptor {outcome.index}"
         )
-    return host.read("CYCLES")
 
 
 # -- cocotb ------------------------------------------------------------------------------------

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hwgen.board.link import Feed, Link
+from hwgen.board.link import Feed, Link, opened
 from hwgen.board.memory_commands import WORD_BYTES, Command, Outcome, command_words
-from hwgen.board.ports import BAUD, BoardError, Transport, open_port
+from hwgen.board.ports import BAUD, BoardError, Transport
 from hwgen.errors import InputError
 from hwgen.lazy import np
 
@@ -228,9 +228,4 @@ def connect_engine(
     """
     if not core.buses:
         raise InputError(f"{core.name!r} has streams: `hwgen.board.connect` connects to it")
-    transport = open_port(where, baud) if isinstance(where, str) else where
-    try:
-        return EngineBoard(transport, core, timeout=timeout, retries=retries)
-    except BaseException:
-        transport.close()
-        raise
+    return opened(EngineBoard, where, core, baud, timeout=timeout, retries=retries)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from hwgen.core.operation import Chunks
 
 T = TypeVar("T")
+L = TypeVar("L", bound="Link")
 
 
 def connect(
@@ -76,9 +77,29 @@ def connect(
             f"{core.name!r} has no stream ports: it works on memory"
             " (`hwgen.board.connect_engine` connects to it)"
         )
+    return opened(Board, where, core, baud, timeout=timeout, retries=retries)
+
+
+def opened(
+    make: Callable[..., L], where: str | Transport, core: Core[Any], baud: int, **options: Any
+) -> L:
+    """Return a connection of a class; what carries its bytes is closed if there is none.
+
+    Parameters
+    ----------
+    make : type
+        A subclass of `Link`.
+    where : str or Transport
+        As that of `connect`.
+    core : Core
+    baud : int
+        Bits a second of a port that is opened.
+    **options
+        Of the class.
+    """
     transport = open_port(where, baud) if isinstance(where, str) else where
     try:
-        return Board(transport, core, timeout=timeout, retries=retries)
+        return make(transport, core, **options)
     except BaseException:
         transport.close()
         raise

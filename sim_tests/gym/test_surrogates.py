@@ -139,7 +139,7 @@ def test_no_design_is_on_both_sides_of_a_split() -> None:
     assert sum(r["technology"] == "ecp5" for r in found["ecp5 held out, 10 samples"][0]) == 10
 
 
-def test_errors_of_known_guesses() -> None:
+def test_errors_of_given_guesses() -> None:
     truth = np.array([1.0, 2.0, 4.0])
     assert models.r2(truth, truth) == 1
     assert models.smape(truth, truth) == 0

@@ -108,7 +108,7 @@ def mix_command(
     both can be compared. Quantised models in the directory, and measured divergences in the user's
     cache, are used again.
     """
-    from flows.search.mixing import MixedFormats
+    from flows.search.mixing import MixedFormats, surpassed
     from hwgen.core.params.target import Target
     from hwgen.models.files.store import Model
 
@@ -132,8 +132,6 @@ def mix_command(
         for point in points:
             if engines:
                 point |= _estimated(output / point["model"], engines, context, off_chip)
-    from flows.search.mixing import surpassed
-
     for name, cost in (("on_front", "bits"), ("on_front_of_joules", "j_per_token")):
         if all(point.get(cost) is not None for point in points):
             for point, worse in zip(points, surpassed(points, cost), strict=True):
