@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from flows.bench.common import markdown, parser, run, write_sections
+from flows.bench.svg import save_svg
 
 STORED = Path(__file__).with_suffix(".json")
 """Points of the last run, and the sums that chose them."""
@@ -71,8 +71,7 @@ def picture(points: Sequence[Mapping[str, Any]], path: Path) -> None:
              ylabel="divergence from the model, nats")  # fmt: skip
     axes.grid(visible=True, which="both", color="lightgray", lw=0.5)
     axes.legend()
-    with rc_context({"svg.hashsalt": "mixed-formats"}):  # the same names of parts each time
-        figure.savefig(path, format="svg", metadata={"Date": None})
+    save_svg(figure, path, "mixed-formats")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

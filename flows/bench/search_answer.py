@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from flows.bench.common import parser, run
+from flows.bench.svg import save_svg
 
 STORED = Path(__file__).with_suffix(".json")
 """Front and short list of the last search."""
@@ -41,8 +41,7 @@ def picture(stored: Mapping[str, Any], path: Path) -> None:
     axes.set(xlabel=_LABELS.get(across, across), ylabel=_LABELS.get(up, up))
     axes.grid(visible=True, which="both", color="lightgray", lw=0.5)
     axes.legend()
-    with rc_context({"svg.hashsalt": "search-answer"}):  # the same names of parts each time
-        figure.savefig(path, format="svg", metadata={"Date": None})
+    save_svg(figure, path, "search-answer")
 
 
 def extract(document: Mapping[str, Any]) -> dict[str, Any]:

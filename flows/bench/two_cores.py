@@ -18,11 +18,11 @@ from typing import Any
 
 import click
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from cost_model.sweep.pareto import nondominated
 from flows.bench.common import markdown, parser, run, write_sections
+from flows.bench.svg import save_svg
 from flows.build.build import Build
 from flows.build.design import Design
 from flows.build.load import parse_config
@@ -165,8 +165,7 @@ def picture(results: Sequence[Mapping[str, Any]], path: Path) -> None:
     )  # fmt: skip
     axes.grid(visible=True, which="both", color="lightgray", lw=0.5)
     axes.legend()
-    with rc_context({"svg.hashsalt": "two-cores"}):  # the same names of parts each time
-        figure.savefig(path, format="svg", metadata={"Date": None})
+    save_svg(figure, path, "two-cores")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

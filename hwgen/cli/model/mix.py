@@ -228,7 +228,7 @@ def _write(
     """Write the mixtures with records as of `hwgen model quantise`; return all points."""
     from hwgen.models.files.store import TOKENIZER
     from hwgen.models.quantise.mixing import mixed, patterns
-    from hwgen.models.quantise.record import read_record, write_record
+    from hwgen.models.quantise.record import file_record, read_record, write_record
 
     points, number = [], 0
     for each in measured:
@@ -249,7 +249,7 @@ def _write(
                     (staging / TOKENIZER).write_bytes(data)
         files = {str(path): path for path in evaluated}
         record["evaluations"] = [
-            {**_file(files[text]), **evaluation.document()}
+            {**file_record(files[text]), **evaluation.document()}
             for text, evaluation in each.evaluations.items()
         ]
         write_record(folder, record)
@@ -261,13 +261,6 @@ def _write(
             },
         })  # fmt: skip
     return points
-
-
-def _file(path: Path) -> dict[str, str]:
-    import hashlib
-
-    with path.open("rb") as file:
-        return {"file": path.name, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
 
 
 def _estimated(

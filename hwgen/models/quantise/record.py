@@ -56,9 +56,9 @@ def quantisation_record(
         "source": {"name": name, "sha256": dict(before)},
         "recipe": {**asdict(recipe), **chosen},
         "weight_bits": recipe.bits,
-        "calibration": [_file(path) for path in calibration],
+        "calibration": [file_record(path) for path in calibration],
         "evaluations": [
-            {**_file(Path(name)), **evaluation.document()}
+            {**file_record(Path(name)), **evaluation.document()}
             for name, evaluation in evaluations.items()
         ],
         "layers": layers,
@@ -109,7 +109,7 @@ def write_record(directory: Path, record: Mapping[str, Any]) -> None:
     (directory / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
-def _file(path: Path) -> dict[str, str]:
+def file_record(path: Path) -> dict[str, str]:
     """Return the name of a file, without its directory, and a digest of its bytes."""
     return {"file": path.name, "sha256": _digest(path)}
 
