@@ -2,7 +2,7 @@
 """Liveness of the bits of a module: those that are used.
 
 Generators compute sums and products in full width and use what they need of them; synthesis
-removes the rest.  A bit is used if it leads to an output, into an instance or to a memory.
+removes the rest.  A bit is used if it leads to an output; of instances and memories, if what they give is used.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ class Liveness:
         The nets that are used.
     instances : set of int
         The instances, by their numbers, of which anything is used.
+    read : list of set of int
+        For each memory, which bits of its words are used.
     """
 
     def __init__(
@@ -81,12 +83,14 @@ class Liveness:
                 for name, bits in instance.connections.items() if name not in inputs
                 for net in bits
             }  # fmt: skip
-        for memory in module.memories:
-            for entry in (*memory.reads, *memory.writes):
-                self._mark(entry.address)
-                self._mark(entry.enable)
-            for entry in memory.writes:
-                self._mark(entry.data)
+        self._memories = module.memories
+        self._read_by: dict[int, tuple[int, int, int]] = {
+            net: (number, port, index)
+            for number, memory in enumerate(module.memories)
+            for port, read in enumerate(memory.reads)
+            for index, net in enumerate(read.data)
+        }
+        self.read: list[set[int]] = [set() for _ in module.memories]
         while self._waiting:
             self._visit(self._waiting.pop())
 
@@ -111,6 +115,8 @@ class Liveness:
             if number >= 0 and number not in self.instances:
                 self.instances.add(number)
                 self._mark(self._needs[number])
+            if net in self._read_by:
+                self._visit_memory(*self._read_by[net])
             return
         number, index = position
         cell, pins = self.cells[number], self.cells[number].pins
@@ -131,6 +137,20 @@ class Liveness:
         elif first:
             for _, bits in cell.operands:
                 self._mark(bits)
+
+
+    def _visit_memory(self, number: int, port: int, index: int) -> None:
+        """Mark what a bit that a port reads depends on."""
+        memory, read = self._memories[number], self._memories[number].reads[port]
+        self._mark(read.address)
+        self._mark(read.enable)
+        if not self.read[number]:
+            for write in memory.writes:
+                self._mark(write.address)
+        if index not in self.read[number]:
+            self.read[number].add(index)
+            for write in memory.writes:
+                self._mark((write.data[index], write.enable[index]))
 
 
 def _columns(cell: Cell, index: int) -> Iterable[int]:

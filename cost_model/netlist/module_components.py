@@ -80,8 +80,11 @@ class _Counter:
             if bits and number not in summed and not self.is_repeated(cell):
                 count = getattr(self, f"count_{cell.operator}", self.count_other)
                 count(cell, bits)
-        for memory in module.memories:
-            (self.load_macro if macros else self.count_memory)(memory)
+        for memory, used in zip(module.memories, self.live.read, strict=True):
+            if macros:
+                self.load_macro(memory)
+            else:
+                self.count_memory(memory, used)
         for number, instance in enumerate(module.instances):
             if number not in self.live.instances:
                 continue
@@ -132,15 +135,21 @@ class _Counter:
                 self.add(component, bits)
                 self.load(cell.pins[pin], bits)
 
-    def count_memory(self, memory: Memory) -> None:
-        """Count a memory as the registers that it becomes, with what writes and chooses words."""
-        width, depth = memory.width, memory.depth
+    def count_memory(self, memory: Memory, used: set[int]) -> None:
+        """Count a memory as the registers that it becomes, with what writes and chooses words.
+
+        Bits of words that nobody uses are not made, nor is what would choose them at a port.
+        """
+        width, depth = len(used), memory.depth
         self.add("register_bit", width * depth)
         for port in memory.writes:
             self.add("enable_bit", width * depth)
-            self.add("and_bit", decoder(depth) + depth * len(set(port.enable)))
-            self.load(port.data, depth)
+            self.add("and_bit", decoder(depth) + depth * len({port.enable[bit] for bit in used}))
+            self.load(tuple(port.data[bit] for bit in used), depth)
         for port in memory.reads:
+            width = sum(net in self.live.nets for net in port.data)
+            if not width:
+                continue
             self.add("read_bit", width * (depth - 1))
             self.add("and_bit", decoder(depth))
             self.load(port.address, width)
