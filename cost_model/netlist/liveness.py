@@ -2,7 +2,8 @@
 """Liveness of the bits of a module: those that are used.
 
 Generators compute sums and products in full width and use what they need of them; synthesis
-removes the rest.  A bit is used if it leads to an output; of instances and memories, if what they give is used.
+removes the rest.  A bit is used if it leads to an output; inputs of an instance or a memory are
+used if what it gives is.
 """
 
 from __future__ import annotations
@@ -137,7 +138,6 @@ class Liveness:
         elif first:
             for _, bits in cell.operands:
                 self._mark(bits)
-
 
     def _visit_memory(self, number: int, port: int, index: int) -> None:
         """Mark what a bit that a port reads depends on."""
