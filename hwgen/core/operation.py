@@ -122,6 +122,8 @@ class Operation:
     work : callable
         Takes sizes by name and returns the number of arithmetic operations.
     scalars : tuple of Scalar
+    generic : str
+        The operation that this is between formats of its own, if a core offers it between several.
     """
 
     name: str
@@ -131,6 +133,7 @@ class Operation:
     sizes: tuple[Size, ...]
     work: Callable[[Sizes], int] = field(compare=False)
     scalars: tuple[Scalar, ...] = ()
+    generic: str = ""
 
     @property
     def block(self) -> int:

@@ -8,7 +8,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import wiring
 
 from hwgen.families.vector.operations import CODES, Datapath, selects
@@ -39,6 +39,11 @@ _LEAST = 0xFF800000
 def _beats(data: Value, end: Value, last: Value, valid: Value, ready: ValueLike = 1) -> Stream:
     """Return a stream of beats: ``data``, ``end`` of the elements, ``last`` of the row."""
     return Stream(fields(data=data, end=end, last=last), valid, ready)
+
+
+def _extended(value: Value, width: int) -> Value:
+    """Return a signed number with further bits of sign."""
+    return Cat(value, value[-1].replicate(width - len(value)))
 
 
 class VectorCore(wiring.Component):
@@ -100,7 +105,8 @@ class VectorCore(wiring.Component):
         command = self._pop_input(m, "cmd", Signal(name="cmd_pop"))
         head, valid = command.payload, command.valid
         code, rows, length, c1, c2 = (head.word_select(i, 32) for i in range(5))
-        self.code = Signal(4, name="code", reset_less=True)
+        most = max(CODES[name] for name in config.datapaths)
+        self.code = Signal(max(4, most.bit_length()), name="code", reset_less=True)
         self.rows = Signal(32, name="rows", reset_less=True)  # of which no beat has left
         self.left = Signal(32, name="rows_left", reset_less=True)  # whose last result has not left
         self.c1 = Signal(32, name="c1", reset_less=True)
@@ -171,14 +177,49 @@ class VectorCore(wiring.Component):
         last = named(m, "row_last", Mux(tail, after, end))
         fed, fire, ready = Signal(name="fed"), Signal(name="x_fire"), Signal(name="x_ready")
         valid = named(m, "beat_valid", self.busy & ~fed & (x.valid | after))
-        m.d.comb += [fire.eq(valid & ready), x.ready.eq(fire & ~after)]
+        m.d.comb += fire.eq(valid & ready)
+        takes = named(m, "x_takes", fire & ~after)
+        beat = x.payload
+        if self.config.own_inputs:
+            beat, takes = self._elements(m, beat, takes, end)
+        m.d.comb += x.ready.eq(takes)
         with m.If(~self.busy):
             m.d.sync += [step.eq(0), fed.eq(0)]
         with m.Elif(fire):
             m.d.sync += step.eq(Mux(last, 0, step + 1))
             with m.If(last):
                 m.d.sync += [self.rows.eq(self.rows - 1), fed.eq(self.rows == 1)]
-        return _beats(x.payload, end, last, valid, ready)
+        return _beats(beat, end, last, valid, ready)
+
+    def _elements(self, m: Module, word: Value, takes: Value, end: Value) -> tuple[Value, Value]:
+        """Return elements as wide as those of the input, and whether their word is used up.
+
+        A word of narrow elements is several beats; what is behind the end of a row is left.
+        """
+        width, lanes = self.config.input.width, self.config.array.lanes
+        beat, final = word, named(m, "is_whole", Const(1, 1))
+        longest = max(width // fmt.width for fmt in self.config.own_inputs)
+        if longest == 1:
+            return beat, takes
+        part = Signal(range(longest), name="part_of_word")
+        for fmt in self.config.own_inputs:
+            count = width // fmt.width
+            if count == 1:
+                continue
+            asked = self.flag(lambda path, name=str(fmt): path.input == name, f"of_{fmt}")
+            bits = Array(
+                Cat(*(
+                    _extended(word.word_select(first * lanes + lane, fmt.width), width)
+                    for lane in range(lanes)
+                ))
+                for first in range(count)
+            )[part[: (count - 1).bit_length()]]  # fmt: skip
+            beat = Mux(asked, bits, beat)
+            final = Mux(asked, part == count - 1, final)
+        final = named(m, "word_ends", final | end)
+        with m.If(takes):
+            m.d.sync += part.eq(Mux(final, 0, part + 1))
+        return named(m, "elements", beat), takes & final
 
     def _rotate(self, m: Module, beats: Stream) -> Stream:
         """Apply the Hadamard rotation to the blocks of beats in operations that have it."""
@@ -296,12 +337,16 @@ class VectorCore(wiring.Component):
         self.row_begins = delayed(m, "row_begins", begins, cycles, run)
         a = delayed(m, "value_a", self.a, cycles, run) if config.has_first else Const(0, 32)
         block = ValueLane(config)
+        integers = {}
+        if config.own_inputs:
+            names = {str(fmt) for fmt in config.own_inputs}
+            integers["is_integer"] = self.flag(lambda path: path.input in names, "integer")
         centred = self.flag(lambda path: path.centred, "centred")
         minus = named(m, "minus_a", Cat(a[:31], ~a[31]))
         placed = [
             place(
                 m, f"value_{lane}", block, run=run, minus=minus, is_centred=centred,
-                i=beat.data.word_select(lane, config.input.width),
+                i=beat.data.word_select(lane, config.input.width), **integers,
             )
             for lane in range(lanes)
         ]  # fmt: skip
@@ -506,11 +551,39 @@ class VectorCore(wiring.Component):
             if config.any_path(lambda path: path.exponent):
                 real = Cat(real[23:31], Const(0, 24))
             beat = Mux(tokens["apart"], Cat(real, Const(0, lanes * width - 32)), beat)
-        out = delayed(m, "out_beat", beat, 1, run)
         valid = tokens["valid"] & (~alone | late.last)
+        if config.own_outputs:
+            beat, valid = self._joined(m, beat, valid, late.end, tokens["apart"])
+        out = delayed(m, "out_beat", beat, 1, run)
         valid = delayed(m, "out_valid", valid, 1, run, token=True)
         last = delayed(m, "out_last", late.last, 1, run)
         self._push_output(m, out, last, valid)
+
+    def _joined(
+        self, m: Module, beat: Value, valid: Value, end: Value, apart: Value
+    ) -> tuple[Value, Value]:
+        """Return words of narrow results, and whether one is complete, or ends its row."""
+        config, lanes, width = self.config, self.config.array.lanes, self.config.output.lane_width
+        longest = max(width // fmt.lane_width for fmt in config.own_outputs)
+        part = Signal(range(longest), name="part_of_result")
+        before = Signal(lanes * width, name="results_before")
+        joined, final, narrow = beat, named(m, "result_whole", Const(1, 1)), []
+        for fmt in config.own_outputs:
+            size, count = lanes * fmt.lane_width, width // fmt.lane_width
+            asked = self.flag(lambda path, name=str(fmt): path.output == name, f"in_{fmt}")
+            bits = Cat(*(beat.word_select(lane, width)[: fmt.lane_width] for lane in range(lanes)))
+            word = Cat(*(
+                Mux(part == index, bits, before.word_select(index, size)) for index in range(count)
+            ))  # fmt: skip
+            narrow.append(asked)
+            joined = Mux(asked, word, joined)
+            final = Mux(asked, part == count - 1, final)
+        parted = named(m, "in_parts", Cat(*narrow).any() & ~apart)
+        joined = named(m, "joined", Mux(apart, beat, joined))
+        final = named(m, "result_complete", final | end | apart)
+        with m.If(valid & self.run_apply & parted):
+            m.d.sync += [part.eq(Mux(final, 0, part + 1)), before.eq(Mux(final, 0, joined))]
+        return joined, valid & final
 
     def _lanes(
         self, m: Module, value: Fields, s: Value, apart: Value, heads: dict[str, Value]
@@ -527,6 +600,10 @@ class VectorCore(wiring.Component):
             **{f"term_{n}": self.flag(selects("term", n), f"term_{n}")
                for n in blocks[0].terms},
         }  # fmt: skip
+        flags |= {
+            f"in_{fmt}": self.flag(lambda path, name=str(fmt): path.output == name, f"result_{fmt}")
+            for fmt in config.own_outputs
+        }
         rope = self.flag(lambda path: path.factor == "rotate", "rope")
         for lane in range(lanes):
             v = value.data.word_select(lane, 32)

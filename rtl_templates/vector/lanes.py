@@ -92,6 +92,8 @@ class ValueLane(Block):
             "is_centred": In(1),
             "element": Out(32),
         }
+        if config.own_inputs:
+            members["is_integer"] = In(1)
         members |= {name: Out(32) for name, needed in self.needs.items() if needed}
         super().__init__("value_lane", members)
 
@@ -99,6 +101,8 @@ class ValueLane(Block):
         config, run, needs = self.config, self.run, self.needs
         pipeline = config.pipeline
         converted = convert(m, "convert", config, self.i, run, output=Signal(32, name="converted"))
+        if config.own_inputs:
+            converted = Mux(self.is_integer, self._integer(m), converted)
         element = delayed(m, "element", converted, 1, run)
         m.d.comb += self.element.eq(element)
         centred: Value = element
@@ -119,6 +123,18 @@ class ValueLane(Block):
             place(m, "gate_function", block, run=run, i=element, o=self.gate)
         if needs["square"]:
             place(m, "squared", multiplier, run=run, a=centred, b=centred, o=self.square)
+
+
+    def _integer(self, m: Module) -> Value:
+        """Return an integer in single precision, when a number of the input would be there."""
+        config = self.config
+        widest = max(config.own_inputs, key=lambda fmt: fmt.width)
+        cycles, element = config.pipeline.convert, self.i[: widest.width]
+        if cycles:
+            block = IntegerToFloat(widest, REAL, cycles, enabled=True)
+            return place(m, "convert_integer", block, run=self.run, i=element).o
+        block = arithmetic(widest).to_real(widest)
+        return place(m, "convert_integer", block, i=element).o
 
 
 class ApplyLane(Block):
@@ -157,6 +173,7 @@ class ApplyLane(Block):
             members["y"] = In(config.input.width)
         members |= {f"factor_{name}": In(1) for name in self.factors}
         members |= {f"term_{name}": In(1) for name in self.terms}
+        members |= {f"in_{fmt}": In(1) for fmt in config.own_outputs}
         if self.rope_pairs:
             members |= {"rope": In(1), "scaled": Out(32), "other": In(32)}
         members |= {"o": Out(config.output.lane_width), "o_real": Out(32)}
@@ -196,7 +213,16 @@ class ApplyLane(Block):
             value = total
         m.d.comb += self.o_real.eq(value)
         converter = arithmetic(config.output).from_real(config.output)
-        if converter is None:
+        if config.own_outputs:  # beside fp32
+            result: Value = value
+            for fmt in config.own_outputs:
+                number = Signal(fmt.width, name=f"result_{fmt}")
+                block = arithmetic(fmt).from_real(fmt)
+                assert block is not None  # of an integer
+                place(m, f"convert_{fmt}", block, i=value, o=number)
+                result = Mux(getattr(self, f"in_{fmt}"), number, result)
+            m.d.comb += self.o.eq(result)
+        elif converter is None:
             m.d.comb += self.o.eq(value)
         else:
             o, width = self.o, config.output.width

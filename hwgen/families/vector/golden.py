@@ -107,7 +107,7 @@ def _computed(
         What port ``p`` gives: factors, then perhaps terms, each (length,) or (rows, length).
     """
     c1, c2 = pair[:, None]
-    x = reals(config.input, operands["x"])
+    x = reals(config.input_of(path), operands["x"])
     if config.hadamard_size:  # elements of other operations pass it unchanged
         x = (
             _transform_blocks(x, config.hadamard_size)
@@ -170,7 +170,7 @@ def _computed(
             o = add(REAL, o, reals(config.input, operands["y"]))
         elif path.term == "p":
             o = add(REAL, o, parameters[1])
-    return {"result": _narrow(config.output, o), **results}
+    return {"result": _narrow(config.output_of(path), o), **results}
 
 
 def respond(config: VectorConfig, beats: Mapping[str, NDArray[np.uint8]]) -> NDArray[np.uint8]:
@@ -187,23 +187,24 @@ def respond(config: VectorConfig, beats: Mapping[str, NDArray[np.uint8]]) -> NDA
     ValueError
         If the command is refused, or beats are missing or left over.
     """
-    words = np.ascontiguousarray(beats["cmd"][0]).view("<u4")
-    code, rows, length = (int(word) for word in words[:3])
+    head = np.ascontiguousarray(beats["cmd"][0]).view("<u4")
+    code, rows, length = (int(word) for word in head[:3])
     name = next((name for name in config.datapaths if CODES[name] == code), None)
     if name is None or not rows or not 1 <= length <= config.array.longest_row:
         raise ValueError(f"command {code} of {rows} rows of {length} is refused")
     path = config.datapaths[name]
     if path.hadamard and length % config.hadamard_size:
         raise ValueError(f"rows of {length} are no whole blocks of {config.hadamard_size}; refused")
-    ports = {port.name: port for port in config.ports}
+    ports = {port.name: config.port_of(path, port.name) for port in config.ports}
     steps = beats_of_row(config, length)
-    needs = {"x": steps, "y": steps * path.reads_y, "p": steps * path.reads_p, "r": path.reads_r}
+    words = -(-length // ports["x"].lanes)
+    needs = {"x": words, "y": steps * path.reads_y, "p": steps * path.reads_p, "r": path.reads_r}
     for port, wanted in needs.items():
         if wanted and len(beats[port]) != rows * wanted:
             raise ValueError(f"{len(beats[port])} beats at port {port}, not {rows * wanted}")
 
     def elements(port: str) -> NDArray[Any]:
-        return ports[port].unpack(beats[port]).reshape(rows, steps, -1)
+        return ports[port].unpack(beats[port]).reshape(rows, needs[port], -1)
 
     operands = {name: elements(name).reshape(rows, -1)[:, :length] for name in ("x", "y")
                 if name == "x" or path.reads_y}  # fmt: skip
@@ -213,15 +214,16 @@ def respond(config: VectorConfig, beats: Mapping[str, NDArray[np.uint8]]) -> NDA
     if path.reads_p:  # factors of the lanes, and behind them terms
         each = elements("p").reshape(rows, steps, -1, config.array.lanes).swapaxes(0, 2)
         numbers = each.swapaxes(1, 2).reshape(each.shape[0], rows, -1)[..., :length]
-    result = _computed(config, path, operands, words[3:].astype(np.uint32), numbers)
+    result = _computed(config, path, operands, head[3:].astype(np.uint32), numbers)
     out, size = ports["out"], ports["out"].beat_bytes
     if path.last_only:
         image = np.zeros((rows, size), np.uint8)
         image[:, :4] = result["positions"].astype("<u4").view(np.uint8).reshape(rows, 4)
         return image
-    padded = np.zeros((rows, steps * out.lanes), result["result"].dtype)
+    made = -(-length // out.lanes)
+    padded = np.zeros((rows, made * out.lanes), result["result"].dtype)
     padded[:, :length] = result["result"]
-    image = out.pack(padded.reshape(rows, steps, out.lanes))
+    image = out.pack(padded.reshape(rows, made, out.lanes))
     if path.tail:
         tails = np.zeros((rows, 1, size), np.uint8)
         scales = result["scales"].astype("<u4" if path.exponent else "<f4")

@@ -61,6 +61,11 @@ class Datapath:
         row.
     last_only : bool
         Whether ``a`` is the only result, one beat a row.
+    generic : str
+        The operation that this is between formats of its own, empty if it is between those of the
+        configuration.
+    input, output : str
+        The formats of its own.
     """
 
     summary: str
@@ -76,6 +81,9 @@ class Datapath:
     term: Term = ""
     tail: bool = False
     last_only: bool = False
+    generic: str = ""
+    input: str = ""
+    output: str = ""
 
     @property
     def evaluated(self) -> bool:
@@ -172,6 +180,21 @@ DATAPATHS: dict[str, Datapath] = {
     ),
 }  # fmt: skip
 """The operations, in the order of their codes."""
+
+_BETWEEN = (
+    ("quantise", "fp32", "int8"),
+    ("quantise", "fp32", "int16"),
+    ("dequantise", "fp32", "int16"),
+    ("dequantise", "int16", "fp32"),
+    ("dequantise_rows", "int32", "fp32"),
+)
+DATAPATHS |= {
+    f"{name}_{source}_{result}": replace(
+        DATAPATHS[name], summary=f"`{name}` of {source} with results in {result}",
+        generic=name, input=source, output=result,
+    )
+    for name, source, result in _BETWEEN
+}  # fmt: skip
 
 ONLINE_SOFTMAX = replace(
     DATAPATHS["softmax"], first="", centred=False, value="power", second="rescaled"

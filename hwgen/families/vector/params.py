@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -17,6 +18,7 @@ from hwgen.families.vector.functions import Powers, online_bound, powers_of, uni
 from hwgen.families.vector.operations import DATAPATHS, NAMED, ONLINE_SOFTMAX, Datapath
 from hwgen.formats.floating import FloatFormat, floating
 from hwgen.formats.integer import IntegerFormat
+from hwgen.formats.registry import number_format
 
 if TYPE_CHECKING:
     from hwgen.arithmetic.functions.unit import FunctionUnit
@@ -52,6 +54,11 @@ Name = Literal[
     "dequantise_rows",
     "hadamard_quantise",
     "quantise_block",
+    "quantise_fp32_int8",
+    "quantise_fp32_int16",
+    "dequantise_fp32_int16",
+    "dequantise_int16_fp32",
+    "dequantise_rows_int32_fp32",
 ]
 _SILU_BITS = 19
 """Most `function_bits` of silu, larger results of which are rounded to fp32 by more."""
@@ -79,7 +86,8 @@ class Array(Model):
         ["softmax", "rms_norm", "gated", "add"],
         min_length=1,
         description="Row operations that the hardware offers; `quantise` also by one scale for all"
-        f" rows. There are {', '.join(NAMED)}.",
+        f" rows. There are {', '.join(NAMED)}. Those with two formats in their names are between"
+        " these, on a unit whose `input` and `output` are fp32.",
     )
     lanes: int = Field(
         4,
@@ -165,6 +173,14 @@ class VectorConfig(FamilyConfig):
                     f" it, or remove {name} from array.operations"
                 )
         broken += self._hadamard_errors()
+        if str(self.input) != "fp32" or str(self.output) != "fp32":
+            between = [name for name in names if DATAPATHS[name].generic]
+            if between:
+                broken.append(
+                    f"array.operations: {between[0]} needs a unit whose input and output are fp32,"
+                    f" not {self.input} and {self.output}; change them, or offer"
+                    f" {DATAPATHS[between[0]].generic}"
+                )
         in_blocks = str(self.output) in BLOCK_ELEMENTS
         if ("quantise_block" in names or in_blocks) and not (
             names == ["quantise_block"] and in_blocks
@@ -270,6 +286,37 @@ class VectorConfig(FamilyConfig):
     def hadamard_size(self) -> int:
         """Elements of a block of a Hadamard transform, 0 without one."""
         return self.array.hadamard if self.any_path(lambda path: path.hadamard) else 0
+
+    def input_of(self, path: Datapath) -> Any:
+        """Return the format of the elements that an operation takes."""
+        return number_format(path.input) if path.input else self.input
+
+    def output_of(self, path: Datapath) -> Any:
+        """Return the format of an operation's results."""
+        return number_format(path.output) if path.output else self.output
+
+    @cached_property
+    def own_inputs(self) -> tuple[IntegerFormat, ...]:
+        """The formats that elements of some operations have, beside `input`."""
+        return self._own(self.input, self.input_of)
+
+    @cached_property
+    def own_outputs(self) -> tuple[IntegerFormat, ...]:
+        """The formats that results of some operations have, beside `output`."""
+        return self._own(self.output, self.output_of)
+
+    def _own(self, usual: Any, of: Callable[[Datapath], Any]) -> tuple[IntegerFormat, ...]:
+        there = {str(fmt): fmt for fmt in map(of, self.datapaths.values()) if fmt != usual}
+        return tuple(there[name] for name in sorted(there))
+
+    def port_of(self, path: Datapath, name: str) -> StreamPort:
+        """Return a port as an operation uses it: with elements in formats of its own."""
+        port = next(port for port in self.ports if port.name == name)
+        fmt = {"x": self.input_of(path), "out": self.output_of(path)}.get(name, port.format)
+        if fmt == port.format:
+            return port
+        lanes = port.lanes * port.lane_width // fmt.lane_width
+        return replace(port, format=fmt, lanes=lanes, lane_width=fmt.lane_width)
 
     @cached_property
     def has_first(self) -> bool:
@@ -444,8 +491,9 @@ class VectorConfig(FamilyConfig):
         return tuple(self._operation(name, path) for name, path in self.datapaths.items())
 
     def _operation(self, name: str, path: Datapath) -> Operation:
-        matrix, whole = ("rows", "length"), float(self.output.max)
-        operands = [Tensor("x", "x", matrix, self.input)]
+        matrix, output = ("rows", "length"), self.output_of(path)
+        whole = float(output.max)
+        operands = [Tensor("x", "x", matrix, self.input_of(path))]
         if path.reads_y:
             operands.append(Tensor("y", "y", matrix, self.input))
         if path.factor == "p":
@@ -457,7 +505,7 @@ class VectorConfig(FamilyConfig):
             operands.append(Tensor("turns", "p", matrix, self.parameters))
         if path.reads_r:
             operands.append(Tensor("row_scales", "r", ("rows",), self.real))
-        results = [Tensor("result", "out", matrix, self.output, "scales" if path.tail else "")]
+        results = [Tensor("result", "out", matrix, output, "scales" if path.tail else "")]
         if path.tail:
             scale = EXPONENT if path.exponent else self.real
             results.append(Tensor("scales", "out", ("rows",), scale))
@@ -467,13 +515,13 @@ class VectorConfig(FamilyConfig):
         if path.epsilon:
             scalars.append(Scalar("epsilon", "Added to the mean of squares.", 1e-5, 0.0, 1e30))
         elif name == "softmax":
-            unit = whole if self.output.is_integer else 1.0
+            unit = whole if output.is_integer else 1.0
             scalars.append(Scalar("scale", "Multiplies the result.", unit, 1e-30, 1e30))
         elif path.second in ("", "row") and name != "rope":
             scalars.append(Scalar("scale", "Multiplies x.", 1.0, -1e30, 1e30))
         block = self.hadamard_size if path.hadamard else 2 if name == "rope" else 1
-        if self.output.lane_width < _BYTE:  # rows in memory are whole bytes
-            block = _BYTE // self.output.lane_width
+        if output.lane_width < _BYTE:  # rows in memory are whole bytes
+            block = _BYTE // output.lane_width
         usual = min(3 * self.array.lanes, self.array.longest_row // block * block)
         sizes = [
             Size("rows", MOST_ROWS, 3),
@@ -488,6 +536,7 @@ class VectorConfig(FamilyConfig):
             tuple(sizes),
             lambda sizes: per_element * sizes["rows"] * sizes["length"],
             tuple(scalars),
+            path.generic,
         )
 
     def _work(self, path: Datapath) -> int:

@@ -170,7 +170,7 @@ def constants(
     if path.epsilon:
         c1 = one / np.float32(length)
     elif path.tail:  # a power of two is at most two times smaller
-        c1 = (one + np.float32(path.exponent)) / np.float32(config.output.max)
+        c1 = (one + np.float32(path.exponent)) / np.float32(config.output_of(path).max)
     elif path.scale:
         c1 = one / c1
     return float(c1), float(np.float32(scalars.get("epsilon", 0.0)))
@@ -203,9 +203,19 @@ class Plan:
         return beats_of_row(self.config, self.sizes["length"])
 
     @property
+    def result_port(self) -> StreamPort:
+        """The port of results, with elements of the operation's format."""
+        return self.config.port_of(self.datapath, "out")
+
+    @property
+    def result_steps(self) -> int:
+        """Beats of elements of results of a row."""
+        return -(-self.sizes["length"] // self.result_port.lanes)
+
+    @property
     def output_steps(self) -> int:
         """Beats of results of a row."""
-        return 1 if self.datapath.last_only else self.steps + self.datapath.tail
+        return 1 if self.datapath.last_only else self.result_steps + self.datapath.tail
 
     @property
     def output_beats(self) -> int:
@@ -230,9 +240,9 @@ class Plan:
                 yield port.pack(np.asarray(operands["row_scales"]).reshape(rows, 1)), False
             return
         if port.name in ("x", "y"):
-            matrix = operands.get(port.name)
+            matrix, own = operands.get(port.name), self.config.port_of(self.datapath, port.name)
             for row in matrix if matrix is not None else ():
-                yield self._packed(port, row), False
+                yield self._packed(own, row), False
         elif self.datapath.factor == "rotate":
             for row in operands["turns"]:
                 yield self._packed(port, row), False
@@ -244,11 +254,12 @@ class Plan:
 
     def _packed(self, port: StreamPort, *lines: NDArray[Any]) -> Beats:
         """Return the beats of a row; what is behind its end means nothing, and is the largest."""
-        lanes = self.config.array.lanes
-        padded = np.full((len(lines), self.steps * lanes), port.format.max, port.format.dtype)
+        lanes = self.config.array.lanes if port.name == "p" else port.lanes
+        steps = -(-self.sizes["length"] // lanes)
+        padded = np.full((len(lines), steps * lanes), port.format.max, port.format.dtype)
         padded[:, : self.sizes["length"]] = lines
-        beats = padded.reshape(len(lines), self.steps, lanes).transpose(1, 0, 2)
-        return port.pack(beats.reshape(self.steps, -1))
+        beats = padded.reshape(len(lines), steps, lanes).transpose(1, 0, 2)
+        return port.pack(beats.reshape(steps, -1))
 
     def output_last(self) -> Iterator[bool]:
         """Yield ``tlast`` of every result beat: the end of a row."""
@@ -258,14 +269,14 @@ class Plan:
 
     def unpack(self, beats: Beats) -> dict[str, NDArray[Any]]:
         """Return the results by name from result beats, shape (output_beats, bytes)."""
-        rows, port = self.sizes["rows"], self.config.ports[-1]
+        rows, port = self.sizes["rows"], self.result_port
         image = beats.reshape(rows, self.output_steps, -1)
         word = replace(port, lanes=1, lane_width=32)
         if self.datapath.last_only:
             low = np.ascontiguousarray(image[:, 0, :4])
             positions = replace(word, format=IntegerFormat(32, True)).unpack(low)
             return {"positions": positions.reshape(-1)}
-        values = port.unpack(image[:, : self.steps])
+        values = port.unpack(image[:, : self.result_steps])
         result = {"result": values.reshape(rows, -1)[:, : self.sizes["length"]]}
         if self.datapath.tail:
             scales = self.operation.results[-1].format
@@ -276,7 +287,8 @@ class Plan:
 
     def pack_results(self, results: Arrays) -> tuple[Beats, Beats]:
         """Return result beats and a mask of their specified bits, shape (output_beats, bytes)."""
-        rows, length, port = self.sizes["rows"], self.sizes["length"], self.config.ports[-1]
+        rows, length, port = self.sizes["rows"], self.sizes["length"], self.result_port
+        steps = self.result_steps
         beats = np.zeros((rows, self.output_steps, port.beat_bytes), np.uint8)
         mask = np.zeros_like(beats)
         if self.datapath.last_only:
@@ -284,14 +296,12 @@ class Plan:
             beats[:, 0, :4] = words.reshape(rows, 1).view(np.uint8)
             mask[:, 0, :4] = 0xFF
             return beats.reshape(-1, port.beat_bytes), mask.reshape(-1, port.beat_bytes)
-        padded = np.zeros((rows, self.steps * port.lanes), np.asarray(results["result"]).dtype)
+        padded = np.zeros((rows, steps * port.lanes), np.asarray(results["result"]).dtype)
         padded[:, :length] = results["result"]
-        beats[:, : self.steps] = port.pack(padded.reshape(rows, self.steps, port.lanes))
-        bits = np.zeros((self.steps * port.lanes, port.lane_width), np.uint8)
+        beats[:, :steps] = port.pack(padded.reshape(rows, steps, port.lanes))
+        bits = np.zeros((steps * port.lanes, port.lane_width), np.uint8)
         bits[:length] = 1
-        mask[:, : self.steps] = np.packbits(
-            bits.reshape(self.steps, -1), axis=-1, bitorder="little"
-        )
+        mask[:, :steps] = np.packbits(bits.reshape(steps, -1), axis=-1, bitorder="little")
         if self.datapath.tail:
             scales = self.operation.results[-1].format
             words = scales.encode(np.asarray(results["scales"])).astype("<u4")
@@ -308,4 +318,4 @@ class Plan:
         start = index[0] * self.output_steps
         if len(index) == 1:
             return start + self.output_steps - 1
-        return start + index[1] // self.config.array.lanes
+        return start + index[1] // self.result_port.lanes
