@@ -136,6 +136,11 @@ class Operation:
     generic: str = ""
 
     @property
+    def common_name(self) -> str:
+        """Its name between any formats."""
+        return self.generic or self.name
+
+    @property
     def block(self) -> int:
         """Number that the length of rows must be a multiple of."""
         return next((size.multiple for size in self.sizes if size.name == "length"), 1)

@@ -539,6 +539,11 @@ class VectorCore(wiring.Component):
 
         tokens = {"valid": fire, "end": value.end, "last": value.last, "apart": apart}
         cycles = config.apply_latency - 1
+        if config.own_outputs:
+            results, real = (
+                delayed(m, name, value, 1, run)
+                for name, value in (("whole_results", results), ("whole_first", real))
+            )
         tokens = self._later(m, "apply", tokens, cycles, run)
         late = fields(data=results, end=tokens["end"], last=tokens["last"])
         width = config.output.lane_width

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import In, Member, Out
 
 from hwgen.families.vector.operations import selects
@@ -13,7 +13,7 @@ from hwgen.formats import Format
 from rtl_templates.arithmetic.float.adder import FloatAdder
 from rtl_templates.arithmetic.float.from_integer import IntegerToFloat
 from rtl_templates.arithmetic.float.multiplier import FloatMultiplier
-from rtl_templates.arithmetic.float.real import REAL
+from rtl_templates.arithmetic.float.real import REAL, RealToInteger
 from rtl_templates.arithmetic.functions.unit import FunctionBlock
 from rtl_templates.arithmetic.pipeline import delayed
 from rtl_templates.arithmetic.registry import arithmetic
@@ -124,7 +124,6 @@ class ValueLane(Block):
         if needs["square"]:
             place(m, "squared", multiplier, run=run, a=centred, b=centred, o=self.square)
 
-
     def _integer(self, m: Module) -> Value:
         """Return an integer in single precision, when a number of the input would be there."""
         config = self.config
@@ -211,17 +210,11 @@ class ApplyLane(Block):
             adder = FloatAdder(REAL, config.pipeline.adder, enabled=True)
             place(m, "add", adder, run=run, a=value, b=term, o=total)
             value = total
-        m.d.comb += self.o_real.eq(value)
+        late = 0 if not config.own_outputs else config.pipeline.convert
+        m.d.comb += self.o_real.eq(delayed(m, "real", value, late, run))
         converter = arithmetic(config.output).from_real(config.output)
-        if config.own_outputs:  # beside fp32
-            result: Value = value
-            for fmt in config.own_outputs:
-                number = Signal(fmt.width, name=f"result_{fmt}")
-                block = arithmetic(fmt).from_real(fmt)
-                assert block is not None  # of an integer
-                place(m, f"convert_{fmt}", block, i=value, o=number)
-                result = Mux(getattr(self, f"in_{fmt}"), number, result)
-            m.d.comb += self.o.eq(result)
+        if config.own_outputs:
+            m.d.comb += self.o.eq(self._own_results(m, value))
         elif converter is None:
             m.d.comb += self.o.eq(value)
         else:
@@ -230,6 +223,22 @@ class ApplyLane(Block):
                 o = Signal(width, name="narrow")
                 m.d.comb += self.o.eq(o.as_signed())
             place(m, "convert", converter, i=value, o=o)
+
+    def _own_results(self, m: Module, value: Value) -> Value:
+        """Return a result as it is, or the nearest integer of the format that is asked for."""
+        config, cycles = self.config, self.config.pipeline.convert
+        widest, *others = sorted(config.own_outputs, key=lambda fmt: -fmt.width)
+        run = {"run": self.run} if cycles else {}
+        integer = Signal(signed(widest.width), name="integer")
+        bits = Signal(widest.width, name="integer_bits")
+        place(m, "convert", RealToInteger(widest, cycles), i=value, o=bits, **run)
+        m.d.comb += integer.eq(bits)
+        result: Value = Mux(getattr(self, f"in_{widest}"), integer, self.o_real.as_signed())
+        for fmt in others:
+            high, low = integer > fmt.max, integer < fmt.min
+            number = Mux(high, fmt.max, Mux(low, fmt.min, integer[: fmt.width].as_signed()))
+            result = Mux(getattr(self, f"in_{fmt}"), number, result)
+        return result
 
     def _choice(self, m: Module, operand: str, late: dict[str, Value], neutral: int) -> Value:
         """Return ``g`` or ``h``: a number of a port, or what changes nothing."""

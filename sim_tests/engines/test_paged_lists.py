@@ -19,7 +19,7 @@ from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 from hwgen.families.attention.golden import operate
 from hwgen.families.transformer.params import TransformerConfig
-from hwgen.models.compile.list_builder import ListBuilder, Number, Pages, Rows
+from hwgen.models.compile.list_builder import ListBuilder, Number, Offer, Pages, Rows
 from sim_tests.support.designs import design_of
 
 CONFIG: dict[str, Any] = {
@@ -99,7 +99,7 @@ def appended(paged: bool) -> bytes:
             "y": zero,
             "result": Rows(name, target, register=AT),
         }
-        builder.rows("add", ROW, arrays, unit="copies")
+        builder.rows(Offer("copies", "add"), ROW, arrays)
     program.multiply(ENTRY, POSITION, GROUP * ROW)
     program.multiply(OFFSET, POSITION, 4 * GROUP)
     program.multiply(WHOLE, POSITION, 2 * GROUP * ROW)

@@ -117,35 +117,34 @@ class Attention:
     def _list(self) -> bytes:
         builder, rows = ListBuilder(self.config), self.rows
         real = {
-            name: builder.unit(name, x="bf16", result="bf16")
+            name: builder.offer(name, x="bf16", result="bf16")
             for name in ("rms_norm", "rope", "gated", "add")
         }
-        integers = builder.unit("quantise", x="bf16", result="int8")
-        sums = builder.unit("dequantise_rows", x="int32", result="bf16")
-        builder.rows("rms_norm", WIDTH, {"x": rows("x"), "gamma": rows("gamma", stride=0),
-                     "result": rows("normed")}, unit=real["rms_norm"],
-                     scalars={"epsilon": 1e-5})  # fmt: skip
-        builder.rows("quantise", WIDTH, {"x": rows("normed"), "result": rows("codes"),
-                     "scales": rows("steps")}, unit=integers)  # fmt: skip
+        integers = builder.offer("quantise", x="bf16", result="int8")
+        sums = builder.offer("dequantise_rows", x="int32", result="bf16")
+        builder.rows(real["rms_norm"], WIDTH, {"x": rows("x"), "gamma": rows("gamma", stride=0),
+                     "result": rows("normed")}, {"epsilon": 1e-5})  # fmt: skip
+        builder.rows(integers, WIDTH, {"x": rows("normed"), "result": rows("codes"),
+                     "scales": rows("steps")})  # fmt: skip
         builder.gemm(rows("codes"), rows("weights", 1), rows("sums"), WIDTH, JOINED)
-        builder.rows("dequantise_rows", JOINED, {"x": rows("sums"), "row_scales": rows("steps"),
-                     "scales": rows("scales", stride=0), "result": rows("joined")}, unit=sums,
-                     scalars={"scale": 1.0})  # fmt: skip
+        builder.rows(sums, JOINED, {"x": rows("sums"), "row_scales": rows("steps"),
+                     "scales": rows("scales", stride=0), "result": rows("joined")},
+                     {"scale": 1.0})  # fmt: skip
         joined = {"stride": 2 * ELEMENTS, "blocks": T, "step": 2 * JOINED}
         for array, heads, offset in (("turned", HEADS, 0), ("turned_keys", 1, 2 * QUERIES)):
-            builder.rows("rope", ELEMENTS, {
+            builder.rows(real["rope"], ELEMENTS, {
                 "x": rows("joined", heads, offset, **joined),
                 "turns": rows("turns", heads, stride=0, blocks=T, step=2 * ELEMENTS),
                 "result": rows(array, T * heads),
-            }, unit=real["rope"])  # fmt: skip
+            })  # fmt: skip
         value = rows("joined", 1, 2 * (QUERIES + ELEMENTS), **joined)
         for x, target, count in (
             (rows("turned", T * HEADS), "query", T * HEADS),
             (rows("turned_keys"), "keys", T),
             (value, "values", T),
         ):
-            builder.rows("quantise_tensor", ELEMENTS, {"x": x, "result": rows(target, count)},
-                         unit=integers, scalars={"scale": 1 / STEP})  # fmt: skip
+            builder.rows(integers._replace(operation="quantise_tensor"), ELEMENTS,
+                         {"x": x, "result": rows(target, count)}, {"scale": 1 / STEP})  # fmt: skip
         at_once = self.config.units["heads"].compute.array.rows // HEADS
         for first in range(0, T, at_once):
             count = min(at_once, T - first)
@@ -155,27 +154,25 @@ class Attention:
                 "query_scale": rows("query_scale", queries, stride=0),
                 "key": rows("keys", 1), "value": rows("values", 1),
                 "output": rows("heads", queries, 2 * first * QUERIES),
-            }, unit=builder.unit("attention"), queries=count, group=HEADS,
+            }, unit=builder.offer("attention").unit, queries=count, group=HEADS,
                 keys=Number(first + count), key_bytes=Number((first + count) * ELEMENTS),
                 last=Number(first + 1))  # fmt: skip
         if self.ternary:
-            builder.rows("rms_norm", QUERIES, {
+            builder.rows(builder.offer("rms_norm", x="int16", result="bf16"), QUERIES, {
                 "x": rows("heads"), "gamma": rows("result_gamma", stride=0),
                 "result": rows("result"),
-            }, unit=builder.unit("rms_norm", x="int16", result="bf16"),
-                scalars={"epsilon": 1e-5 / self.output_step**2})  # fmt: skip
+            }, {"epsilon": 1e-5 / self.output_step**2})  # fmt: skip
         else:
             builder.rows(
-                "quantise",
+                builder.offer("quantise", x="int16", result="int8"),
                 QUERIES,
                 {"x": rows("heads"), "result": rows("result"), "scales": rows("result_steps")},
-                unit=builder.unit("quantise", x="int16", result="int8"),
             )
         for name, y in (("gated", "turned"), ("add", "gated")):
-            builder.rows(name, QUERIES, {
+            builder.rows(real[name], QUERIES, {
                 "x": rows("turned"), "y": rows(y),
                 "result": rows({"gated": "gated", "add": "added"}[name]),
-            }, unit=real[name])  # fmt: skip
+            })  # fmt: skip
         builder.program.halt()
         return builder.program.encode()
 
@@ -254,7 +251,7 @@ def test_golden_units_compute_attention(ternary: bool) -> None:
 def test_an_engine_without_a_unit_says_so() -> None:
     builder = ListBuilder(engine(ternary=False))
     with pytest.raises(InputError, match="no unit of 'llama' offers rms_norm with x int16"):
-        builder.unit("rms_norm", x="int16", result="bf16")
+        builder.offer("rms_norm", x="int16", result="bf16")
 
 
 @pytest.mark.long

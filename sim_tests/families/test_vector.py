@@ -19,7 +19,7 @@ from flows.tools.guard import scratch
 from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 from hwgen.families.vector.golden import operate
-from hwgen.families.vector.operations import CODES, NAMED
+from hwgen.families.vector.operations import CODES, DATAPATHS, NAMED
 from hwgen.families.vector.params import FORMATS, VectorConfig
 from hwgen.families.vector.schedule import Plan, command
 from sim_tests.contract.contract import Contract, Covering, Mutations, Regressions
@@ -27,7 +27,12 @@ from sim_tests.support.cores import job_cycles
 from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation
 
-PLAIN = tuple(name for name in NAMED if name not in ("hadamard_quantise", "quantise_block"))
+BETWEEN = tuple(name for name in NAMED if DATAPATHS[name].generic)
+"""Operations between formats of their own."""
+
+PLAIN = tuple(
+    name for name in NAMED if name not in ("hadamard_quantise", "quantise_block", *BETWEEN)
+)
 """Operations on rows of any format."""
 
 AXES: dict[str, list[Any]] = {
@@ -124,6 +129,16 @@ EVERY: dict[str, Any] = {
               "softmax": "online", "gate": "gelu", "function_bits": 13, "hadamard": 2},
     "pipeline": {"adder": 1, "multiplier": 1, "function": 2},
 }  # fmt: skip
+
+SEVERAL: dict[str, Any] = {
+    "input": "fp32",
+    "output": "fp32",
+    "parameters": "fp32",
+    "array": {"operations": [*BETWEEN, "rms_norm", "gated", "argmax"], "lanes": 1,
+              "longest_row": 37, "gate": "relu2"},
+    "pipeline": {"adder": 3, "multiplier": 2, "function": 3, "convert": 1},
+}  # fmt: skip
+"""A unit whose operations have several formats; words hold up to four elements."""
 
 HADAMARD: dict[str, Any] = {
     "input": "fp32",
@@ -568,6 +583,7 @@ CONTRACT = Contract(
             ],
             seed=0,
         ),
+        Regressions([vector(**SEVERAL)], every=4),
         Regressions(
             [vector(**BLOCKS)],
             cases=[

@@ -138,7 +138,11 @@ class Pipeline(Model):
     adder: int = registers(3, 1, 8, "Of an adder.")
     multiplier: int = registers(2, 1, 8, "Of a multiplier.")
     function: int = registers(3, 1, 8, "Of a function.")
-    convert: int = registers(0, 0, 2, "Of the conversion of inputs, beside the one behind it.")
+    convert: int = registers(
+        0, 0, 2,
+        "Of the conversion of inputs, beside the one behind it, and of that to integers which are"
+        " the format of an operation's own.",
+    )  # fmt: skip
 
 
 class VectorConfig(FamilyConfig):
@@ -465,7 +469,10 @@ class VectorConfig(FamilyConfig):
         has_factor = self.any_path(lambda path: bool(path.factor))
         has_term = self.any_path(lambda path: bool(path.term))
         multiplications = 1 + has_factor
-        return multiplications * self.pipeline.multiplier + has_term * self.pipeline.adder + 1
+        result = multiplications * self.pipeline.multiplier + has_term * self.pipeline.adder + 1
+        if self.own_outputs:  # conversion, and a register in front of what joins results
+            result += self.pipeline.convert + 1
+        return result
 
     @cached_property
     def first_depth(self) -> int:

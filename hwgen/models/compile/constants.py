@@ -19,7 +19,7 @@ from hwgen.models.run.token_scales import TokenScales
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hwgen.models.compile.list_builder import ListEngine
+    from hwgen.models.compile.list_builder import ListEngine, Offer
 
 NOTHING = np.uint32(0x80000000)
 """Minus zero: what is added to a number to leave it as it is."""
@@ -41,8 +41,8 @@ class Constants:
     decoder : Layered
     scales : TokenScales or None
         None if keys and values are in blocks.
-    units : mapping of str
-        Names of the units by their purpose; see `hwgen.models.compile.decoder_list`.
+    units : mapping of Offer
+        What units offer by its purpose; see `hwgen.models.compile.decoder_list`.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Constants:
         engine: GoldenEngine,
         decoder: Layered,
         scales: TokenScales | None,
-        units: dict[str, str],
+        units: dict[str, Offer],
     ) -> None:
         self.config, self.engine, self.decoder = config, engine, decoder
         self.scales, self.units = scales, units
@@ -134,11 +134,11 @@ class Constants:
 
     def _parameters(self, purpose: str, *values: NDArray[Any]) -> NDArray[Any]:
         """Return numbers, and others that share their beats, as a unit takes them."""
-        compute: Any = self.config.units[self.units[purpose]].compute
+        compute: Any = self.config.units[self.units[purpose].unit].compute
         fmt = compute.parameters
         if purpose in ("scales", "queries", "results") and fmt.name != "fp32":
             raise InputError(
-                f"units.{self.units[purpose]}.compute.parameters: must be fp32, not {fmt}:"
+                f"units.{self.units[purpose].unit}.compute.parameters: must be fp32, not {fmt}:"
                 " scales of tokens go through it"
             )
         return parameter_rows(compute, *values)

@@ -16,7 +16,13 @@ from hwgen.errors import InputError
 from hwgen.families.attention.formats import SCALE
 from hwgen.families.gemm_stream.schedule import plan_of
 from hwgen.models.compile.constants import Constants, sums_unit
-from hwgen.models.compile.list_builder import ListBuilder, Number, Rows, parameter_row_bytes
+from hwgen.models.compile.list_builder import (
+    ListBuilder,
+    Number,
+    Offer,
+    Rows,
+    parameter_row_bytes,
+)
 from hwgen.models.compile.placement import IMAGE, WORK, Placement
 from hwgen.models.graph.description import Node, real, sizes_of
 from hwgen.models.graph.hadamard import HADAMARD, ROTATED_OPERANDS
@@ -96,8 +102,8 @@ def units_of(
     *,
     in_blocks: bool = False,
     keys: str = "",
-) -> dict[str, str]:
-    """Return the units of an engine by their purpose in a decoder.
+) -> dict[str, Offer]:
+    """Return what units of an engine offer, by its purpose in a decoder.
 
     Parameters
     ----------
@@ -119,7 +125,7 @@ def units_of(
     InputError
         If there is none for something.
     """
-    of = builder.unit
+    of = builder.offer
     result = {
         name: of(name, x=REAL, result=REAL)
         for name in _ON_ROWS
@@ -139,7 +145,7 @@ def units_of(
             "results": of("dequantise", x="int16", result=REAL),
         }
     attention = of("attention", key=keys, value=keys)
-    core: Any = builder.config.units[attention].compute
+    core: Any = builder.config.units[attention.unit].compute
     return result | {
         "attention": attention,
         "keys": of("quantise_block", x=REAL, result=keys),
@@ -162,8 +168,8 @@ class DecoderList:
     decoder : Layered
     constants : Constants
     builder : ListBuilder
-    units : mapping of str
-        Names of units by their purpose; see `units_of`.
+    units : mapping of Offer
+        What units offer by its purpose; see `units_of`.
     memory : Placement
         Empty; all arrays but the list are placed in it.
     most, context : int
@@ -180,7 +186,7 @@ class DecoderList:
         decoder: Layered,
         constants: Constants,
         builder: ListBuilder,
-        units: Mapping[str, str],
+        units: Mapping[str, Offer],
         memory: Placement,
         most: int,
         context: int,
@@ -189,7 +195,7 @@ class DecoderList:
         self.list, self.units, self.cores = builder, units, constants.engine.cores
         self.most, self.context = most, context
         self.jobs: list[Job] = []
-        self._core: Any = config.units[units["attention"]].compute
+        self._core: Any = config.units[units["attention"].unit].compute
         self._tokens, self._looped = most, True
         self._arrays: dict[str, str] = {decoder.embed.output: X}
         self._strides: dict[str, int] = {}
@@ -209,8 +215,8 @@ class DecoderList:
             raise InputError(f"lists.registers: must be 16 or more, not {registers}")
         if self.context > self._core.max_keys:
             raise InputError(
-                f"units.{self.units['attention']}.compute.max_keys: must be {self.context} or more"
-                f" for a context of as many positions, not {self._core.max_keys}"
+                f"units.{self.units['attention'].unit}.compute.max_keys: must be {self.context} or"
+                f" more for a context of as many positions, not {self._core.max_keys}"
             )
         for node in (*self.decoder.layers[0], *self.decoder.after):
             if node.operation not in self._operations:
@@ -318,7 +324,7 @@ class DecoderList:
         last = self.decoder.after[-1].output
         program.multiply(OTHER, POSITION, 4)
         at = Rows(TOKENS, self.memory.at(TOKENS), register=OTHER)
-        self._submit("argmax", "argmax", last, {"x": self._rows(last), "positions": at})
+        self._submit("argmax", last, {"x": self._rows(last), "positions": at})
         self.list.wait()
         program.load(TOKEN, OTHER, size=4, offset=self.memory.at(TOKENS))
         program.add(PROMPT, POSITION, value=1)
@@ -377,14 +383,12 @@ class DecoderList:
         for index, unit in self.list.submitted[before:]:
             self.jobs.append(Job(index, unit, name, self._tokens, self._looped))
 
-    def _submit(
-        self, operation: str, unit: str, array: str, rows: Mapping[str, Rows], **scalars: float
-    ) -> None:
+    def _submit(self, purpose: str, array: str, rows: Mapping[str, Rows], **scalars: float) -> None:
         before = len(self.list.submitted)
         length = self.decoder.length(array)
-        self.list.rows(operation, length, rows, unit=self.units[unit], scalars=scalars)
-        if operation == "argmax":
-            self._note(operation, before)
+        self.list.rows(self.units[purpose], length, rows, scalars)
+        if purpose == "argmax":
+            self._note(purpose, before)
 
     # -- operations ------------------------------------------------------------------------
 
@@ -396,11 +400,11 @@ class DecoderList:
         program.multiply(TOKEN, TOKEN, row)
         before = len(self.list.submitted)
         self.list.rows(
-            "add", width,
+            self.units["add"], width,
             {"x": Rows("embedding", self.memory.at("embedding"), register=TOKEN),
              "y": Rows("nothing", self.memory.at("nothing")),
              "result": Rows(X, self._work(X, row) + index * row)},
-            unit=self.units["add"], scalars={"scale": 1.0},
+            {"scale": 1.0},
         )  # fmt: skip
         self._note("embed", before)
 
@@ -413,8 +417,8 @@ class DecoderList:
             "result": self._rows(node.output, rows=rows),
         }
         length = self.decoder.length(node.output) // heads
-        unit, scalars = self.units[node.operation], {"epsilon": real(node, "epsilon")}
-        self.list.rows(node.operation, length, arrays, unit=unit, scalars=scalars)
+        scalars = {"epsilon": real(node, "epsilon")}
+        self.list.rows(self.units[node.operation], length, arrays, scalars)
 
     def _soft_cap(self, node: Node) -> None:
         """Leave logits as they are: a soft cap does not change which one is the largest."""
@@ -445,7 +449,7 @@ class DecoderList:
             "result": Rows(name, at + 1, count, **again),
             "scales": Rows(name, at, count, **again),
         }
-        self.list.rows("quantise_block", BLOCK, rows, unit=self.units["quantise_block"])
+        self.list.rows(self.units["quantise_block"], BLOCK, rows)
 
     def _row_bytes(self, node: Node) -> int:
         """Return the bytes from one row of integers to the next: the longest that a core reads."""
@@ -462,8 +466,7 @@ class DecoderList:
         self, block: int, length: int, rows: Mapping[str, Rows], result: str = "int8"
     ) -> None:
         """Append what makes integers of rows, blocks of which are perhaps turned before."""
-        operation = HADAMARD if block else "quantise"
-        self.list.rows(operation, length, rows, unit=self.units[quantiser(block, result)])
+        self.list.rows(self.units[quantiser(block, result)], length, rows)
 
     def _gemm(self, node: Node) -> None:
         t, weights = self._tokens, node.inputs["weights"]
@@ -481,15 +484,15 @@ class DecoderList:
             rows = {"x": sums, "row_scales": steps, "scales": self._constant(node, "scales", t),
                     "result": result}  # fmt: skip
             unit = sums_unit(str(core.result))
-            self._submit("dequantise_rows", unit, node.output, rows, scale=1.0)
+            self._submit(unit, node.output, rows, scale=1.0)
         if "bias" in node.inputs:
             bias = self._constant(node, "bias", t)
-            self._submit("add", "add", node.output, {"x": result, "y": bias, "result": result},
+            self._submit("add", node.output, {"x": result, "y": bias, "result": result},
                          scale=1.0)  # fmt: skip
 
     def _rope_bytes(self, node: Node) -> int:
         """Return the bytes of a row of cosines and sines."""
-        compute: Any = self.config.units[self.units["rope"]].compute
+        compute: Any = self.config.units[self.units["rope"].unit].compute
         return parameter_row_bytes(compute, int(real(node, "elements")))
 
     def _rope(self, node: Node) -> None:
@@ -499,17 +502,16 @@ class DecoderList:
         table = rope_table(node)
         turns = Rows(table, self.memory.at(table), heads, 0, t, self._rope_bytes(node), ROPE_OFFSET)
         self.list.rows(
-            "rope", elements,
+            self.units["rope"], elements,
             {"x": self._rows(node.inputs["x"], **here), "turns": turns,
              "result": self._rows(node.output, **here)},
-            unit=self.units["rope"],
         )  # fmt: skip
 
     def _elementwise(self, node: Node) -> None:
         rows = {"x": self._rows(node.inputs["x"]), "y": self._rows(node.inputs["y"]),
                 "result": self._rows(node.output)}  # fmt: skip
         scale = real(node, "scale", 1.0)
-        self._submit(node.operation, node.operation, node.output, rows, scale=scale)
+        self._submit(node.operation, node.output, rows, scale=scale)
 
     # -- attention -------------------------------------------------------------------------
 
@@ -530,10 +532,10 @@ class DecoderList:
                      out_bytes)  # fmt: skip
         self._attend(node, out_bytes)
         self.list.rows(
-            "dequantise", elements,
+            self.units["results"], elements,
             {"x": result, "scales": self._constant(node, "result_factor", rows),
              "result": self._rows(node.output, rows=rows)},
-            unit=self.units["results"], scalars={"scale": 1.0},
+            {"scale": 1.0},
         )  # fmt: skip
 
     def _queries(self, node: Node, heads: int) -> None:
@@ -543,9 +545,9 @@ class DecoderList:
         target = Rows(f"{name}.query", self._work(f"{name}.query", size, heads), rows, size)
         x = self._rows(node.inputs["query"], rows=rows, stride=REAL_BYTES * elements)
         self.list.rows(
-            "dequantise", elements,
+            self.units["queries"], elements,
             {"x": x, "scales": self._constant(node, "query_factor", rows), "result": target},
-            unit=self.units["queries"], scalars={"scale": 1.0},
+            {"scale": 1.0},
         )  # fmt: skip
 
     def _keys_in_blocks(self, node: Node, part: str, heads: int) -> None:
@@ -564,7 +566,7 @@ class DecoderList:
                 "scales": Rows(f"{name}.{part}_scales", scale_at + token * scales, count, 1, heads,
                                self.context * scales, SCALE_AT),
             }  # fmt: skip
-            self.list.rows("quantise_block", BLOCK, rows, unit=self.units["keys"])
+            self.list.rows(self.units["keys"], BLOCK, rows)
 
     def _tokens_scaled(self, node: Node, part: str, heads: int) -> None:
         """Append what makes integers of queries, keys or values, and their scales."""
@@ -592,9 +594,9 @@ class DecoderList:
         self._integers(block, elements, rows)
         factor = self._constant(node, f"{part}_factor", t * heads)
         self.list.rows(
-            "dequantise", 1,
+            self.units["scales"], 1,
             {"x": Rows(steps, steps_at, heads, **one), "scales": factor, "result": scales},
-            unit=self.units["scales"], scalars={"scale": 1.0},
+            {"scale": 1.0},
         )  # fmt: skip
 
     def _window(self, node: Node) -> int:
@@ -610,8 +612,8 @@ class DecoderList:
         at_once, window = self._core.array.rows // group, self._window(node)
         if not at_once:
             raise InputError(
-                f"units.{self.units['attention']}.compute.array.rows: must be {group} or more, the"
-                f" queries of a head of keys, not {self._core.array.rows}"
+                f"units.{self.units['attention'].unit}.compute.array.rows: must be {group} or more,"
+                f" the queries of a head of keys, not {self._core.array.rows}"
             )
         for head in range(kv_heads):
             for first in range(0, self._tokens, at_once):
@@ -629,7 +631,7 @@ class DecoderList:
                     arrays[key] = Rows(f"{name}.{key}s", at, register=CACHE)
                 keys = first + count
                 self.list.attention(
-                    arrays, unit=self.units["attention"], queries=count, group=group,
+                    arrays, unit=self.units["attention"].unit, queries=count, group=group,
                     keys=Number(keys, POSITION), last=Number(first + 1, POSITION),
                     key_bytes=Number(keys * size, KEY_BYTES),
                     scale_bytes=Number(keys * scale, SCALE_BYTES),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hwgen.core.lists.commands import Program
 from hwgen.core.operation import GEMM, Operation
@@ -87,6 +87,13 @@ class Pages:
     count: Number
 
 
+class Offer(NamedTuple):
+    """A unit, and its name of the operation that it offers."""
+
+    unit: str
+    operation: str
+
+
 @dataclass
 class _Pending:
     reads: set[str] = field(default_factory=set)
@@ -115,7 +122,7 @@ class ListBuilder:
         self._written: dict[str, dict[int, int]] = {name: {} for name in config.units}
         self._pending = {name: _Pending() for name in config.units}
 
-    def unit(self, operation: str, multiple: int = 0, **formats: str) -> str:
+    def offer(self, operation: str, multiple: int = 0, **formats: str) -> Offer:
         """Return the first unit that offers an operation, with operands or results of formats.
 
         Parameters
@@ -138,11 +145,11 @@ class ListBuilder:
                 }
                 fits = not multiple or offered.block == multiple
                 if (
-                    offered.name == operation
+                    offered.common_name == operation
                     and fits
                     and formats.items() <= offered_formats.items()
                 ):
-                    return str(name)
+                    return Offer(str(name), offered.name)
         wanted = ", ".join(f"{key} {value}" for key, value in formats.items())
         if multiple:
             wanted += f" in blocks of {multiple}"
@@ -252,7 +259,7 @@ class ListBuilder:
         unit : str, optional
             By default the first one that multiplies.
         """
-        name = unit or self.unit(GEMM)
+        name = unit or self.offer(GEMM).unit
         plan = plan_of(self.config.units[name], a.rows, k, n)
         stride = {key: None if rows.stride < 0 else rows.stride
                   for key, rows in (("a", a), ("w", w), ("c", c))}  # fmt: skip
@@ -269,23 +276,20 @@ class ListBuilder:
 
     def rows(
         self,
-        operation: str,
+        offer: Offer,
         length: int,
         arrays: Mapping[str, Rows],
-        *,
-        unit: str,
         scalars: Mapping[str, float] | None = None,
     ) -> None:
         """Append a row operation of a vector unit.
 
         Parameters
         ----------
-        operation : str
+        offer : Offer
         length : int
             Of a row.
         arrays : mapping of Rows
             Operands and results by name; a ``gamma`` for all rows with a stride of 0.
-        unit : str
         scalars : mapping of float, optional
 
         Raises
@@ -295,6 +299,7 @@ class ListBuilder:
         """
         from hwgen.families.vector.operations import CODES
 
+        unit, operation = offer
         config: Any = self.config.units[unit]
         offered: Operation = next(o for o in config.operations if o.name == operation)
         x = arrays["x"]

@@ -75,7 +75,7 @@ class ListCompilation(Compilation):
             builder, operations, _quantisers(description), sorted(sums), in_blocks=in_blocks,
             keys=_block_elements(description),
         )  # fmt: skip
-        core = config.units[units["attention"]].compute
+        core = config.units[units["attention"].unit].compute
         self.query_scale, self.scales = _query_scale(description, core)
         self.constants = Constants(config, self.engine, self.decoder, self.scales, units)
         self.most = min(self.settings.tokens, self.context)

@@ -203,7 +203,7 @@ class GoldenEngine(Engine):
             if node.operation == "gemm":
                 name, back = node.inputs["weights"], 0
                 if self.scales_rows(name):
-                    by_rows = self._back_unit(name).operation.name == "dequantise_rows"
+                    by_rows = self._back_unit(name).operation.common_name == "dequantise_rows"
                     back = 1 if by_rows or node.output in logits else rows
                 count += 1 + back + ("bias" in node.inputs)
             elif node.operation == "attention":
@@ -248,7 +248,7 @@ class GoldenEngine(Engine):
     def _back(self, name: str, total: NDArray[Any], rows: Reals) -> Reals:
         """Return sums in single precision, times the scales of their rows and columns."""
         unit, columns = self._back_unit(name), self.column_scales(name)
-        if unit.operation.name == "dequantise_rows":
+        if unit.operation.common_name == "dequantise_rows":
             operands = {"x": total, "row_scales": rows, "scales": columns}
             return np.asarray(unit(operands, scale=1.0)["result"], np.float32)
         parts = [

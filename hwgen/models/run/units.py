@@ -109,7 +109,7 @@ class Units:
         InputError
             If there is none.
         """
-        offered = [unit for unit in self._units if unit.operation.name == name]
+        offered = [unit for unit in self._units if unit.operation.common_name == name]
         for unit in offered:
             if all(unit.format_of(key) == value for key, value in formats.items()):
                 return unit
@@ -179,7 +179,7 @@ class Units:
     def first(self, names: Sequence[str], **formats: str) -> Unit:
         """Return the unit of the first of some operations that there is; see `find`."""
         for name in names[:-1]:
-            if any(unit.operation.name == name for unit in self._units):
+            if any(unit.operation.common_name == name for unit in self._units):
                 try:
                     return self.find(name, **formats)
                 except InputError:
@@ -199,7 +199,7 @@ class Units:
             The function of a gate.
         """
         for unit in self._units:
-            if unit.operation.name != name:
+            if unit.operation.common_name != name:
                 continue
             if unit.format_of("x") != REAL or unit.format_of("result") != REAL:
                 continue

@@ -12,7 +12,7 @@ from rtl_templates.arithmetic.float.from_integer import IntegerToFloat
 from rtl_templates.arithmetic.float.narrow import FloatNarrow
 from rtl_templates.arithmetic.float.to_integer import shifted_to_integer
 from rtl_templates.arithmetic.float.widen import FloatWiden
-from rtl_templates.arithmetic.pipeline import named
+from rtl_templates.arithmetic.pipeline import Pipeline, named
 from rtl_templates.hdl.hierarchy import Block
 
 REAL = FLOATS["fp32"]
@@ -34,6 +34,10 @@ class Canonical(Block):
         m.d.comb += self.o.eq(Mux(nan, REAL.nan, self.i))
 
 
+_INTEGER_CUTS: tuple[tuple[str, ...], ...] = ((), ("aligned",), ("aligned", "rounded"))
+"""Where the registers of a converter to integers of 0, 1 and 2 stages are."""
+
+
 class RealToInteger(Block):
     """The integer nearest to a number, ties to even; too large ones saturate, a NaN gives 0.
 
@@ -41,24 +45,37 @@ class RealToInteger(Block):
     ----------
     target : IntegerFormat
         Signed.
+    stages : int
+        Latency in cycles, 0 to 2; registers load only while `run` is high.
 
     Members
     -------
+    run : In(1)
+        Present if there are registers.
     i, o : In(32), Out
+        The number; the integer, `stages` cycles later.
     """
 
-    def __init__(self, target: IntegerFormat) -> None:
-        super().__init__(f"fp32_to_{target.name}", {"i": In(32), "o": Out(target.width)})
-        self.target = target
+    def __init__(self, target: IntegerFormat, stages: int = 0) -> None:
+        super().__init__(
+            f"fp32_to_{target.name}" + f"_{stages}" * bool(stages),
+            {**({"run": In(1)} if stages else {}), "i": In(32), "o": Out(target.width)},
+        )
+        self.target, self.stages = target, stages
 
     def build(self, m: Module) -> None:
         width = self.target.width
-        fraction, field, sign = self.i[:23], self.i[23:31], self.i[31]
+        pipe = Pipeline(m, _INTEGER_CUTS[self.stages], self.run if self.stages else None)
+        fraction, field = self.i[:23], self.i[23:31]
         integer, guard, sticky, large = shifted_to_integer(m, REAL, self.i, width)
-        up = guard & (integer[0] | sticky)
-        rounded = named(m, "rounded", integer + up)
+        integer, up, large, sign, nan = pipe.cut(
+            "aligned", integer=integer, up=guard & (integer[0] | sticky), large=large,
+            sign=self.i[31], nan=field.all() & fraction.any(),
+        )  # fmt: skip
+        rounded, large, sign, nan = pipe.cut(
+            "rounded", rounded=integer + up, large=large, sign=sign, nan=nan
+        )
         limit = named(m, "limit", Const(self.target.max, width) + sign)
-        nan = field.all() & fraction.any()
         magnitude = named(m, "magnitude", Mux(large | (rounded > limit), limit, rounded)[:width])
         value = Mux(sign, (-magnitude)[:width], magnitude)
         m.d.comb += self.o.eq(Mux(nan, 0, value))
