@@ -94,9 +94,9 @@ class VectorCore(wiring.Component):
         codes = [CODES[each] for each, path in datapaths.items() if test(path)]
         if len(codes) in (0, len(datapaths)):
             return Const(bool(codes), 1)
-        flag = Signal(name=f"is_{name}")
-        terms = [self.code == code for code in codes]
-        self.m.d.comb += flag.eq(Cat(*terms).any())
+        flag = Signal(name=f"is_{name}", reset_less=True)
+        with self.m.If(self.begins):
+            self.m.d.sync += flag.eq(Cat(*(self.code == code for code in codes)).any())
         return flag
 
     def _control(self, m: Module) -> None:
@@ -106,7 +106,8 @@ class VectorCore(wiring.Component):
         head, valid = command.payload, command.valid
         code, rows, length, c1, c2 = (head.word_select(i, 32) for i in range(5))
         most = max(CODES[name] for name in config.datapaths)
-        self.code = Signal(max(4, most.bit_length()), name="code", reset_less=True)
+        self.code = named(m, "code", code[: max(4, most.bit_length())])  # flags are stored
+        self.begins = Signal(name="job_begins")
         self.rows = Signal(32, name="rows", reset_less=True)  # of which no beat has left
         self.left = Signal(32, name="rows_left", reset_less=True)  # whose last result has not left
         self.c1 = Signal(32, name="c1", reset_less=True)
@@ -124,12 +125,11 @@ class VectorCore(wiring.Component):
             ).any()
             fits = fits & ~(rotated & length[: config.hadamard_size.bit_length() - 1].any())
         idle = ~self.busy & ~self.refusing
-        m.d.comb += command.ready.eq(idle)
-        with m.If(idle & valid):
+        m.d.comb += [command.ready.eq(idle), self.begins.eq(idle & valid)]
+        with m.If(self.begins):
             m.d.sync += [
                 self.busy.eq(supported & fits),
                 self.refusing.eq(~(supported & fits)),
-                self.code.eq(code),
                 self.rows.eq(rows),
                 self.left.eq(rows),
                 self.steps.eq((length + (lanes - 1)) >> bits),
