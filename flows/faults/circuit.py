@@ -251,6 +251,11 @@ class Circuit:
         data = f"{port.prefix}_tdata"
         return valid, ready, [self.position(data, bit) for bit in range(8 * port.beat_bytes)]
 
+    def sink_end(self) -> int:
+        """Return the position of the bit that ends a packet of results in a cycle."""
+        (port,) = (port for port in self._core.params.ports if port.direction == "out")
+        return self.position(f"{port.prefix}_tlast")
+
     def _groups(self) -> list[int]:
         """Return the outputs that matter together: with a valid bit, or always."""
         outputs = [self._gates.ports[member] for member, _ in self.netlist.outputs]

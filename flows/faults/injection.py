@@ -226,9 +226,27 @@ class FaultSimulation:
         if not lane.beats:
             return "masked", False
         effect, wrong = self._work.assess(self._results(lane.beats), self._expected)
-        if effect == "masked" and self._work.checksums is None:  # another end of a packet
-            return "silent", False
+        if effect == "masked" and self._work.checksums is None and self._ends_differ(lane.beats):
+            effect = "silent"
+        # Lanes of a beat that belong to no result may be wrong.
+        if lane.outcome == "noticed" and effect != "masked":
+            return "detected", False
         return effect, wrong
+
+    def _ends_differ(self, wrong: Mapping[int, np.ndarray]) -> bool:
+        """Return whether packets end at other beats, or there are more beats."""
+        count, data = self._image.shape
+        return any(
+            index >= count or (len(beat) > data and bool(beat[data] & 1) != self._ends[index])
+            for index, beat in wrong.items()
+        )
+
+    @cached_property
+    def _ends(self) -> np.ndarray:
+        """Whether each result beat without a fault ends a packet."""
+        valid, ready, _ = self.circuit.sink_positions()
+        beats = (self._rows[:, valid] & self._rows[:, ready]) != 0
+        return self._rows[beats, self.circuit.sink_end()] != 0
 
     @cached_property
     def _expected(self) -> Arrays:

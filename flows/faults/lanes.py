@@ -19,11 +19,11 @@ from flows.tools.process import run
 from flows.tools.toolchain import require, version_text
 from hwgen.errors import CheckFailed
 
-Outcome = Literal["same", "wrong", "hang", "parted", "detected"]
-"""Same results, other results, fewer results, (without streams) other outputs than expected, or
-other or fewer results and an error that the design reports."""
+Outcome = Literal["same", "wrong", "hang", "parted", "detected", "noticed"]
+"""Same results, other result beats, fewer results, (without streams) other outputs than expected;
+and fewer results, or other result beats, and an error that the design reports."""
 
-_OUTCOMES: tuple[Outcome, ...] = ("same", "wrong", "hang", "parted", "detected")
+_OUTCOMES: tuple[Outcome, ...] = ("same", "wrong", "hang", "parted", "detected", "noticed")
 _SOURCES = (Path(__file__).parent / "cpp" / "lanes.cpp", HARNESS / "table.h")
 _COMPILE_S = 600.0
 

@@ -12,8 +12,8 @@
 // The last lane has no fault.  A lane ends when its registers and memories equal those of the last
 // lane, when all its results are out, or when nothing moves any more.  With roles of streams each lane
 // has sources and a sink of its own, at full rate; else the ports of a lane are only compared with
-// the trace, and the lane ends as `parted` at the first difference.  A lane whose results are wrong or
-// missing is `detected` if the error output of the design was 1 at any time.
+// the trace, and the lane ends as `parted` at the first difference.  If the error output of the design was 1
+// at any time, a lane whose results are missing is `detected`, and one with a wrong beat is `noticed`.
 
 #include <algorithm>
 #include <cstdint>
@@ -35,7 +35,7 @@ constexpr uint32_t LOOK_AT_MEMORY = 64;
 
 using Word = uint64_t __attribute__((vector_size(32)));
 
-enum Outcome : uint32_t { SAME, WRONG, HANG, PARTED, DETECTED };
+enum Outcome : uint32_t { SAME, WRONG, HANG, PARTED, DETECTED, NOTICED };
 
 Word all(bool bit) {
     const uint64_t part = bit ? ~uint64_t{0} : 0;
@@ -544,8 +544,9 @@ void Simulation::end(Word lanes, Outcome outcome, uint32_t cycle) {
         Result& result = results_[lane];
         result.cycle = cycle;
         result.outcome = outcome == SAME && !result.beats.empty() ? WRONG : outcome;
-        const bool fails = result.outcome == WRONG || result.outcome == HANG;
-        if (fails && get(detected_, lane)) result.outcome = DETECTED;
+        if (!get(detected_, lane)) return;
+        if (result.outcome == HANG) result.outcome = DETECTED;
+        if (result.outcome == WRONG) result.outcome = NOTICED;
     });
     live_ &= ~lanes;
 }
