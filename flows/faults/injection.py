@@ -246,7 +246,8 @@ class FaultSimulation:
         """Whether each result beat without a fault ends a packet."""
         valid, ready, _ = self.circuit.sink_positions()
         beats = (self._rows[:, valid] & self._rows[:, ready]) != 0
-        return self._rows[beats, self.circuit.sink_end()] != 0
+        ends: np.ndarray = self._rows[beats, self.circuit.sink_end()] != 0
+        return ends
 
     @cached_property
     def _expected(self) -> Arrays:
