@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -26,7 +26,7 @@ from flows.search.cycles import BaseList, TimedOption, TimingItem, time_option
 from flows.search.goals import METRICS, Goal, objectives, order, smallest_first
 from flows.search.narrowing import lacking, least_around, least_resources
 from flows.search.result import Listed, Request, Result, Unmet
-from flows.search.space import Option, Space, needs_of, space_of
+from flows.search.space import Needs, Option, Space, needs_of, space_of
 from flows.search.tables import Scores, UnitTables, WidthTable
 from flows.search.words import limits_of, nearest, rejected
 from hwgen.errors import InputError
@@ -95,6 +95,9 @@ def _timed(entry: Any) -> TimedOption:
 def search(request: Request, executor: Executor, journal: SearchJournal) -> Result:
     """Return the engines that meet all goals, the best first.
 
+    Where none does that has a unit for each purpose, engines with one unit for all operations on
+    rows are searched, which are smaller and slower.
+
     Parameters
     ----------
     request : Request
@@ -110,6 +113,23 @@ def search(request: Request, executor: Executor, journal: SearchJournal) -> Resu
         If the model is none that engines execute.
     """
     needs = needs_of(Model(request.model), request.context)
+    try:
+        return _searched(request, needs, executor, journal)
+    except Unmet as unmet:
+        if not needs.sharable:
+            raise
+        try:
+            result = _searched(request, replace(needs, shared=True), executor, journal)
+        except Unmet as other:
+            raise min((unmet, other), key=lambda error: error.document["factor"]) from None
+        points = sum(entry["points"] for entry in unmet.document["rejected"])
+        reason = "has a unit for each purpose, and none of these meets all"
+        result.rejections.insert(0, {"reason": reason, "points": points})
+        return result
+
+
+def _searched(request: Request, needs: Needs, executor: Executor, journal: SearchJournal) -> Result:
+    """Return the engines of some units that meet all goals; see `search`."""
     space = space_of(needs, _target(request), request.widths)
     work = _Work(executor, journal)
     first = min(space.options)

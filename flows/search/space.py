@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 _ROW = 64  # elements that longest rows are multiples of
 
+_BETWEEN = ("dequantise_rows_int32_fp32", "dequantise_fp32_int16", "dequantise_int16_fp32")
+"""Operations of a unit that does what `sums`, `scales` and `results` do."""
+
 _BITS = {"int8": 8, "ternary": 2}
 
 
@@ -88,6 +91,8 @@ class Needs:
         Positions of the cache.
     others : tuple of str
         Further formats of weights, each of which takes a unit of its own.
+    shared : bool
+        Whether one unit does all operations on rows, between several formats.
     """
 
     activation: str
@@ -101,6 +106,12 @@ class Needs:
     group: int
     context: int
     others: tuple[str, ...] = ()
+    shared: bool = False
+
+    @property
+    def sharable(self) -> bool:
+        """Whether one unit can do all operations on rows."""
+        return self.activation in ("int8", "int16") and not (self.in_blocks or self.hadamard)
 
     @property
     def in_blocks(self) -> bool:
@@ -300,6 +311,8 @@ def buffers_name(unit: str) -> str:
 def _options(needs: Needs, width: int) -> dict[str, list[Option]]:
     file = units_file()
     rows = [name for name in file if name not in ("port", PRODUCTS, "heads")]
+    if needs.shared:
+        rows = ["rows"]
     wider = {f"{PRODUCTS}_{fmt}": _product_options(needs, width, fmt) for fmt in needs.others}
     return {
         PRODUCTS: _product_options(needs, width, needs.weight),
@@ -337,7 +350,8 @@ def _row_options(unit: str, needs: Needs, width: int) -> list[Option]:
     compute, least = dict(file["compute"]), int(file["least"])
     longest = needs.head
     if unit == "rows":
-        array: dict[str, Any] = {"operations": list(needs.operations)}
+        between = (f"quantise_fp32_{needs.activation}", *_BETWEEN) if needs.shared else ()
+        array: dict[str, Any] = {"operations": [*needs.operations, *between]}
         if needs.gate:
             array["gate"] = needs.gate
         longest = needs.longest_row

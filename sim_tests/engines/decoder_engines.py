@@ -7,6 +7,12 @@ from typing import Any
 
 from hwgen.families.transformer.params import TransformerConfig
 
+BETWEEN = (
+    "quantise_fp32_int8", "dequantise_rows_int32_fp32", "dequantise_fp32_int16",
+    "dequantise_int16_fp32",
+)  # fmt: skip
+"""Operations of a unit that does all that a decoder does with rows, beside those in fp32."""
+
 
 def rows(operations: list[str], source: str, target: str, **array: Any) -> dict[str, Any]:
     """Return a vector unit in a stream engine."""
@@ -32,6 +38,7 @@ def small_engine(
     mxfp8: bool = False,
     int4: bool = False,
     keys: str = "",
+    shared: bool = False,
     **changes: Any,
 ) -> TransformerConfig:
     """Return an engine for heads of up to 24 elements, but for a unit that is left out.
@@ -39,7 +46,8 @@ def small_engine(
     With a format of elements for `keys`, keys and values are in blocks, and heads have 32.
 
     Its weights are int8, ternary, or a format of `blocks` with scales; rows before products are
-    int8, with `mxfp8` blocks, or with `int4` integers of 4 bits.
+    int8, with `mxfp8` blocks, or with `int4` integers of 4 bits.  With `shared` one unit does all
+    operations on rows.
     """
     integers = rows(["quantise"], "fp32", "int8")
     if hadamard:
@@ -76,6 +84,11 @@ def small_engine(
             "buffers": {"port_beats": 16},
         },
     }  # fmt: skip
+    if shared:
+        for name in ("integers", "sums", "scales", "results"):
+            del units[name]
+        operations = [norm, "rope", "gated", "add", "argmax", *BETWEEN]
+        units["rows"] = rows(operations, "fp32", "fp32", gate=gate)
     if keys:
         del units["scales"]
         units["queries"] = rows(["dequantise"], "fp32", "fp16")

@@ -147,6 +147,24 @@ def test_ternary_weights_and_norms_after_attention(tmp_path: Path) -> None:
     assert_same(model, result, config, 1)
 
 
+def test_one_unit_for_all_operations_on_rows(model: Model, tmp_path: Path) -> None:
+    config = small_engine(shared=True)
+    assert list(config.units) == ["products", "rows", "heads"]
+    result = compiled(model, config, tmp_path / "compiled", tokens=2, context=8)
+    assert_same(model, result, config, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.rotate(24)
+def test_hardware_computes_a_token_with_one_unit_for_rows(model: Model, tmp_path: Path) -> None:
+    config = small_engine(shared=True)
+    result = compiled(model, config, tmp_path / "c", tokens=1, context=4)
+    simulated = run_compiled(result, PROMPT[:1], 1, stalls=0.2, read_latency=5)
+    logits = Run(GoldenEngine(model, Units([config]))).feed(PROMPT[:1])
+    assert simulated.tokens == [int(logits[-1].argmax())]
+    assert simulated.compared == result.bytes
+
+
 def test_biases_of_products(tmp_path: Path) -> None:
     model = quantised(tmp_path, replace(SMALL, architecture="qwen2", bias=True, layers=1))
     assert any(name.endswith(".bias") for name in model.description.tensors)
