@@ -178,11 +178,11 @@ class VectorCore(wiring.Component):
         fed, fire, ready = Signal(name="fed"), Signal(name="x_fire"), Signal(name="x_ready")
         valid = named(m, "beat_valid", self.busy & ~fed & (x.valid | after))
         m.d.comb += fire.eq(valid & ready)
-        takes = named(m, "x_takes", fire & ~after)
+        consumes = named(m, "x_consumes", fire & ~after)
         beat = x.payload
-        if self.config.own_inputs:
-            beat, takes = self._elements(m, beat, takes, end)
-        m.d.comb += x.ready.eq(takes)
+        if self.config.other_inputs:
+            beat, consumes = self._elements(m, beat, consumes, end)
+        m.d.comb += x.ready.eq(consumes)
         with m.If(~self.busy):
             m.d.sync += [step.eq(0), fed.eq(0)]
         with m.Elif(fire):
@@ -191,18 +191,18 @@ class VectorCore(wiring.Component):
                 m.d.sync += [self.rows.eq(self.rows - 1), fed.eq(self.rows == 1)]
         return _beats(beat, end, last, valid, ready)
 
-    def _elements(self, m: Module, word: Value, takes: Value, end: Value) -> tuple[Value, Value]:
+    def _elements(self, m: Module, word: Value, consumes: Value, end: Value) -> tuple[Value, Value]:
         """Return elements as wide as those of the input, and whether their word is used up.
 
         A word of narrow elements is several beats; what is behind the end of a row is left.
         """
         width, lanes = self.config.input.width, self.config.array.lanes
         beat, final = word, named(m, "is_whole", Const(1, 1))
-        longest = max(width // fmt.width for fmt in self.config.own_inputs)
+        longest = max(width // fmt.width for fmt in self.config.other_inputs)
         if longest == 1:
-            return beat, takes
+            return beat, consumes
         part = Signal(range(longest), name="part_of_word")
-        for fmt in self.config.own_inputs:
+        for fmt in self.config.other_inputs:
             count = width // fmt.width
             if count == 1:
                 continue
@@ -217,9 +217,9 @@ class VectorCore(wiring.Component):
             beat = Mux(asked, bits, beat)
             final = Mux(asked, part == count - 1, final)
         final = named(m, "word_ends", final | end)
-        with m.If(takes):
+        with m.If(consumes):
             m.d.sync += part.eq(Mux(final, 0, part + 1))
-        return named(m, "elements", beat), takes & final
+        return named(m, "elements", beat), consumes & final
 
     def _rotate(self, m: Module, beats: Stream) -> Stream:
         """Apply the Hadamard rotation to the blocks of beats in operations that have it."""
@@ -338,8 +338,8 @@ class VectorCore(wiring.Component):
         a = delayed(m, "value_a", self.a, cycles, run) if config.has_first else Const(0, 32)
         block = ValueLane(config)
         integers = {}
-        if config.own_inputs:
-            names = {str(fmt) for fmt in config.own_inputs}
+        if config.other_inputs:
+            names = {str(fmt) for fmt in config.other_inputs}
             integers["is_integer"] = self.flag(lambda path: path.input in names, "integer")
         centred = self.flag(lambda path: path.centred, "centred")
         minus = named(m, "minus_a", Cat(a[:31], ~a[31]))
@@ -539,7 +539,7 @@ class VectorCore(wiring.Component):
 
         tokens = {"valid": fire, "end": value.end, "last": value.last, "apart": apart}
         cycles = config.apply_latency - 1
-        if config.own_outputs:
+        if config.other_outputs:
             results, real = (
                 delayed(m, name, value, 1, run)
                 for name, value in (("whole_results", results), ("whole_first", real))
@@ -557,7 +557,7 @@ class VectorCore(wiring.Component):
                 real = Cat(real[23:31], Const(0, 24))
             beat = Mux(tokens["apart"], Cat(real, Const(0, lanes * width - 32)), beat)
         valid = tokens["valid"] & (~alone | late.last)
-        if config.own_outputs:
+        if config.other_outputs:
             beat, valid = self._joined(m, beat, valid, late.end, tokens["apart"])
         out = delayed(m, "out_beat", beat, 1, run)
         valid = delayed(m, "out_valid", valid, 1, run, token=True)
@@ -569,11 +569,11 @@ class VectorCore(wiring.Component):
     ) -> tuple[Value, Value]:
         """Return words of narrow results, and whether one is complete, or ends its row."""
         config, lanes, width = self.config, self.config.array.lanes, self.config.output.lane_width
-        longest = max(width // fmt.lane_width for fmt in config.own_outputs)
+        longest = max(width // fmt.lane_width for fmt in config.other_outputs)
         part = Signal(range(longest), name="part_of_result")
         before = Signal(lanes * width, name="results_before")
         joined, final, narrow = beat, named(m, "result_whole", Const(1, 1)), []
-        for fmt in config.own_outputs:
+        for fmt in config.other_outputs:
             size, count = lanes * fmt.lane_width, width // fmt.lane_width
             asked = self.flag(lambda path, name=str(fmt): path.output == name, f"in_{fmt}")
             bits = Cat(*(beat.word_select(lane, width)[: fmt.lane_width] for lane in range(lanes)))
@@ -607,7 +607,7 @@ class VectorCore(wiring.Component):
         }  # fmt: skip
         flags |= {
             f"in_{fmt}": self.flag(lambda path, name=str(fmt): path.output == name, f"result_{fmt}")
-            for fmt in config.own_outputs
+            for fmt in config.other_outputs
         }
         rope = self.flag(lambda path: path.factor == "rotate", "rope")
         for lane in range(lanes):

@@ -92,7 +92,7 @@ class ValueLane(Block):
             "is_centred": In(1),
             "element": Out(32),
         }
-        if config.own_inputs:
+        if config.other_inputs:
             members["is_integer"] = In(1)
         members |= {name: Out(32) for name, needed in self.needs.items() if needed}
         super().__init__("value_lane", members)
@@ -101,7 +101,7 @@ class ValueLane(Block):
         config, run, needs = self.config, self.run, self.needs
         pipeline = config.pipeline
         converted = convert(m, "convert", config, self.i, run, output=Signal(32, name="converted"))
-        if config.own_inputs:
+        if config.other_inputs:
             converted = Mux(self.is_integer, self._integer(m), converted)
         element = delayed(m, "element", converted, 1, run)
         m.d.comb += self.element.eq(element)
@@ -127,7 +127,7 @@ class ValueLane(Block):
     def _integer(self, m: Module) -> Value:
         """Return an integer in single precision, when a number of the input would be there."""
         config = self.config
-        widest = max(config.own_inputs, key=lambda fmt: fmt.width)
+        widest = max(config.other_inputs, key=lambda fmt: fmt.width)
         cycles, element = config.pipeline.convert, self.i[: widest.width]
         if cycles:
             block = IntegerToFloat(widest, REAL, cycles, enabled=True)
@@ -172,7 +172,7 @@ class ApplyLane(Block):
             members["y"] = In(config.input.width)
         members |= {f"factor_{name}": In(1) for name in self.factors}
         members |= {f"term_{name}": In(1) for name in self.terms}
-        members |= {f"in_{fmt}": In(1) for fmt in config.own_outputs}
+        members |= {f"in_{fmt}": In(1) for fmt in config.other_outputs}
         if self.rope_pairs:
             members |= {"rope": In(1), "scaled": Out(32), "other": In(32)}
         members |= {"o": Out(config.output.lane_width), "o_real": Out(32)}
@@ -210,11 +210,11 @@ class ApplyLane(Block):
             adder = FloatAdder(REAL, config.pipeline.adder, enabled=True)
             place(m, "add", adder, run=run, a=value, b=term, o=total)
             value = total
-        late = 0 if not config.own_outputs else config.pipeline.convert
+        late = 0 if not config.other_outputs else config.pipeline.convert
         m.d.comb += self.o_real.eq(delayed(m, "real", value, late, run))
         converter = arithmetic(config.output).from_real(config.output)
-        if config.own_outputs:
-            m.d.comb += self.o.eq(self._own_results(m, value))
+        if config.other_outputs:
+            m.d.comb += self.o.eq(self._other_result(m, value))
         elif converter is None:
             m.d.comb += self.o.eq(value)
         else:
@@ -224,10 +224,10 @@ class ApplyLane(Block):
                 m.d.comb += self.o.eq(o.as_signed())
             place(m, "convert", converter, i=value, o=o)
 
-    def _own_results(self, m: Module, value: Value) -> Value:
+    def _other_result(self, m: Module, value: Value) -> Value:
         """Return a result as it is, or the nearest integer of the format that is asked for."""
         config, cycles = self.config, self.config.pipeline.convert
-        widest, *others = sorted(config.own_outputs, key=lambda fmt: -fmt.width)
+        widest, *others = sorted(config.other_outputs, key=lambda fmt: -fmt.width)
         run = {"run": self.run} if cycles else {}
         integer = Signal(signed(widest.width), name="integer")
         bits = Signal(widest.width, name="integer_bits")

@@ -323,7 +323,7 @@ def test_a_device_that_is_too_small_is_no_missed_goal(quick: Model, tmp_path: Pa
     large, other = Large(), SearchJournal(tmp_path / "other.jsonl")
     with pytest.raises(Unmet, match=r"no engine for .* fits ecp5-25f") as caught:
         search(replace(request, target=target), large, other)
-    assert large.items == 6 < items  # the smallest units, and no jobs
+    assert large.items == 7 < items  # the smallest units, one for all rows among them, and no jobs
     assert "(24,288)" in str(caught.value)
     assert caught.value.document["rejected"][0]["points"] > 10
     other.close()

@@ -300,16 +300,18 @@ class VectorConfig(FamilyConfig):
         return number_format(path.output) if path.output else self.output
 
     @cached_property
-    def own_inputs(self) -> tuple[IntegerFormat, ...]:
+    def other_inputs(self) -> tuple[IntegerFormat, ...]:
         """The formats that elements of some operations have, beside `input`."""
-        return self._own(self.input, self.input_of)
+        return self._formats_except(self.input, self.input_of)
 
     @cached_property
-    def own_outputs(self) -> tuple[IntegerFormat, ...]:
+    def other_outputs(self) -> tuple[IntegerFormat, ...]:
         """The formats that results of some operations have, beside `output`."""
-        return self._own(self.output, self.output_of)
+        return self._formats_except(self.output, self.output_of)
 
-    def _own(self, usual: Any, of: Callable[[Datapath], Any]) -> tuple[IntegerFormat, ...]:
+    def _formats_except(
+        self, usual: Any, of: Callable[[Datapath], Any]
+    ) -> tuple[IntegerFormat, ...]:
         there = {str(fmt): fmt for fmt in map(of, self.datapaths.values()) if fmt != usual}
         return tuple(there[name] for name in sorted(there))
 
@@ -470,7 +472,7 @@ class VectorConfig(FamilyConfig):
         has_term = self.any_path(lambda path: bool(path.term))
         multiplications = 1 + has_factor
         result = multiplications * self.pipeline.multiplier + has_term * self.pipeline.adder + 1
-        if self.own_outputs:  # conversion, and a register in front of what joins results
+        if self.other_outputs:  # conversion, and a register in front of what joins results
             result += self.pipeline.convert + 1
         return result
 

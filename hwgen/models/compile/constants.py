@@ -42,7 +42,7 @@ class Constants:
     scales : TokenScales or None
         None if keys and values are in blocks.
     units : mapping of Offer
-        What units offer by its purpose; see `hwgen.models.compile.decoder_list`.
+        Offers of units by their purpose; see `hwgen.models.compile.decoder_list`.
     """
 
     def __init__(

@@ -103,7 +103,7 @@ def units_of(
     in_blocks: bool = False,
     keys: str = "",
 ) -> dict[str, Offer]:
-    """Return what units of an engine offer, by its purpose in a decoder.
+    """Return the offers of the units of an engine, by their purpose in a decoder.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ class DecoderList:
     constants : Constants
     builder : ListBuilder
     units : mapping of Offer
-        What units offer by its purpose; see `units_of`.
+        Offers of units by their purpose; see `units_of`.
     memory : Placement
         Empty; all arrays but the list are placed in it.
     most, context : int
