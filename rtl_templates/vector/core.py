@@ -206,7 +206,7 @@ class VectorCore(wiring.Component):
             count = width // fmt.width
             if count == 1:
                 continue
-            asked = self.flag(lambda path, name=str(fmt): path.input == name, f"of_{fmt}")
+            asked = self.flag(selects("input", str(fmt)), f"of_{fmt}")
             bits = Array(
                 Cat(*(
                     _extended(word.word_select(first * lanes + lane, fmt.width), width)
@@ -575,7 +575,7 @@ class VectorCore(wiring.Component):
         joined, final, narrow = beat, named(m, "result_whole", Const(1, 1)), []
         for fmt in config.other_outputs:
             size, count = lanes * fmt.lane_width, width // fmt.lane_width
-            asked = self.flag(lambda path, name=str(fmt): path.output == name, f"in_{fmt}")
+            asked = self.flag(selects("output", str(fmt)), f"in_{fmt}")
             bits = Cat(*(beat.word_select(lane, width)[: fmt.lane_width] for lane in range(lanes)))
             word = Cat(*(
                 Mux(part == index, bits, before.word_select(index, size)) for index in range(count)
@@ -606,7 +606,7 @@ class VectorCore(wiring.Component):
                for n in blocks[0].terms},
         }  # fmt: skip
         flags |= {
-            f"in_{fmt}": self.flag(lambda path, name=str(fmt): path.output == name, f"result_{fmt}")
+            f"in_{fmt}": self.flag(selects("output", str(fmt)), f"result_{fmt}")
             for fmt in config.other_outputs
         }
         rope = self.flag(lambda path: path.factor == "rotate", "rope")

@@ -130,10 +130,9 @@ class ValueLane(Block):
         widest = max(config.other_inputs, key=lambda fmt: fmt.width)
         cycles, element = config.pipeline.convert, self.i[: widest.width]
         if cycles:
-            block = IntegerToFloat(widest, REAL, cycles, enabled=True)
-            return place(m, "convert_integer", block, run=self.run, i=element).o
-        block = arithmetic(widest).to_real(widest)
-        return place(m, "convert_integer", block, i=element).o
+            staged = IntegerToFloat(widest, REAL, cycles, enabled=True)
+            return place(m, "convert_integer", staged, run=self.run, i=element).o
+        return place(m, "convert_integer", arithmetic(widest).to_real(widest), i=element).o
 
 
 class ApplyLane(Block):
@@ -210,8 +209,8 @@ class ApplyLane(Block):
             adder = FloatAdder(REAL, config.pipeline.adder, enabled=True)
             place(m, "add", adder, run=run, a=value, b=term, o=total)
             value = total
-        late = 0 if not config.other_outputs else config.pipeline.convert
-        m.d.comb += self.o_real.eq(delayed(m, "real", value, late, run))
+        stages = config.pipeline.convert if config.other_outputs else 0
+        m.d.comb += self.o_real.eq(delayed(m, "real", value, stages, run))
         converter = arithmetic(config.output).from_real(config.output)
         if config.other_outputs:
             m.d.comb += self.o.eq(self._other_result(m, value))
