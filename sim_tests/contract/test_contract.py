@@ -69,7 +69,7 @@ def test_every_family_has_a_small_configuration() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("config", SMALL.values(), ids=SMALL)
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(4)
 def test_reset_in_mid_stream(config: FamilyConfig, tmp_path: Path) -> None:
     """A reset at any time leaves nothing of the job that it interrupts."""
     names = [name for name in case_names(config, 0) if name.startswith("reset")]

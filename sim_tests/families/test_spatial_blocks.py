@@ -327,7 +327,7 @@ CONTRACT = Contract(
     "adder_tree",
     regressions=(
         Regressions(COVERING, chosen=DRAWN),
-        Regressions(SMALL_FLOATS, every=9),
+        Regressions(SMALL_FLOATS, every=15),
         Regressions(LONG, long=True),
         Regressions(HYBRID[:2]),
         Regressions(HYBRID[2:], long=True),

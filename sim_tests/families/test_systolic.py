@@ -67,7 +67,7 @@ def configuration(name: str, values: dict[str, Any]) -> SystolicConfig:
     return SystolicConfig.model_validate(data)
 
 
-COVERING = Covering("cover", AXES, configuration, every=18)
+COVERING = Covering("cover", AXES, configuration, every=30)
 
 
 def sized(rows: int, cols: int, dataflow: str) -> SystolicConfig:
@@ -196,7 +196,7 @@ CONTRACT = Contract(
     shipped=("systolic*.yaml",),
     shipped_every=3,
     mutations=(
-        Mutations(SystolicConfig, STREAM_CASES, MUTATIONS, every=5),
+        Mutations(SystolicConfig, STREAM_CASES, MUTATIONS, every=9),
         Mutations(SystolicConfig, (), RULES),
     ),
     steady=tuple(

@@ -69,7 +69,7 @@ def configuration(name: str, values: dict[str, Any]) -> TernaryLutConfig:
     return core(name, values, reduction=values.get("reduction", "compressors"), **alignment)
 
 
-COVERING = Covering("aligned", AXES, configuration, every=30)
+COVERING = Covering("aligned", AXES, configuration, every=48)
 
 LARGE = [
     configuration(

@@ -84,7 +84,7 @@ def effects_of_flips(
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(10)
+@pytest.mark.rotate(20)
 @pytest.mark.parametrize("protection", OPTIONS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_results_and_cycles_stay(family: str, protection: str) -> None:
@@ -122,7 +122,7 @@ def test_effects_of_flips(protection: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(5)
 @pytest.mark.parametrize("family", ["systolic", "ternary_lut"])
 def test_flips_outside_of_control_never_hang(family: str, tmp_path: Path) -> None:
     """Control is what it says: flips of all other registers leave every beat in its cycle."""
@@ -137,7 +137,7 @@ def test_flips_outside_of_control_never_hang(family: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(5)
 def test_flips_in_checked_memories(tmp_path: Path) -> None:
     """No flip of a stored word reaches a result if words have check bits; without them some do."""
     silent = []

@@ -37,7 +37,7 @@ from sim_tests.support.paths import ROOT
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(13)
+@pytest.mark.rotate(26)
 @pytest.mark.parametrize("network", NETWORKS)
 def test_estimates_of_whole_passes_are_within_the_bound(network: str) -> None:
     for row in comparisons([network]):

@@ -101,6 +101,7 @@ def test_texts_that_differ_are_said(
     assert "different texts and do not compare" in text
 
 
+@pytest.mark.rotate(4)
 def test_a_model_is_shown(
     models: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -155,7 +155,7 @@ def test_one_unit_for_all_operations_on_rows(model: Model, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(24)
+@pytest.mark.rotate(48)
 def test_hardware_computes_a_token_with_one_unit_for_rows(model: Model, tmp_path: Path) -> None:
     config = small_engine(shared=True)
     result = compiled(model, config, tmp_path / "c", tokens=1, context=4)
@@ -467,7 +467,7 @@ def test_shipped_engines_of_groups(engine: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(24)
+@pytest.mark.rotate(64)
 @pytest.mark.parametrize("engine", GROUPS)
 def test_hardware_computes_a_token_with_groups(engine: str, tmp_path: Path) -> None:
     small, recipe = GROUPS[engine]

@@ -120,7 +120,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["1", "2"])
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(5)
 def test_a_killed_sweep_resumes_to_the_same_bytes(
     slow: Slow, whole: dict[str, bytes], tmp_path: Path, jobs: str
 ) -> None:

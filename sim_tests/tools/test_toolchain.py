@@ -307,7 +307,7 @@ def test_build_reports_what_the_tool_said(adder: Path) -> None:
 
 
 @pytest.mark.parametrize("waves", [None, "fst", "vcd"])
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(7)
 def test_verilator_compiles_and_runs(
     adder: Path, waves: Waves | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
