@@ -194,7 +194,7 @@ def configuration(name: str, values: dict[str, Any]) -> SpatialConfig:
     return with_accumulator(family_name, data, values["accumulator"])
 
 
-COVERING = Covering("packed", AXES, configuration, every=12, legal=legal)
+COVERING = Covering("packed", AXES, configuration, every=20, legal=legal)
 
 
 def test_sums_are_packed_and_unpacked() -> None:

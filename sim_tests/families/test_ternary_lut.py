@@ -86,7 +86,7 @@ def has_largest_tables(config: TernaryLutConfig) -> bool:
     return config.array.group_size == 7
 
 
-COVERING = Covering("lut", AXES, configuration, every=16, costly=has_largest_tables)
+COVERING = Covering("lut", AXES, configuration, every=26, costly=has_largest_tables)
 
 
 def test_the_covering_set_is_large() -> None:
@@ -233,7 +233,7 @@ CONTRACT = Contract(
     clean_every=16,
     mutations=(
         Mutations(
-            TernaryLutConfig, ("shapes_0", "values_random", *STREAM_CASES), MUTATIONS, every=5
+            TernaryLutConfig, ("shapes_0", "values_random", *STREAM_CASES), MUTATIONS, every=9
         ),
     ),
     # Tables are built and read in every cycle, whether columns iterate or not.

@@ -102,7 +102,9 @@ def legal(point: list[Any]) -> bool:
     return not (integers or "argmax" in names) or lanes * width >= 32
 
 
-COVERING = Covering("cover", AXES, lambda name, values: made(name, **values), every=130, legal=legal)
+COVERING = Covering(
+    "cover", AXES, lambda name, values: made(name, **values), every=130, legal=legal
+)
 
 SMALL: dict[str, Any] = {
     "input": "fp16",
