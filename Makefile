@@ -178,6 +178,8 @@ docs: env written ## write the generated documentation again
 	mv docs/cost-coefficients.md.new docs/cost-coefficients.md
 	$(RUN) -m flows.demonstration.summaries
 	$(RUN) -m flows.bench.boards docs/boards.md
+	$(RUN) -m flows.bench.mutation --stored --write docs/mutation-score.md --survivors docs/results-mutation.md
+	$(RUN) -m flows.bench.faults --stored --write docs/results-faults.md --pictures docs/images
 	$(RUN) -m flows.bench.low_bit --write docs/results-low-bit.md
 	$(RUN) -m flows.bench.search_scenarios --pictures docs/images
 	$(RUN) -m flows.bench.search_answer --picture docs/images/search-answer.svg
@@ -235,10 +237,10 @@ docs-check: env written ## check that the generated documentation is current
 	$(RUN) -m flows.bench.boards build/boards.md
 	cmp build/boards.md docs/boards.md && diff -r build/boards docs/boards \
 	  || { echo 'docs/boards.md or docs/boards is not current: run make docs' >&2; exit 1; }
-	cp docs/mutation-score.md build/mutation-score.md
-	$(RUN) -m flows.bench.mutation --stored --write build/mutation-score.md
-	cmp build/mutation-score.md docs/mutation-score.md \
-	  || { echo 'docs/mutation-score.md is not current: run make docs' >&2; exit 1; }
+	cp docs/mutation-score.md docs/results-mutation.md build
+	$(RUN) -m flows.bench.mutation --stored --write build/mutation-score.md --survivors build/results-mutation.md
+	for f in mutation-score results-mutation; do cmp build/$$f.md docs/$$f.md \
+	  || { echo "docs/$$f.md is not current: run make docs" >&2; exit 1; }; done
 	cp docs/several-cores.md build/several-cores.md
 	$(RUN) -m flows.bench.two_cores --stored --write build/several-cores.md --picture build/two-cores.svg
 	cmp build/several-cores.md docs/several-cores.md && cmp build/two-cores.svg docs/images/two-cores.svg \
@@ -350,7 +352,7 @@ bench-low-bit: env $(LLM) ## measure low-bit formats of demo-llm's model on engi
 	$(RUN) -m flows.bench.low_bit $(LLM) --calibration configs/models/emma.txt --evaluate configs/models/persuasion.txt \
 	  --evaluate $(TEXTS)/attention.txt --write docs/results-low-bit.md $(ARGS)
 bench-mutation: env ## count changes of designs that the regression notices: ARGS="--family systolic --seed 7" (an hour)
-	$(RUN) -m flows.bench.mutation --write docs/mutation-score.md $(ARGS)
+	$(RUN) -m flows.bench.mutation --write docs/mutation-score.md --survivors docs/results-mutation.md $(ARGS)
 bench-faults: env ## inject faults into designs with and without protection, and write the tables of their page (half an hour)
 	$(RUN) -m flows.bench.faults --write docs/results-faults.md --pictures docs/images $(ARGS)
 bench-whole-engines: env ## compare estimates of whole passes with simulations, and write the table of their page (minutes)

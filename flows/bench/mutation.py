@@ -31,6 +31,9 @@ GOAL = 0.99
 
 MUTANTS = 200
 
+NAME = "dut"
+"""Name of every small design."""
+
 PROOF_S = 60
 """Seconds for the proof of a mutant."""
 
@@ -144,7 +147,7 @@ class Score(NamedTuple):
 
 def design_of(name: str) -> Design:
     """Return the small design of a family."""
-    values = {"name": "dut", "family": name, **CONFIGS[name]}
+    values = {"name": NAME, "family": name, **CONFIGS[name]}
     if name in SUMS:
         values["max_k"] = 256  # as long as the longest sums of the regression
     return Design.of(family(name).params_class.model_validate(values))
@@ -158,15 +161,20 @@ def campaign(
     seed: int = 0,
     jobs: int = 1,
     seconds: int = PROOF_S,
+    design: Design | None = None,
 ) -> tuple[Score, list[Survivor]]:
-    """Return the score of a family, and every mutant that no case noticed."""
-    design = design_of(name)
+    """Return the score of a family, and every mutant that no case noticed.
+
+    The design is the small one of the family, unless another one is given, which has to be
+    called as the small one is.
+    """
+    design = design or design_of(name)
     mutants = draw_mutants(design, count, work, seed=seed)
     verdicts = run_mutants(mutated(design, mutants, work), mutants, work, jobs=jobs)
     left = [each for each in mutants if not verdicts[each.number].caught]
     if not left:
         return score_of(name, mutants, verdicts, []), []
-    questions = questions_of("dut", left, work)
+    questions = questions_of(NAME, left, work)
     survivors = [_survivor(name, each, questions, work, seconds) for each in left]
     return score_of(name, mutants, verdicts, survivors), survivors
 
@@ -243,7 +251,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--jobs", type=int, default=processors(), help="default: all processors")
     options.add_argument("--stored", action="store_true", help="run nothing, show what is stored")
-    options.add_argument("--write", type=Path, metavar="FILE", help="replace the tables of a page")
+    options.add_argument("--write", type=Path, metavar="FILE", help="replace the table of scores")
+    options.add_argument(
+        "--survivors", type=Path, metavar="FILE", help="replace the table of survivors of a page"
+    )
     chosen = options.parse_args(arguments)
     for name in () if chosen.stored else chosen.family or CONFIGS:
         with tempfile.TemporaryDirectory() as directory:
@@ -257,9 +268,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         documents = [{**each._asdict(), "score": each.score} for each in scores]
         document = {"scores": documents, "survivors": [each._asdict() for each in survivors]}
         click.echo(json.dumps(document, indent=2))
-    elif chosen.write:
-        tables = {"scores": table(scores), "survivors": survivors_table(survivors)}
-        write_sections(chosen.write, tables)
+    elif chosen.write or chosen.survivors:
+        if chosen.write:
+            write_sections(chosen.write, {"scores": table(scores)})
+        if chosen.survivors:
+            write_sections(chosen.survivors, {"survivors": survivors_table(survivors)})
     else:
         click.echo(f"{table(scores)}\n{survivors_table(survivors)}")
     return int(not chosen.stored and any(score.score < GOAL for score in scores))

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flows.bench.draws import draw
 from flows.bench.mutation import (
     CONFIGS,
+    NAME,
     SUMS,
     Score,
     Survivor,
@@ -20,6 +23,7 @@ from flows.bench.mutation import (
     survivors_table,
     table,
 )
+from flows.build.design import Design
 from flows.formal.aiger import Aiger
 from flows.mutation.campaign import Verdict, first_cases, run_mutants
 from flows.mutation.equivalence import cut_memories, environment, prove_equal, questions_of
@@ -28,8 +32,8 @@ from flows.mutation.questions import Questions
 from flows.tools import process
 from flows.tools.toolchain import require
 from hwgen.core.registry import families
+from sim_tests.support.selection import commit_seed
 
-NAME = "dut"
 FLAT = """\
 module dut(aclk, aresetn, s_tdata, s_tvalid, s_tready, m_tdata, m_tvalid, m_tready);
   input aclk, aresetn, s_tvalid, m_tready;
@@ -260,3 +264,22 @@ def test_campaign(name: str, seed: int, tmp_path: Path) -> None:
     score, survivors = campaign(name, tmp_path, count=20, seed=seed, seconds=20)
     left = score.mutants - score.caught - score.equal
     assert left <= 4, survivors_table(survivors)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", sorted(SUMS))
+def test_mutants_of_a_drawn_configuration(
+    name: str, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """Most of a handful are noticed or proven equal; the others are listed in the report."""
+    seed = commit_seed()
+    choices = {"max_k": [64]}  # as long as sums of the regression may be
+    (config,) = draw(seed, 1, 1_000.0, names=(name,), choices=choices)
+    design = Design.of(config.model_copy(update={"name": NAME}))
+    score, survivors = campaign(name, tmp_path, count=6, seed=seed, seconds=5, design=design)
+    left = [each for each in survivors if each.proof != "equal"]
+    for each in left:
+        record_property("survivor", f"{each.module}: {each.change}, {each.proof}")
+    assert score.mutants == 6
+    assert score.caught + score.equal + len(left) == 6
+    assert len(left) <= 3, f"{survivors_table(survivors)}\n{config.model_dump_json()}"
