@@ -77,7 +77,9 @@ class Goal:
         return ratio if ratio >= 1 else math.inf
 
 
-def parse_goals(goals: Sequence[str], limits: Sequence[str]) -> list[Goal]:
+def parse_goals(
+    goals: Sequence[str], limits: Sequence[str], metrics: Mapping[str, tuple[str, bool]] = METRICS
+) -> list[Goal]:
     """Return the conditions that options state.
 
     Parameters
@@ -86,6 +88,8 @@ def parse_goals(goals: Sequence[str], limits: Sequence[str]) -> list[Goal]:
         Of ``--goal``: METRIC>=X, METRIC<=X, or METRIC=X, which is the better direction.
     limits : sequence of str
         Of ``--max``: METRIC=X.
+    metrics : mapping, optional
+        All that there are, as `METRICS`.
 
     Raises
     ------
@@ -95,7 +99,7 @@ def parse_goals(goals: Sequence[str], limits: Sequence[str]) -> list[Goal]:
     result, problems = list[Goal](), list[str]()
     for option, text in [("--goal", each) for each in goals] + [("--max", each) for each in limits]:
         try:
-            result.append(_parse(option, text))
+            result.append(_parse(option, text, metrics))
         except InputError as error:
             problems.append(str(error))
     problems += _contradictions(result)
@@ -132,7 +136,7 @@ def _parse(option: str, text: str, metrics: Mapping[str, tuple[str, bool]] = MET
         raise InputError(f"{option}: must be {form}, such as {example}, not {text[:80]!r}")
     metric, sign, number = match.groups()
     if metric not in metrics:
-        of = "engines" if metrics is METRICS else "quantised models"
+        of = "quantised models" if metrics is ACCURACY else "engines"
         raise InputError(
             f"{option}: {metric[:40]!r} is no metric of {of}; there are {', '.join(metrics)}"
             f"{did_you_mean(metric, metrics)}"

@@ -60,7 +60,7 @@ Jobs = list[TimedOption]
 """Jobs of an option, of each context."""
 
 
-class _Work:
+class Work:
     """Items of processes, with a journal of their results."""
 
     def __init__(self, executor: Executor, journal: SearchJournal) -> None:
@@ -131,7 +131,7 @@ def search(request: Request, executor: Executor, journal: SearchJournal) -> Resu
 def _searched(request: Request, needs: Needs, executor: Executor, journal: SearchJournal) -> Result:
     """Return the engines of some units that meet all goals; see `search`."""
     space = space_of(needs, _target(request), request.widths)
-    work = _Work(executor, journal)
+    work = Work(executor, journal)
     first = min(space.options)
     memory = _base_list(request, space, first).memory_bytes
     _check_memory(request, memory)
@@ -186,7 +186,7 @@ class _Ranking:
 
 
 def _ranked(
-    request: Request, space: Space, work: _Work, memory: int
+    request: Request, space: Space, work: Work, memory: int
 ) -> tuple[_Ranking, list[dict[str, Any]]]:
     """Return the ranking of all engines that can be of the short list, and why others cannot.
 
@@ -221,7 +221,7 @@ def _ranked(
 
 
 def _rank(
-    request: Request, space: Space, work: _Work, widths: Sequence[int], memory: int
+    request: Request, space: Space, work: Work, widths: Sequence[int], memory: int
 ) -> _Ranking:
     """Rank the engines of some widths; units of the best ones get their own netlists."""
     unusable: list[dict[str, Any]] = []
@@ -328,7 +328,7 @@ def _check_metrics(goals: Sequence[Goal], scores: Scores) -> None:
 
 
 def _units(
-    request: Request, space: Space, work: _Work, unusable: list[dict[str, Any]]
+    request: Request, space: Space, work: Work, unusable: list[dict[str, Any]]
 ) -> tuple[list[UnitTables], UnitCosts]:
     """Return the tables of units at each width of the port, and the costs in them."""
     contexts = [context - 1 for context in request.contexts]
@@ -425,7 +425,7 @@ def _unit_tables(
 
 
 def _evaluated(
-    request: Request, space: Space, scores: Scores, work: _Work, numbers: Any
+    request: Request, space: Space, scores: Scores, work: Work, numbers: Any
 ) -> tuple[list[Listed], int, float]:
     """Return the short list by complete estimates, how many there were, and the largest error."""
     engines: list[Listed] = []
@@ -453,7 +453,7 @@ def _evaluated(
 
 
 def complete(
-    request: Request, space: Space, scores: Scores, work: _Work, numbers: Sequence[int]
+    request: Request, space: Space, scores: Scores, work: Work, numbers: Sequence[int]
 ) -> list[Listed]:
     """Return engines of the space with their complete estimates."""
     items = {}
@@ -605,7 +605,7 @@ def at_nodes(results: Sequence[Result], executor: Executor, journal: SearchJourn
         key_of("node", item.engine, result.request.digest): (name, item)
         for name, item in nodes(result, engine).items()
     }
-    work = _Work(executor, journal)
+    work = Work(executor, journal)
     made = work.run("nodes", estimate_engine, {k: item for k, (_, item) in items.items()},
                     complete_from)  # fmt: skip
     return {items[key][0]: estimate for key, estimate in made.items()}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -67,7 +66,10 @@ class SharedRun:
     timing: ListTiming
 
 
-def run_side_by_side(design: Design, networks: Sequence[Network], *, seed: int = 0) -> SharedRun:
+def run_side_by_side(
+    design: Design, networks: Sequence[Network], *, seed: int = 0,
+    order: Sequence[tuple[int, int]] | None = None,
+) -> SharedRun:  # fmt: skip
     """Simulate networks on an engine at once, with random operands.
 
     Parameters
@@ -77,6 +79,9 @@ def run_side_by_side(design: Design, networks: Sequence[Network], *, seed: int =
     networks : sequence of Network
     seed : int
         Of the operands.
+    order : sequence of (int, int), optional
+        Network and product of each job, as the list submits them; by default one of each network
+        in turn.
 
     Raises
     ------
@@ -93,7 +98,11 @@ def run_side_by_side(design: Design, networks: Sequence[Network], *, seed: int =
             row.append(product)
         placed.append(row)
     address = -(-at // _ALIGNMENT) * _ALIGNMENT
-    data = _list(config, networks, placed)
+    turns = [
+        (which, number) for number in range(max(map(len, placed)))
+        for which, row in enumerate(placed) if number < len(row)
+    ]  # fmt: skip
+    data = _list(config, networks, placed, turns if order is None else order)
     timing = timed_list(config, trace(config, address, data, [0] * config.lists.registers))
     directory = compile_model(design.name, design.verilog, design.core.buses, cycles=timing.cycles)
     with Model(directory, read_latency=1, write_latency=1) as model:
@@ -131,13 +140,12 @@ def _place(
 
 
 def _list(
-    config: TransformerConfig, networks: Sequence[Network], placed: Sequence[Sequence[Placed]]
-) -> bytes:
-    """Return the list: a product of each network in turn, until all are submitted."""
+    config: TransformerConfig, networks: Sequence[Network], placed: Sequence[Sequence[Placed]],
+    order: Sequence[tuple[int, int]],
+) -> bytes:  # fmt: skip
+    """Return the list that submits products in an order."""
     program = Program(list(config.units), config.lists.registers)
-    for turn in zip_longest(*placed):
-        for network, product in zip(networks, turn, strict=True):
-            if product is not None:
-                program.job(network.unit, product.writes())
+    for which, number in order:
+        program.job(networks[which].unit, placed[which][number].writes())
     program.halt()
     return program.encode()

@@ -32,6 +32,7 @@ from hwgen.cli.support.outputs import (
     claim_entry,
     write_file,
 )
+from hwgen.cli.support.systems import find_systems, metrics_of_systems, system_request
 from hwgen.reports.roofline import number
 from hwgen.reports.terminal import console
 
@@ -110,6 +111,22 @@ if TYPE_CHECKING:
     help="Width of the memory port to try, instead of all; may be repeated.",
 )
 @click.option(
+    "--weights",
+    "weights",
+    metavar="FORMAT",
+    multiple=True,
+    help="Of two workloads: the format of weights of each in their order, or of both: int8, int4,"
+    " ternary; default int8.",
+)
+@click.option(
+    "--cores",
+    "cores",
+    metavar="N",
+    multiple=True,
+    type=click.Choice(["1", "2"]),
+    help="Of two workloads: how many cores a system has, instead of whichever is better.",
+)
+@click.option(
     "--nodes", is_flag=True, help="Also estimate the best engine at all nodes of standard cells."
 )
 @click.option(
@@ -147,6 +164,8 @@ def command(
     context: int,
     scenarios: tuple[str, ...],
     ports: tuple[str, ...],
+    weights: tuple[str, ...],
+    cores: tuple[str, ...],
     nodes: bool,
     count: int,
     apply: int | None,
@@ -159,7 +178,8 @@ def command(
     """Search for engines that execute a quantised decoder, by goals and limits.
 
     Of a workload, or of a model that is no decoder, it searches for cores that multiply its
-    products.
+    products; of two workloads, for an engine that computes both at once, with one core or two
+    behind one memory port.
 
     An engine has all units of configs/decoder_engine. Every combination of sizes of its units is
     ranked by tables of their cycles and costs; the best have a complete estimate, and a directory
@@ -170,7 +190,7 @@ def command(
     """
     from flows.build.build import retarget
     from flows.search.accuracy import accurate_models
-    from flows.search.goals import parse_accuracy, parse_goals
+    from flows.search.goals import METRICS, parse_accuracy, parse_goals
     from flows.search.journal import FILE
     from flows.search.output import write_result
     from flows.search.result import Request, Unmet
@@ -183,7 +203,9 @@ def command(
     from hwgen.errors import CheckFailed, InputError
     from hwgen.models.files.store import Model
 
-    conditions = parse_goals(goals, limits)
+    of_workloads = _is_workload(models)
+    several = of_workloads and len(models) > 1
+    conditions = parse_goals(goals, limits, metrics_of_systems() if several else METRICS)
     if not conditions:
         raise click.UsageError("nothing is asked for: state a --goal, or a limit by --max")
     if apply is not None and apply > count:
@@ -192,7 +214,17 @@ def command(
     aim = retarget(Target(), target, _megahertz(clock), served)
     directory = output or Path("build") / f"{_name(models[0])}-search"
     check_directory(directory)
-    if _is_workload(models):
+    if (weights or cores) and not several:
+        raise click.UsageError("--weights and --cores belong to two workloads")
+    if several:
+        if accuracies or scenarios or nodes:
+            raise click.UsageError("--accuracy, --scenario and --nodes belong to decoders")
+        request = system_request(models, weights, conditions, aim, _megahertz(clock), cores, ports,
+                                 count)  # fmt: skip
+        journal = _journal(directory, resume=resume, force=force)
+        find_systems(request, directory, journal, apply, jobs, force=force, as_json=as_json)
+        return
+    if of_workloads:
         if accuracies or apply is not None or scenarios or nodes or ports:
             raise click.UsageError(
                 "--accuracy, --apply, --scenario, --port and --nodes belong to decoders"
@@ -286,7 +318,7 @@ def _name(model: Path) -> str:
 
 
 def _is_workload(models: Sequence[Path]) -> bool:
-    """Return whether a search is for cores: of a workload, or of a model that is no decoder."""
+    """Return whether a search is for cores: of workloads, or of models that are no decoders."""
     from hwgen.errors import InputError
     from hwgen.models.files.store import Model
     from hwgen.workloads import workload_path
@@ -296,8 +328,12 @@ def _is_workload(models: Sequence[Path]) -> bool:
         if workload_path(str(model)) is not None
         or (model.is_dir() and not Model(model).description.decodes)
     ]  # fmt: skip
-    if others and len(models) > 1:
-        raise InputError(f"{others[0]} is no decoder; only decoders are searched for together")
+    if others and len(others) < len(models):
+        raise InputError(
+            f"{others[0]} is no decoder; decoders and workloads are not searched for together"
+        )
+    if len(others) > 2:
+        raise InputError(f"{len(others)} workloads: one, or two at once, are searched for")
     return bool(others)
 
 
