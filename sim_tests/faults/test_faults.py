@@ -146,6 +146,27 @@ def test_two_simulations_agree(small: FaultSimulation) -> None:
         assert alone == [together[i] for i in chosen]
 
 
+@pytest.mark.slow
+@pytest.mark.rotate(3)
+def test_lanes_without_results(tmp_path: Path) -> None:
+    """Beats may be wrong where a lane belongs to no result; that is masked, not silent."""
+    require_tools(*TOOLS, technology="nangate45")
+    simulation = simulation_of(SMALL.replace("cols: 1", "cols: 2"), "random:3,16,3", tmp_path)
+    rng = np.random.default_rng(7)
+    faults = draw_faults(simulation.circuit, "flip", simulation.cycles, 255, rng)
+    ends = simulation._together(faults, 1, lambda done, of: None)
+    effects = simulation.inject(faults)
+    padding = [i for i, each in enumerate(effects) if each.effect == "masked" and ends[i].beats]
+    assert len(padding) > 5
+    assert simulation.inject_alone([faults[i] for i in padding[:4]]) == [
+        effects[i] for i in padding[:4]
+    ]
+    for index in padding:  # no packet ends elsewhere
+        assert not simulation._ends_differ(ends[index].beats)
+    beat = np.zeros(len(ends[padding[0]].beats.popitem()[1]), np.uint8)
+    assert simulation._ends_differ({10**6: beat})
+
+
 def test_certain_effects(small: FaultSimulation) -> None:
     """A result bit that is stuck is silent, a handshake that is stuck hangs, an idle net is masked.
 
