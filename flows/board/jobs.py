@@ -79,7 +79,7 @@ def run_on(
 def _run_list(board: EngineBoard, config: Any, placed: PlacedJob, patience: float) -> None:
     """Run a command list that submits a job, and wait until it has ended."""
     address, data = list_of(config, placed)
-    host = ListHost(config, _Registers(board))
+    host = ListHost(config, Registers(board))
     host.begin(data, (), 0, address)
     begin = board.now()
     while host.read("STATUS") & 1:
@@ -89,7 +89,7 @@ def _run_list(board: EngineBoard, config: Any, placed: PlacedJob, patience: floa
     check_list(host)
 
 
-class _Registers:
+class Registers:
     """A board as the host of lists sees an engine."""
 
     def __init__(self, board: EngineBoard) -> None:
