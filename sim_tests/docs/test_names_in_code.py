@@ -49,6 +49,7 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "flows/demonstration/overview.py",  # the picture of an engine
         "flows/simulation/bus/job_host.py",
         "flows/simulation/cases.py",
+        "flows/search/systems.py",  # products on cores that a search tries
         "flows/simulation/placed_products.py",
         "hwgen/families/transformer/params.py",  # the unit of an engine that names none
         "flows/board/litex.py",  # the engines that a SoC takes, in a message
