@@ -51,7 +51,7 @@ def test_a_drawn_configuration(name: str, tmp_path: Path) -> None:
     config = drawn.model_copy(update={"protect": Protection.model_validate({key: value})})
     told = f"{protection}: {config.model_dump_json()}"
     design = Design.of(config)
-    work = fault_workload(design.core, "random:3,16,3")
+    work = fault_workload(design.core, f"random:3,{min(16, config.max_k)},3")
     simulation = FaultSimulation(config, synthesize(design, "nangate45"), work, tmp_path)
     rng = np.random.default_rng(seed)
     for of in ("flip", "pulse", "stuck"):
