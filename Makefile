@@ -311,7 +311,7 @@ bench-agents: env ## compare search agents with the optimum of tables, and write
 	$(RUN) -m flows.bench.agents $(or $(ARGS),--write docs/search-agents.md --pictures docs/images)
 bench-gym: env ## measure steps a second of search environments, and write the table of their page
 	$(RUN) -m flows.bench.gym --write docs/benchmarks.md $(ARGS)
-gym-tables: env ## record digests and optima of the tables of search problems: ARGS=--enumerate makes the tables again (minutes)
+gym-tables: env ## record digests and optima of the tables of search problems: ARGS=--enumerate makes the tables again (an hour)
 	$(RUN) -m flows.gym.catalogue $(ARGS)
 bench-surrogates: env ## let models learn synthesis results and test them on other designs, and write the tables of their page (minutes)
 	$(RUN) -m flows.bench.surrogates $(or $(ARGS),--write docs/learned-estimates.md)

@@ -24,7 +24,7 @@ from flows.bench.agents_page import STORED, rows_of, summary_rows, write_page
 from flows.bench.common import parser, report, run
 from hwgen.errors import InputError
 from hwgen.gym.agents import agent_class, run_agent
-from hwgen.gym.problem import WITHIN, Problem, load_problem, problems
+from hwgen.gym.problem import WITHIN, Problem, catalogue, load_problem, problems
 
 JOURNAL = Path("build/agents/runs.jsonl")
 
@@ -71,6 +71,10 @@ ENTRIES = (
 )
 """Slow agents have smaller budgets; the page says so."""
 
+LONGER, LONGER_BUDGET, LONGER_SEEDS = ("ppo",), 10000, 5
+"""Agents that learn little from their usual budget; on the first problem of each table they have a
+larger one as well, with fewer seeds."""
+
 GRID_BUDGET, GRID_SEEDS = 1000, 10
 """Samples at most, and seeds, of the settings of grids."""
 
@@ -87,19 +91,42 @@ class Run:
 
 
 def runs(agents: Sequence[str], names: Sequence[str], budget: int | None) -> Iterator[Run]:
-    """Yield runs, all with default settings first."""
+    """Yield runs: all with default settings, then longer ones, those of grids, and of SMAC."""
     chosen = [entry for entry in ENTRIES if entry.agent in agents]
     chosen += [Entry(name, 1000) for name in agents if name not in {e.agent for e in ENTRIES}]
     cheap = [entry for entry in chosen if entry.agent != "smac"]
-    for stage in (cheap, None, [entry for entry in chosen if entry not in cheap]):
+    yield from _default_runs(cheap, names, budget)
+    if budget is None:
+        yield from _longer_runs([entry.agent for entry in cheap], names)
+    for problem in names:
+        for entry in cheap:
+            most = budget or min(entry.budget, GRID_BUDGET)
+            for settings in entry.grid:
+                for seed in range(GRID_SEEDS):
+                    yield Run(problem, entry.agent, _text(settings), most, seed)
+    yield from _default_runs([entry for entry in chosen if entry not in cheap], names, budget)
+
+
+def _default_runs(
+    entries: Sequence[Entry], names: Sequence[str], budget: int | None
+) -> Iterator[Run]:
+    for problem in names:
+        for entry in entries:
+            for seed in range(SEEDS):
+                yield Run(problem, entry.agent, _text({}), budget or entry.budget, seed)
+
+
+def _longer_runs(agents: Sequence[str], names: Sequence[str]) -> Iterator[Run]:
+    firsts = {catalogue()[name]["table"]: name for name in reversed(problems())}
+    for agent in LONGER:
         for problem in names:
-            for entry in stage if stage is not None else cheap:
-                grid: tuple[dict[str, Any], ...] = entry.grid if stage is None else ({},)
-                most = budget or (min(entry.budget, GRID_BUDGET) if stage is None else entry.budget)
-                for settings in grid:
-                    text = json.dumps(settings, sort_keys=True)
-                    for seed in range(GRID_SEEDS if stage is None else SEEDS):
-                        yield Run(problem, entry.agent, text, most, seed)
+            if agent in agents and problem in firsts.values():
+                for seed in range(LONGER_SEEDS):
+                    yield Run(problem, agent, _text({}), LONGER_BUDGET, seed)
+
+
+def _text(settings: dict[str, Any]) -> str:
+    return json.dumps(settings, sort_keys=True)
 
 
 def measured(each: Run, problem: Problem) -> dict[str, Any]:

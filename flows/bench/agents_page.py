@@ -89,6 +89,14 @@ def _defaults(results: Sequence[Mapping[str, Any]], problem: str) -> list[Mappin
     return [r for r in results if r["problem"] == problem and r["settings"] == "{}"]
 
 
+def shortest(results: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the rows without those whose settings have one of fewer samples on that problem."""
+    least: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+    for row in sorted(results, key=lambda row: -int(row["budget"])):
+        least[row["problem"], row["agent"], row["settings"]] = row
+    return [row for row in results if any(row is each for each in least.values())]
+
+
 def agents_table(results: Sequence[Mapping[str, Any]], problem: str) -> str:
     """Return the table of a problem: agents with default settings."""
     rows = []
@@ -112,7 +120,7 @@ def spread_table(results: Sequence[Mapping[str, Any]]) -> str:
     """Return, for each agent, how far settings of its grid differ from each other."""
     rows = []
     for agent in dict.fromkeys(row["agent"] for row in results):
-        own = [row for row in results if row["agent"] == agent]
+        own = shortest([row for row in results if row["agent"] == agent])
         settings = list(dict.fromkeys(row["settings"] for row in own))
         if len(settings) < 2:
             continue
@@ -185,7 +193,7 @@ def picture(results: Sequence[Mapping[str, Any]], names: Sequence[str], path: Pa
         figure = Figure(figsize=(9, 2.6 * rows), layout="constrained")
         axes = np.atleast_1d(figure.subplots(rows, 2, sharex=True)).reshape(-1)
         for axis, name in zip(axes, names, strict=False):
-            for number, row in enumerate(_defaults(results, name)):
+            for number, row in enumerate(shortest(_defaults(results, name))):
                 counts = sorted(map(int, row["regret"]))
                 values = np.array([quartiles(row["regret"][str(n)]) for n in counts])
                 values = np.maximum(values, 1e-4)

@@ -45,11 +45,11 @@ def _sources_digest() -> str:
     packages |= {
         hardware.point(name).value.partition(".")[0].partition(":")[0] for name in hardware
     }
-    return _digest_of(frozenset(packages))
+    return digest_of_sources(frozenset(packages))
 
 
 @cache
-def _digest_of(packages: frozenset[str]) -> str:
+def digest_of_sources(packages: frozenset[str]) -> str:
     """Return the digest of the sources of packages; cached until a file is written anew."""
     files = [(f"{name}/{file}", path) for name in sorted(packages) for file, path in sources(name)]
     written = [

@@ -2,7 +2,8 @@
 """Enumerate a sweep's space into a table: figures of every point, legal or not, by the cost model.
 
 Costs are fitted to netlists of some points, as sweeps do; cycles are exact.  No point but those of
-the fits is elaborated.
+the fits is elaborated.  Where fits are not good enough, every structure is counted instead
+(`flows.gym.counted`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from cost_model.sweep.refusals import refusals
 from cost_model.sweep.samples import pools
 from cost_model.sweep.space import Subspace
 from flows.build.costs import NetlistCosts
+from flows.gym.counted import Counted, Journal, counted, differences
 from hwgen import __version__
 from hwgen.errors import InputError
 from hwgen.gym.table import Axis, Table, rounded
@@ -33,6 +35,9 @@ BLOCK = 131072
 
 MOST_POINTS = 10**8
 """Points of a table at most: it has to fit in memory."""
+
+CHECKED = 10
+"""Points of a counted table that are evaluated by themselves, to state how far it is off."""
 
 _WORKLOAD = "work"
 
@@ -49,6 +54,7 @@ def table_of(
     executor: Executor,
     progress: Callable[[int, int], None] = lambda done, total: None,
     most: int | None = None,
+    journal: Path | None = None,
 ) -> Table:
     """Return the table of a sweep file with one family, and one workload called ``work``.
 
@@ -62,20 +68,41 @@ def table_of(
     most : int, optional
         Points, beside small designs, that are evaluated by netlist to test fits; by default as
         many as a sweep takes.
+    journal : Path, optional
+        If it is given, every structure is counted in a netlist of its own, and added to this file.
 
     Raises
     ------
     ConfigError, InputError
-        If the file is no such sweep, or too large.
+        If the file is no such sweep, or too large, or the journal is of another cost model.
     """
     file = read_sweep(path, __version__)
     _check(path, file)
     plan = file.plan
-    drawn = [replace(pool, points=pool.points[:most]) for pool in pools(plan)]
-    evaluate = fitted(plan, drawn, Netlists(NetlistCosts()), executor)
     stated = file.document.data["workloads"][_WORKLOAD]
     name = stated if isinstance(stated, str) else _WORKLOAD
+    if journal is not None:
+        costs = NetlistCosts()
+        counts = counted(plan, costs, executor, Journal.of(journal, plan), progress)
+        table = enumerate_space(plan, counts, workload=name)
+        return replace(table, provenance={**table.provenance, **_checked(counts, plan, table)})
+    drawn = [replace(pool, points=pool.points[:most]) for pool in pools(plan)]
+    evaluate = fitted(plan, drawn, Netlists(NetlistCosts()), executor)
     return enumerate_space(plan, evaluate, progress, name)
+
+
+def _checked(counts: Counted, plan: Plan, table: Table) -> dict[str, Any]:
+    """Return the differences of some points of a table from their own netlists, as provenance."""
+    rows = np.random.default_rng(0).choice(np.flatnonzero(table.legal), CHECKED, replace=False)
+    fixed = plan.space.subspaces[0].fixed
+    points = [{**fixed, **table.point(int(row))} for row in rows]
+    found = differences(counts, plan, NetlistCosts(), points)
+    return {
+        "costs": "counted in a netlist of each structure",
+        "netlists": len(counts.structures),
+        "checked": CHECKED,
+        "left_out_errors": {name: float(f"{error:.2g}") for name, error in found.items()},
+    }
 
 
 def _check(path: Path, file: SweepFile) -> None:

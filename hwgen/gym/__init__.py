@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Search environments whose optimum is known: Gymnasium and PettingZoo, on exhaustive tables.
 
-Importing this package registers ``hwgen/Systolic-v0``, ``hwgen/TernaryLut-v0`` and
-``hwgen/HeterogeneousEngine-v0``.
+Importing this package registers ``hwgen/Systolic-v0``, ``hwgen/TernaryLut-v0``,
+``hwgen/Engine-v0`` and ``hwgen/HeterogeneousEngine-v0``.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ Observation = NDArray[np.float32]
 ENVIRONMENTS: Mapping[str, str] = {
     "hwgen/Systolic-v0": "systolic_latency",
     "hwgen/TernaryLut-v0": "ternary_latency",
+    "hwgen/Engine-v0": "engine_latency",
     "hwgen/HeterogeneousEngine-v0": "heterogeneous_latency",
 }
 """The problem of each environment, unless another is asked for."""

@@ -251,7 +251,7 @@ class Table:
 
 
 def rounded(amounts: NDArray[Any]) -> NDArray[np.float32]:
-    """Round figures to significands of 15 bits, a relative error of at most 1.5e-5."""
+    """Round figures to significands of 15 bits, a relative error of at most 3.1e-5."""
     significand, exponent = np.frexp(np.asarray(amounts, np.float64))
     scale = float(1 << _BITS)
     return np.ldexp(np.rint(significand * scale) / scale, exponent).astype(np.float32)

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from flows.bench import agents as bench
-from flows.bench.agents_page import STORED, quartiles, rows_of, within
+from flows.bench.agents_page import STORED, quartiles, rows_of, shortest, within
 from hwgen.errors import InputError, ToolMissing
 from hwgen.gym.agents import Agent, BudgetSpent, Task, agent_class, agents, run_agent
-from hwgen.gym.problem import load_problem
+from hwgen.gym.problem import catalogue, load_problem, problems
 
 LIGHT = ("random", "random_legal", "ga", "nsga2", "annealing", "cma", "tpe")
 LEARNED = {"ppo": "stable_baselines3", "ppo_independent": "stable_baselines3",
@@ -153,6 +153,19 @@ def test_an_interrupted_benchmark_continues(
     (row,), (other,) = rows_of(list(done.values())), rows_of(list(whole.values()))
     assert {**row, "seconds": 0} == {**other, "seconds": 0}
     assert len(row["found"]) == 4
+
+
+def test_ppo_has_a_larger_budget_on_the_first_problem_of_each_table() -> None:
+    names = problems()
+    wanted = [r for r in bench.runs(["ppo", "ga"], names, None) if r.budget > 1000]
+    longer = {(r.problem, r.seed) for r in wanted if r.agent == "ppo"}
+    firsts = {catalogue()[name]["table"]: name for name in reversed(names)}
+    assert longer == {(n, s) for n in firsts.values() for s in range(bench.LONGER_SEEDS)}
+    assert not [r for r in bench.runs(["ppo"], names, 500) if r.budget != 500]
+    stored = json.loads(STORED.read_text(encoding="utf-8"))
+    own = [r for r in stored if r["agent"] == "ppo" and r["problem"] == "systolic_latency"]
+    assert {r["budget"] for r in own} == {1000, bench.LONGER_BUDGET}
+    assert {r["budget"] for r in shortest(own)} == {1000}
 
 
 def test_a_stored_row_is_measured_again() -> None:
