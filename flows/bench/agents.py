@@ -71,7 +71,7 @@ ENTRIES = (
 )
 """Slow agents have smaller budgets; the page says so."""
 
-LONGER, LONGER_BUDGET, LONGER_SEEDS = ("ppo",), 10000, 5
+LONGER, LONGER_BUDGET, LONGER_SEEDS = ("ppo",), 10000, 3
 """Agents that learn little from their usual budget; on the first problem of each table they have a
 larger one as well, with fewer seeds."""
 
