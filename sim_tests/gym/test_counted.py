@@ -146,10 +146,11 @@ def test_a_shipped_engine_is_that_of_its_netlist() -> None:
         point = {**whole.space.subspaces[0].fixed, **table.point(int(row))}
         answer = NetlistCosts().evaluate("gemm_stream", point, whole.workloads)
         assert isinstance(answer, Evaluation)
-        for name in ("area_mm2", "latency_ms", "energy_mj"):
+        # Later cost models leave out more unused logic; cycles are exact.
+        for name, far in (("area_mm2", 0.03), ("latency_ms", 1e-3), ("energy_mj", 0.1)):
             own = answer.metrics[name if name == "area_mm2" else f"{name}(work)"]
             assert own is not None
-            assert table.metrics[name][row] == pytest.approx(own, 1e-3)
+            assert table.metrics[name][row] == pytest.approx(own, far)
 
 
 def test_a_space_without_figures_is_all_illegal(plan: Plan) -> None:
