@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,11 @@ from flows.board.simulation import SimulatedBoard
 from flows.board.surroundings import Surroundings
 from flows.simulation.bus.list_host import ListHost
 from flows.simulation.operands import draw_operands, draw_scalars
-from flows.simulation.placement import PlacedJob
 from flows.simulation.run import check_list, check_results, list_of, placed_on
 from hwgen.board import Board, BoardError, EngineBoard, Transport, connect, connect_engine
 from hwgen.board.ports import BAUD
 from hwgen.core.core import Core
+from hwgen.core.lists.golden import Outcome
 from hwgen.core.operation import Array, Arrays, Job
 from hwgen.core.protocols import ListCore
 from hwgen.errors import CheckFailed
@@ -70,26 +70,41 @@ def run_on(
     if isinstance(core, ListCore):
         for part in placed.jobs:
             board.write_images(part.images())
-        _run_list(board, core.params, placed, patience)
+        address, data = list_of(core.params, placed)
+        run_list(board, core.params, data, (), address, patience)
     else:
         board.run_jobs(placed.jobs, patience=patience)
     return placed.results(board.read_memory)
 
 
-def _run_list(board: EngineBoard, config: Any, placed: PlacedJob, patience: float) -> None:
-    """Run a command list that submits a job, and wait until it has ended."""
-    address, data = list_of(config, placed)
-    host = ListHost(config, Registers(board))
-    host.begin(data, (), 0, address)
+def run_list(
+    board: EngineBoard,
+    config: Any,
+    data: bytes,
+    registers: Sequence[int],
+    address: int,
+    patience: float,
+) -> Outcome:
+    """Put a command list into the memory of a board, run it, and return how it ended.
+
+    Raises
+    ------
+    BoardError
+        If it has not ended after `patience` seconds; the board is then reset.
+    CheckFailed
+        If it ends otherwise than it should.
+    """
+    host = ListHost(config, _Registers(board))
+    host.begin(data, registers, 0, address)
     begin = board.now()
     while host.read("STATUS") & 1:
         if board.now() - begin > patience:
             board.reset()
             raise BoardError(f"the list has not ended after {patience:g} s; the board was reset")
-    check_list(host)
+    return check_list(host)
 
 
-class Registers:
+class _Registers:
     """A board as the host of lists sees an engine."""
 
     def __init__(self, board: EngineBoard) -> None:

@@ -7,12 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from flows.board.jobs import Registers
-from flows.simulation.bus.list_host import ListHost
-from hwgen.board import BoardError, EngineBoard
-from hwgen.errors import CheckFailed
-from hwgen.models.compile.decoder_list import TOKENS
-from hwgen.models.compile.list_program import CompiledList, ListProgram
+from flows.board.jobs import run_list
+from hwgen.board import EngineBoard
+from hwgen.models.compile.decoder_list import REGISTERS, TOKENS
+from hwgen.models.compile.list_program import CompiledList
 
 
 def load_image(board: EngineBoard, compiled: CompiledList) -> None:
@@ -23,9 +21,7 @@ def load_image(board: EngineBoard, compiled: CompiledList) -> None:
     BoardError
         If the board does not answer.
     """
-    program = ListProgram(compiled)
-    program.start([1])
-    board.write_memory(compiled.base, bytes(program.memory.data))
+    board.write_memory(compiled.base, bytes(compiled.contents()))
 
 
 def generate(
@@ -63,16 +59,10 @@ def generate(
     compiled.check_tokens(list(prompt), count)
     tokens = compiled.arrays[TOKENS].address
     board.write_memory(tokens, np.asarray(prompt, "<u4").tobytes())
-    host = ListHost(compiled.config, Registers(board))
     registers = compiled.registers(0, len(prompt), count)
-    host.begin(compiled.data, registers, 0, compiled.address)
-    begin = board.now()
-    while host.read("STATUS") & 1:
-        if board.now() - begin > patience:
-            board.reset()
-            raise BoardError(f"the list has not ended after {patience:g} s; the board was reset")
-    outcome = host.outcome()
-    if outcome.state != "done":
-        raise CheckFailed(f"the list ended with {outcome.state} at {outcome.index}")
-    raw = board.read_memory(tokens, 4 * (len(prompt) + count))
-    return [int(token) for token in np.frombuffer(raw, "<u4")[len(prompt) :]]
+    outcome = run_list(
+        board, compiled.config, compiled.data, registers, compiled.address, patience
+    )  # fmt: skip
+    end = outcome.registers[REGISTERS["POSITION"][0]] + 1
+    raw = board.read_memory(tokens + 4 * len(prompt), 4 * (end - len(prompt)))
+    return [int(token) for token in np.frombuffer(raw, "<u4")]

@@ -20,12 +20,11 @@ from flows.search.systems import (
     Ranked,
     System,
     SystemRequest,
-    alternating,
     engine_of,
     front_of,
     verdict,
 )
-from flows.simulation.side_by_side import Network, run_side_by_side
+from flows.simulation.side_by_side import Network, interleaved, run_side_by_side
 
 
 def configuration(request: SystemRequest, system: System) -> str:
@@ -138,7 +137,7 @@ def _order(request: SystemRequest, system: System) -> list[tuple[int, int]]:
     """Return products, as numbers of workload and product, as they are to be submitted."""
     rows = [[(i, n) for n in range(len(t.products))] for i, t in enumerate(request.tasks)]
     if len(system.cores) == 1:
-        return alternating(rows)
+        return interleaved(rows)
     starts = {pair: start for row, times in zip(rows, system.shared.starts, strict=True)
               for pair, start in zip(row, times, strict=True)}  # fmt: skip
     return sorted(starts, key=lambda pair: (starts[pair], pair))

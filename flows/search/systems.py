@@ -13,6 +13,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,12 @@ import yaml
 
 from cost_model.configurations.metrics import RESOURCES
 from flows.search.costs import SUMS, Cost, CostItem, cost_from, cost_of, key_of
+from flows.search.goals import METRICS as OF_ENGINES
 from flows.search.goals import Goal
 from flows.search.result import Unmet
 from flows.search.search import Work
 from flows.search.shared_port import Phase, Shared, at_once
+from flows.simulation.side_by_side import interleaved
 from hwgen.core.lists.commands import LINE, Program
 from hwgen.core.params.target import Target
 from hwgen.core.protocols import JobCore
@@ -42,12 +45,10 @@ from hwgen.workloads.network import Gemm
 
 METRICS: Mapping[str, tuple[str, bool]] = {
     "ms": ("milliseconds until both workloads are done", False),
-    "area_mm2": ("area, of standard cells", False),
-    "power_w": ("power, of standard cells", False),
-    "clock_mhz": ("clock that the estimate reaches", True),
-    "luts": ("look-up tables that a device counts, of FPGAs", False),
-    "dsps": ("DSP blocks, of FPGAs", False),
-    "brams": ("block memories, of FPGAs", False),
+    **{
+        name: OF_ENGINES[name]
+        for name in ("area_mm2", "power_w", "clock_mhz", "luts", "dsps", "brams")
+    },
 }
 """Metrics of systems: what each is, and whether more of it is better."""
 
@@ -63,7 +64,13 @@ NAMES_OF_CORES = {1: ("core",), 2: ("first", "second")}
 
 RESULT, ENGINE = "result.json", "engine.yaml"
 
-_ABOUT = Path(__file__).with_name("systems.yaml")
+
+@cache
+def systems_file() -> dict[str, Any]:
+    """Return the cores of systems and the sizes that are tried: ``systems.yaml``."""
+    text = Path(__file__).with_name("systems.yaml").read_text(encoding="utf-8")
+    result: dict[str, Any] = yaml.safe_load(text)
+    return result
 
 
 @dataclass(frozen=True)
@@ -201,12 +208,12 @@ class Ranked:
 
 def legal_widths() -> tuple[int, ...]:
     """Return the widths of memory ports that systems may have."""
-    return tuple(yaml.safe_load(_ABOUT.read_text(encoding="utf-8"))["port"]["data_width"])
+    return tuple(systems_file()["port"]["data_width"])
 
 
 def cores_for(tasks: Sequence[Pass], weights: str) -> list[Core]:
     """Return the cores of a format of weights, with all sizes and buffers."""
-    file = yaml.safe_load(_ABOUT.read_text(encoding="utf-8"))
+    file = systems_file()
     longest = max(size.k for task in tasks for size in task.products)
     formats = {
         "activation": "int8", "weight": weights, "accumulator": "int32",
@@ -235,7 +242,7 @@ def cores_for(tasks: Sequence[Pass], weights: str) -> list[Core]:
 
 def engine_of(request: SystemRequest, width: int, cores: Sequence[Core]) -> dict[str, Any]:
     """Return the parameters of an engine with some cores."""
-    port = yaml.safe_load(_ABOUT.read_text(encoding="utf-8"))["port"]
+    port = systems_file()["port"]
     target = request.target.model_dump(mode="json", exclude_none=True)
     target.pop("activation_sigma", None)
     units = zip(NAMES_OF_CORES[len(cores)], cores, strict=True)
@@ -349,7 +356,7 @@ class Tables:
             capacity = min(1.0, bytes_per_s / (width / 8 * clock * 1e6))
         rows = [[Phase(*phase) for phase in job.phases] for job in jobs]
         if len(cores) == 1:
-            rows = [alternating(rows)]
+            rows = [interleaved(rows)]
         shared = at_once(rows, capacity, max(job.submit for job in jobs))
         sums = dict(zip(SUMS, cost.sums, strict=True))
         cells = not isinstance(technologies()[target.technology], Fpga)
@@ -366,14 +373,6 @@ class Tables:
             done = used_resources(fpga_family(target.technology), used)
             metrics |= {n: float(done[n]) for n in ("luts", "flip_flops", "dsps", "brams")}
         return System(width, cores, shared, metrics)
-
-
-def alternating(rows: Sequence[Sequence[Any]]) -> list[Any]:
-    """Return jobs of several workloads on one core, one of each in turn."""
-    result = []
-    for number in range(max(map(len, rows))):
-        result += [row[number] for row in rows if number < len(row)]
-    return result
 
 
 def tables_of(request: SystemRequest, work: Work) -> Tables:

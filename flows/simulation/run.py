@@ -29,6 +29,7 @@ from flows.tools.guard import scratch
 from hwgen.core.core import Core
 from hwgen.core.cycles.basis import Cycles
 from hwgen.core.lists.commands import Program
+from hwgen.core.lists.golden import Outcome
 from hwgen.core.operation import Array, Arrays, Job, StreamPlan, gemm_operands
 from hwgen.core.post import Columns, PostSettings
 from hwgen.core.protocols import ListCore
@@ -288,13 +289,14 @@ def _run_list(
     return host.read("CYCLES")
 
 
-def check_list(host: ListHost) -> None:
-    """Raise `JobFailed` unless the list of an engine ended well; clear its interrupt."""
+def check_list(host: ListHost) -> Outcome:
+    """Return the outcome of a list, `JobFailed` unless it ended well; clear its interrupt."""
     outcome = host.outcome()
     if outcome.state != "done":
         raise JobFailed(
             f"the command list ended with {outcome.state} at descriptor {outcome.index}"
         )
+    return outcome
 
 
 # -- cocotb ------------------------------------------------------------------------------------

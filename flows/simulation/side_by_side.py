@@ -66,6 +66,14 @@ class SharedRun:
     timing: ListTiming
 
 
+def interleaved(rows: Sequence[Sequence[Any]]) -> list[Any]:
+    """Return the members of several rows, one of each in turn."""
+    result = []
+    for number in range(max(map(len, rows))):
+        result += [row[number] for row in rows if number < len(row)]
+    return result
+
+
 def run_side_by_side(
     design: Design, networks: Sequence[Network], *, seed: int = 0,
     order: Sequence[tuple[int, int]] | None = None,
@@ -98,10 +106,7 @@ def run_side_by_side(
             row.append(product)
         placed.append(row)
     address = -(-at // _ALIGNMENT) * _ALIGNMENT
-    turns = [
-        (which, number) for number in range(max(map(len, placed)))
-        for which, row in enumerate(placed) if number < len(row)
-    ]  # fmt: skip
+    turns = interleaved([[(i, n) for n in range(len(row))] for i, row in enumerate(placed)])
     data = _list(config, networks, placed, turns if order is None else order)
     timing = timed_list(config, trace(config, address, data, [0] * config.lists.registers))
     directory = compile_model(design.name, design.verilog, design.core.buses, cycles=timing.cycles)

@@ -32,6 +32,7 @@ from hwgen.cli.support.outputs import (
     claim_entry,
     write_file,
 )
+from hwgen.cli.support.searching import searching
 from hwgen.cli.support.systems import find_systems, metrics_of_systems, system_request
 from hwgen.reports.roofline import number
 from hwgen.reports.terminal import console
@@ -193,14 +194,12 @@ def command(
     from flows.search.goals import METRICS, parse_accuracy, parse_goals
     from flows.search.journal import FILE
     from flows.search.output import write_result
-    from flows.search.result import Request, Unmet
+    from flows.search.result import Request
     from flows.search.scenarios import parse_scenarios
     from flows.search.search import at_nodes, merged, search_all
     from flows.search.space import needs_of
-    from flows.tools.executors import LocalProcesses
-    from flows.tools.parallel import processors
     from hwgen.core.params.target import Target
-    from hwgen.errors import CheckFailed, InputError
+    from hwgen.errors import CheckFailed
     from hwgen.models.files.store import Model
 
     of_workloads = _is_workload(models)
@@ -261,35 +260,16 @@ def command(
         for model in accurate
     ]
     journal = _journal(directory, resume=resume, force=force)
-    try:
-        with (
-            task_progress("searching", quiet=as_json),
-            LocalProcesses(jobs or processors()) as executor,
-        ):
-            results, unmet = search_all(requests, executor, journal)
-            excluded += [
-                {"model": error.document["model"], "reason": str(error)} for error in unmet
-            ]
-            estimates = at_nodes(results, executor, journal) if nodes else {}
-            with atomic_directory(directory, force=force) as staging:
-                document = write_result(staging, results, excluded, estimates)
-                shutil.copy(journal.path, staging / FILE)  # for --resume with other goals
-    except InputError:  # there is nothing to continue
-        journal.path.unlink(missing_ok=True)
-        if [entry.name for entry in directory.iterdir()] == [MARKER]:
-            shutil.rmtree(directory)
-        raise
-    except Unmet as error:
-        if as_json:
-            emit_json({"met": False, **error.document})
-            raise click.exceptions.Exit(1) from None
-        raise
-    except (KeyboardInterrupt, SystemExit):  # the latter by SIGTERM
-        click.echo(f"{directory}: {_provisional(directory, journal.ranking)}", err=True)
-        click.echo(f"{directory}: continue with --resume", err=True)
-        raise
-    finally:
-        journal.close()
+    with searching(
+        directory, journal, jobs, as_json=as_json,
+        interrupted=lambda: _provisional(directory, journal.ranking),
+    ) as executor:  # fmt: skip
+        results, unmet = search_all(requests, executor, journal)
+        excluded += [{"model": error.document["model"], "reason": str(error)} for error in unmet]
+        estimates = at_nodes(results, executor, journal) if nodes else {}
+        with atomic_directory(directory, force=force) as staging:
+            document = write_result(staging, results, excluded, estimates)
+            shutil.copy(journal.path, staging / FILE)  # for --resume with other goals
     if not as_json:
         _report(document, directory)
     applied = {}

@@ -197,15 +197,13 @@ class VectorCore(wiring.Component):
         A word of narrow elements is several beats; what is behind the end of a row is left.
         """
         width, lanes = self.config.input.width, self.config.array.lanes
-        beat, final = word, named(m, "is_whole", Const(1, 1))
-        longest = max(width // fmt.width for fmt in self.config.other_inputs)
-        if longest == 1:
+        beat, final = word, Value.cast(1)
+        narrow = [fmt for fmt in self.config.other_inputs if fmt.width < width]
+        if not narrow:
             return beat, consumes
-        part = Signal(range(longest), name="part_of_word")
-        for fmt in self.config.other_inputs:
+        part = Signal(range(max(width // fmt.width for fmt in narrow)), name="part_of_word")
+        for fmt in narrow:
             count = width // fmt.width
-            if count == 1:
-                continue
             asked = self.flag(selects("input", str(fmt)), f"of_{fmt}")
             bits = Array(
                 Cat(*(
@@ -535,7 +533,11 @@ class VectorCore(wiring.Component):
         alone = self.flag(lambda path: path.last_only, "last_only")
         apart = named(m, "apart", value.last & (~value.end | alone))
         s = named(m, "scale_now", Mux(needs_s, self.s, self.c1))
-        results, real = self._lanes(m, value, s, apart, heads)
+        formats = {
+            f"in_{fmt}": self.flag(selects("output", str(fmt)), f"in_{fmt}")
+            for fmt in config.other_outputs
+        }
+        results, real = self._lanes(m, value, s, apart, heads, formats)
 
         tokens = {"valid": fire, "end": value.end, "last": value.last, "apart": apart}
         cycles = config.apply_latency - 1
@@ -558,32 +560,32 @@ class VectorCore(wiring.Component):
             beat = Mux(tokens["apart"], Cat(real, Const(0, lanes * width - 32)), beat)
         valid = tokens["valid"] & (~alone | late.last)
         if config.other_outputs:
-            beat, valid = self._joined(m, beat, valid, late.end, tokens["apart"])
+            beat, valid = self._joined(m, beat, valid, late.end, tokens["apart"], formats)
         out = delayed(m, "out_beat", beat, 1, run)
         valid = delayed(m, "out_valid", valid, 1, run, token=True)
         last = delayed(m, "out_last", late.last, 1, run)
         self._push_output(m, out, last, valid)
 
     def _joined(
-        self, m: Module, beat: Value, valid: Value, end: Value, apart: Value
-    ) -> tuple[Value, Value]:
+        self, m: Module, beat: Value, valid: Value, end: Value, apart: Value,
+        formats: dict[str, Value],
+    ) -> tuple[Value, Value]:  # fmt: skip
         """Return words of narrow results, and whether one is complete, or ends its row."""
         config, lanes, width = self.config, self.config.array.lanes, self.config.output.lane_width
         longest = max(width // fmt.lane_width for fmt in config.other_outputs)
         part = Signal(range(longest), name="part_of_result")
         before = Signal(lanes * width, name="results_before")
-        joined, final, narrow = beat, named(m, "result_whole", Const(1, 1)), []
+        joined, final = beat, Value.cast(1)
         for fmt in config.other_outputs:
             size, count = lanes * fmt.lane_width, width // fmt.lane_width
-            asked = self.flag(selects("output", str(fmt)), f"in_{fmt}")
+            asked = formats[f"in_{fmt}"]
             bits = Cat(*(beat.word_select(lane, width)[: fmt.lane_width] for lane in range(lanes)))
             word = Cat(*(
                 Mux(part == index, bits, before.word_select(index, size)) for index in range(count)
             ))  # fmt: skip
-            narrow.append(asked)
             joined = Mux(asked, word, joined)
             final = Mux(asked, part == count - 1, final)
-        parted = named(m, "in_parts", Cat(*narrow).any() & ~apart)
+        parted = named(m, "in_parts", Cat(*formats.values()).any() & ~apart)
         joined = named(m, "joined", Mux(apart, beat, joined))
         final = named(m, "result_complete", final | end | apart)
         with m.If(valid & self.run_apply & parted):
@@ -591,8 +593,9 @@ class VectorCore(wiring.Component):
         return joined, valid & final
 
     def _lanes(
-        self, m: Module, value: Fields, s: Value, apart: Value, heads: dict[str, Value]
-    ) -> tuple[Value, Value]:
+        self, m: Module, value: Fields, s: Value, apart: Value, heads: dict[str, Value],
+        formats: dict[str, Value],
+    ) -> tuple[Value, Value]:  # fmt: skip
         """Return the results of the lanes, and of the first one before it is rounded."""
         config, run, lanes = self.config, self.run_apply, self.config.array.lanes
         blocks = [ApplyLane(config), ApplyLane(config, odd=True)]
@@ -604,11 +607,8 @@ class VectorCore(wiring.Component):
                for n in blocks[0].factors},
             **{f"term_{n}": self.flag(selects("term", n), f"term_{n}")
                for n in blocks[0].terms},
+            **formats,
         }  # fmt: skip
-        flags |= {
-            f"in_{fmt}": self.flag(selects("output", str(fmt)), f"result_{fmt}")
-            for fmt in config.other_outputs
-        }
         rope = self.flag(lambda path: path.factor == "rotate", "rope")
         for lane in range(lanes):
             v = value.data.word_select(lane, 32)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from flows.build.load import load_config
 from flows.search import systems
@@ -56,13 +56,11 @@ def size(unit: dict[str, Any]) -> float:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Leave few cores in the space; return a directory."""
-    about = yaml.safe_load(systems._ABOUT.read_text(encoding="utf-8"))
+    about = copy.deepcopy(systems.systems_file())
     about["port"]["data_width"] = [32, 64]
     for core in about["cores"]:
         core["sizes"] = {name: values[:1] for name, values in core["sizes"].items()}
-    path = tmp_path / "systems.yaml"
-    path.write_text(yaml.safe_dump(about), encoding="utf-8")
-    monkeypatch.setattr(systems, "_ABOUT", path)
+    monkeypatch.setattr(systems, "systems_file", lambda: about)
     return tmp_path
 
 

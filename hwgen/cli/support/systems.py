@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hwgen.cli.support.common import emit_json, new_table, task_progress
-from hwgen.cli.support.outputs import MARKER, atomic_directory, write_file
+from hwgen.cli.support.outputs import atomic_directory, write_file
+from hwgen.cli.support.searching import searching
 from hwgen.reports.roofline import number
 from hwgen.reports.terminal import console
 
@@ -92,38 +93,15 @@ def find_systems(
 ) -> None:
     """Search for systems, write the short list, and print it; perhaps build and simulate one."""
     from flows.search.journal import FILE
-    from flows.search.result import Unmet
     from flows.search.search import Work
     from flows.search.system_files import write_systems
     from flows.search.systems import search_systems
-    from flows.tools.executors import LocalProcesses
-    from flows.tools.parallel import processors
-    from hwgen.errors import InputError
 
-    try:
-        with (
-            task_progress("searching", quiet=as_json),
-            LocalProcesses(jobs or processors()) as executor,
-        ):
-            answer = search_systems(request, Work(executor, journal))
-            with atomic_directory(directory, force=force) as staging:
-                document = write_systems(staging, request, answer)
-                shutil.copy(journal.path, staging / FILE)  # for --resume with other goals
-    except InputError:  # there is nothing to continue
-        journal.path.unlink(missing_ok=True)
-        if [entry.name for entry in directory.iterdir()] == [MARKER]:
-            shutil.rmtree(directory)
-        raise
-    except Unmet as error:
-        if as_json:
-            emit_json({"met": False, **error.document})
-            raise click.exceptions.Exit(1) from None
-        raise
-    except (KeyboardInterrupt, SystemExit):  # the latter by SIGTERM
-        click.echo(f"{directory}: continue with --resume", err=True)
-        raise
-    finally:
-        journal.close()
+    with searching(directory, journal, jobs, as_json=as_json) as executor:
+        answer = search_systems(request, Work(executor, journal))
+        with atomic_directory(directory, force=force) as staging:
+            document = write_systems(staging, request, answer)
+            shutil.copy(journal.path, staging / FILE)  # for --resume with other goals
     if not as_json:
         _report(document, directory)
     applied = {}
