@@ -19,5 +19,5 @@ __all__ = ["GemmStreamEngine", "generate"]
 def generate(core: Core[GemmStreamConfig]) -> GemmStreamEngine:
     """Return the hardware of a core, its ports inner streams."""
     config = core.params
-    child = generate_child(config.compute)
+    child = generate_child(config.compute, residues=config.protect.datapath == "residue")
     return GemmStreamEngine(config, child)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwgen.core.core import Core
 from hwgen.core.params.base import FamilyConfig
+from hwgen.core.params.protection import Protection
 from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 from hwgen.plugins import Registry, label, load_object
@@ -48,8 +49,10 @@ def generate(core: Core[Any]) -> Component:
     return generators()[family](core)
 
 
-def generate_child(params: FamilyConfig) -> Component:
-    """Return the hardware of a core inside an engine."""
+def generate_child(params: FamilyConfig, *, residues: bool = False) -> Component:
+    """Return the hardware of a core inside an engine, its sums checked by residues if wanted."""
+    if residues:
+        params = params.model_copy(update={"protect": Protection(datapath="residue")})
     return generate(core_of(params))
 
 

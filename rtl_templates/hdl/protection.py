@@ -3,7 +3,8 @@
 
 The modules of a core come as `rtl_templates.hdl.hierarchy.emit` yields them.  Registers get
 parity bits, or become three that vote, all or those that are control; words of memories get check
-bits; or the whole core is computed twice.  No cycle is added, so that schedules, golden models and
+bits; or the whole core is computed twice.  Mismatches of residues (`rtl_templates.residue`) are
+reported in the same way.  No cycle is added, so that schedules, golden models and
 cycle counts stay as they are.  What is noticed goes up through all modules to the output `ERROR`
 of the top module, which stays 1 until the next reset.
 
@@ -17,22 +18,26 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hwgen.core.params.protection import Protection
+from hwgen.core.params.protection import FAULT_OUTPUT, Protection
 from hwgen.core.register_map import FAULT_EVENTS
 from rtl_templates.hdl.control import control_bits
 from rtl_templates.hdl.rtlil import CELL, CONNECTION, PARAMETER, WIRE
 
-ERROR = "fault_detected"
-"""Name of the output that says that a fault was noticed."""
+ERROR = FAULT_OUTPUT
+"""Name of the output that says that a fault was noticed, of all modules."""
 
 CORRECTED = "fault_voted"
 """Name of the outputs of modules that say that registers that vote differ."""
+
+MISMATCH = "residue_mismatch"
+"""Name of the wire in a module that says that residues differ."""
 
 PARITY_BITS = 16
 """Bits of a register that share a parity bit, at most."""
 
 _PORT = re.compile(r"wire width \d+ (?:input|output|inout) (\d+) ")
 _EVENT = re.compile(rf"(wire width 1) input \d+ +(?=\\(?:{'|'.join(FAULT_EVENTS)})\n)")
+_MISMATCH = re.compile(rf"^  wire width 1 \\{MISMATCH}$", re.MULTILINE)
 _MODULE = re.compile(r"^module \\(\S+)$", re.MULTILINE)
 _WHOLE_MODULE = re.compile(r"^(?:attribute [^\n]*\n)*module .*?^end\n?$", re.MULTILINE | re.DOTALL)
 _MEMORY = re.compile(r"  memory width (\d+) size (\d+) (\\\S+)\n")
@@ -78,6 +83,8 @@ def _that_raise(
         result |= {name for name, text in modules.items() if "  cell $dff " in text}
     if protection.control == "parity":
         result |= {name for name, _ in control}
+    if protection.datapath == "residue":
+        result |= {name for name, text in modules.items() if _MISMATCH.search(text)}
     return _with_parents(modules, result)
 
 
@@ -212,6 +219,8 @@ class _Editor:
         if self._protection.memories == "ecc":
             text = _check_memory(text, added)
         text = CELL.sub(change, text)
+        if self._protection.datapath == "residue" and _MISMATCH.search(text):
+            added.errors.append(f"\\{MISMATCH}")
         if name == self._top and self._protection.datapath == "dup":
             _duplicate(text, name, added)
         number = 1 + max(map(int, _PORT.findall(text)), default=-1)

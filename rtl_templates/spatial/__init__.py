@@ -6,10 +6,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rtl_templates.post.core import post_processed
+from rtl_templates.residue.check import residue_checked
 
 from .block_core import BlockCore
 from .core import SpatialCore
 from .packed_core import PackedCore
+from .residue import residue_checker
 from .serial import SerialCore
 
 if TYPE_CHECKING:
@@ -27,4 +29,5 @@ def generate(core: Core[SpatialConfig]) -> Component:
     if config.processing_element.serial:
         return post_processed(config, SerialCore(config))
     integers = PackedCore if config.packing else SpatialCore
-    return post_processed(config, integers(config))
+    core = residue_checked(config, integers(config), lambda: residue_checker(config))
+    return post_processed(config, core)

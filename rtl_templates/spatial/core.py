@@ -59,6 +59,10 @@ class SpatialRow(Block):
         )
         self.config = config
 
+    def pe(self) -> Block:
+        """Return the processing element."""
+        return integer_pe(self.config)
+
     def build(self, m: Module) -> None:
         config = self.config
         operand = Signal(config.depth * operand_width(config))
@@ -73,7 +77,7 @@ class SpatialRow(Block):
             register = Signal(name=f"clear_{stage}", reset_less=True)
             m.d.sync += register.eq(clear)
             clear = register
-        pe = integer_pe(config)
+        pe = self.pe()
         for col in range(config.cols):
             place(
                 m,
@@ -159,11 +163,15 @@ class Array(Block):
             out = self.out.word_select(col, width)
             place(m, f"drain_{col}", foot, totals=of_rows, drain=self.leaves, out=out)
 
+    def row(self) -> SpatialRow:
+        """Return a row of PEs."""
+        return SpatialRow(self.config)
+
     def rows(self, m: Module) -> Callable[[int, Value], None]:
         """Place what all rows share; return what places the row of a number with its total."""
         w = Signal(len(self.w), name="w_edge", reset_less=True)
         m.d.sync += w.eq(self.w)
-        row = SpatialRow(self.config)
+        row = self.row()
 
         def place_row(r: int, total: Value) -> None:
             place(

@@ -6,10 +6,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rtl_templates.post.core import post_processed
+from rtl_templates.residue.check import residue_checked
 
 from .block_core import BlockOutputStationaryCore
 from .block_stationary import BlockStationaryCore
 from .core import OutputStationaryCore, StationaryCore
+from .residue import residue_checker
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -25,4 +27,5 @@ def generate(core: Core[SystolicConfig]) -> Component:
         of_blocks = BlockOutputStationaryCore if config.output_stationary else BlockStationaryCore
         return post_processed(config, of_blocks(config))
     kind = OutputStationaryCore if config.output_stationary else StationaryCore
-    return post_processed(config, kind(config))
+    core = residue_checked(config, kind(config), lambda: residue_checker(config))
+    return post_processed(config, core)

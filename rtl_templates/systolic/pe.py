@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
+from operator import mul
 from typing import TYPE_CHECKING, ClassVar
 
 from amaranth.hdl import Module, Mux, Shape, ShapeLike, Signal, Value
@@ -202,7 +204,14 @@ class StationaryPE(KeepingPE):
         m.d.comb += self.psum_out.eq(total)
 
 
-def pipelined_product(m: Module, x: Value, y: Value, depth: int, run: Value | None = None) -> Value:
+def pipelined_product(
+    m: Module,
+    x: Value,
+    y: Value,
+    depth: int,
+    run: Value | None = None,
+    multiply: Callable[[Value, Value], Value] = mul,
+) -> Value:
     """Return ``x * y`` after `depth` registers, which advance while `run` is high.
 
     Depth 1 registers the product; depth 2 also the operands.
@@ -215,7 +224,7 @@ def pipelined_product(m: Module, x: Value, y: Value, depth: int, run: Value | No
             statements.append(register.eq(value))
             operands.append(register)
         x, y = operands
-    product: Value = x * y
+    product = multiply(x, y)
     if depth >= 1:
         register = Signal(product.shape(), name="product", reset_less=True)
         statements.append(register.eq(product))

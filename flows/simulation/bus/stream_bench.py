@@ -23,6 +23,7 @@ from flows.simulation.bus.wires import bits_of, bits_reader, bits_writer, bytes_
 from flows.simulation.cases import Case
 from hwgen.core.core import Core
 from hwgen.core.params.base import FamilyConfig
+from hwgen.core.params.protection import FAULT_OUTPUT
 from hwgen.core.port import StreamPort
 
 PERIOD_NS = 2
@@ -173,6 +174,7 @@ class Bench:
         self._valid = reader(dut, f"{prefix}_tvalid")
         self._data = bits_reader(dut, f"{prefix}_tdata")
         self._last = reader(dut, f"{prefix}_tlast") if self.output.last else None
+        self._noticed = reader(dut, FAULT_OUTPUT) if config.protect.any else None
         self._ready = writer(dut, f"{prefix}_tready")
         self._ready(not patient)
         self.edges, self.seconds = 0, 0.0
@@ -276,6 +278,7 @@ class Bench:
             self._compare(index, job, slice(start, start + count))
             start += count
         assert len(self._beats) == start, f"{len(self._beats) - start} result beats too many"
+        assert not (self._noticed and self._noticed()), f"{FAULT_OUTPUT} without a fault"
 
     def _compare(self, index: int, job: BenchJob, where: slice) -> None:
         beats, cycles = self._beats[where], self._arrivals[where]

@@ -36,6 +36,7 @@ from hwgen.core.operation import GEMM, Operation, gemm_operation
 from hwgen.core.params.off_chip import OffChip
 from hwgen.core.params.protection import Protection
 from hwgen.core.params.target import MemoryChoice, Target
+from hwgen.core.residues import residue_error
 from hwgen.errors import did_you_mean
 from hwgen.formats import (
     BINARY,
@@ -221,6 +222,9 @@ class FamilyConfig(Configuration):
 
     shared_fields: ClassVar[frozenset[str]] = frozenset({"target", "memories", "protect"})
 
+    no_residues: ClassVar[str] = "results of this family are no sums of integer products"
+    """Why results have no residue codes, empty if they may have (`hwgen.core.residues`)."""
+
     queues_jobs: ClassVar[bool] = False
     """Whether it is an engine whose jobs are described in registers and wait in a queue.
 
@@ -238,6 +242,16 @@ class FamilyConfig(Configuration):
     protect: Protection = Field(
         default_factory=Protection, description="Protection against faults; see `hwgen faults`."
     )
+
+    @model_validator(mode="after")
+    def _refuse_residues(self) -> Self:
+        if self.protect.datapath == "residue" and self.no_residues:
+            check_rules(self.residue_errors())
+        return self
+
+    def residue_errors(self) -> list[str]:
+        """Return why results have no residue codes, each ``dotted.field: text``."""
+        return [residue_error(self.no_residues)] if self.no_residues else []
 
     def too_wide(self) -> list[str]:
         """Return an error for each exceeded limit on module widths, as ``dotted.field: text``.

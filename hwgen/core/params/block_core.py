@@ -32,6 +32,7 @@ from hwgen.core.params.processing_elements import (
 )
 from hwgen.core.params.product import IntegerProductConfig
 from hwgen.core.params.tensor_cores import tensor_core_errors
+from hwgen.core.residues import residue_errors
 from hwgen.formats import IntegerFormat, integer
 from hwgen.formats.block.accumulator import BlockAccumulator, TensorCore
 from hwgen.formats.block.lanes import BlockLanes
@@ -43,6 +44,8 @@ class BlockProductConfig(IntegerProductConfig):
 
     A family has ``array.pe`` and ``pipeline.final_adder``, and a table of its processing elements.
     """
+
+    no_residues: ClassVar[str] = ""
 
     processing_elements: ClassVar[PETable]
     """Processing elements of the family."""
@@ -102,6 +105,15 @@ class BlockProductConfig(IntegerProductConfig):
         if self.block_product is not None:
             return self.block_product.accumulator_bits
         return self.digits.register_bits if self.digits else self.result.width
+
+    @property
+    def ignores_no_weights(self) -> bool:
+        """Whether codes that are no ternary weights are taken as 0."""
+        return False
+
+    def residue_errors(self) -> list[str]:
+        """Return why results have no residue codes, each ``dotted.field: text``."""
+        return residue_errors(self)
 
     @property
     def scale_cycles(self) -> int:

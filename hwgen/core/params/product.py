@@ -72,7 +72,10 @@ class ProductConfig(FamilyConfig):
 
     @model_validator(mode="after")
     def _cross_field_rules(self) -> Self:
-        check_rules(self.broken_rules())
+        broken = self.broken_rules()
+        if not broken and self.protect.datapath == "residue":
+            broken = self.residue_errors()
+        check_rules(broken)
         return self
 
     def broken_rules(self) -> list[str]:

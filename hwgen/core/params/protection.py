@@ -9,6 +9,9 @@ from pydantic import Field
 
 from hwgen.config.base import Model
 
+FAULT_OUTPUT = "fault_detected"
+"""Name of the output that says that a fault was noticed."""
+
 
 class Protection(Model):
     """Hardware that detects or corrects faults; it adds no cycles."""
@@ -27,10 +30,11 @@ class Protection(Model):
         "none",
         description="ecc: words of memories have check bits that correct one wrong bit.",
     )
-    datapath: Literal["none", "dup"] = Field(
+    datapath: Literal["none", "residue", "dup"] = Field(
         "none",
-        description="dup: a second core does the same one cycle later; a difference sets the output"
-        " fault_detected.",
+        description="residue: sums of integer products are checked modulo 15 by one column of small"
+        " processing elements. dup: a second core does the same one cycle later. A difference sets"
+        " the output fault_detected.",
     )
 
     @property

@@ -325,6 +325,11 @@ class SpatialConfig(PackedProductConfig):
         return SerialSum(self.weight, lanes, self.result.width, self.array.carry_spacing)
 
     @property
+    def ignores_no_weights(self) -> bool:
+        """Whether codes that are no ternary weights are taken as 0: where weights select."""
+        return self.array.pe == MAC.name and self.packing is None
+
+    @property
     def passes(self) -> int:
         """Number of times that the beats of a tile are streamed: once a digit that PEs take."""
         return digit_count(self.activation) if self.array.serial else 1

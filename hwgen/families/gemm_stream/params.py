@@ -71,6 +71,7 @@ class BufferShape:
 class GemmStreamConfig(OnMemory, FamilyConfig):
     """An engine that reads A and W from memory, multiplies, and writes C to memory."""
 
+    no_residues: ClassVar[str] = ""
     queues_jobs: ClassVar[bool] = True
 
     family: Literal["gemm_stream"] = Field("gemm_stream", description="Family of the accelerator.")
@@ -98,8 +99,15 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
 
     @model_validator(mode="after")
     def _cross_field_rules(self) -> Self:
-        check_rules(self.broken_rules())
+        broken = self.broken_rules()
+        if not broken and self.protect.datapath == "residue":
+            broken = self.residue_errors()
+        check_rules(broken)
         return self
+
+    def residue_errors(self) -> list[str]:
+        """Return why results of the core have no residue codes."""
+        return self.compute.residue_errors()  # type: ignore[no-any-return]
 
     @property
     def children(self) -> Mapping[str, FamilyConfig]:

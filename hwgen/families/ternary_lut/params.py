@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, ModelWrapValidatorHandler, model_validator
 
@@ -137,6 +137,8 @@ class Pipeline(Model):
 
 class TernaryLutConfig(ProductConfig):
     """Low-bit weights by tables of the sums of groups of activations."""
+
+    no_residues: ClassVar[str] = "sums are read from tables, not made of products of operands"
 
     family: Literal["ternary_lut"] = Field("ternary_lut", description="Family of the accelerator.")
     activation: OperandFormat = Field(integer("int8"), description="Format of A.")

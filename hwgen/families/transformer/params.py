@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import (
     BeforeValidator,
@@ -146,6 +146,8 @@ class Lists(Model):
 
 class TransformerConfig(OnMemory, FamilyConfig):
     """Engines as units behind one memory port; a list in memory gives them their jobs."""
+
+    no_residues: ClassVar[str] = "results of some units are no sums of integer products"
 
     family: Literal["transformer"] = Field("transformer", description="Family of the accelerator.")
     memory: Memory = Field(default_factory=Memory, description="The port to the memory.")
