@@ -30,6 +30,7 @@ SETTINGS: Sequence[Mapping[str, str]] = (
     {"registers": "parity", "memories": "ecc"},
     {"registers": "tmr"},
     {"registers": "tmr", "memories": "ecc"},
+    {"datapath": "residue"},
     {"datapath": "dup"},
 )
 """Protections that are tried, each without checksums and with them."""
@@ -119,6 +120,8 @@ def candidates(config: FamilyConfig, target: str, workload: str) -> list[Candida
     except InputError:
         fault_workload(core_of(config), workload)  # raises if that is the reason
     for setting in SETTINGS:
+        if setting.get("datapath") == "residue" and config.residue_errors():
+            continue
         protected = config.model_copy(update={"protect": Protection.model_validate(setting)})
         design = Design.of(protected)
         metrics = Build(design, retarget(config.target, target)).estimate()["metrics"]

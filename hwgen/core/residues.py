@@ -35,6 +35,8 @@ def residue_errors(config: BlockProductConfig) -> list[str]:
     reasons = []
     if pe.serial:
         reasons.append(f"with array.pe {pe.name} cycles depend on digits, not on residues")
+    if config.packing is not None and not config.packing.exact:
+        reasons.append("with array.packing over the low bits of products are off")
     exact = config.partial_sum(config.max_k)
     if config.result.width < exact.width:
         reasons.append(

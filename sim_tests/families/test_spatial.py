@@ -59,6 +59,7 @@ AXES: dict[str, list[Any]] = {
     "registers": [0, 1, 2],
     "max_k": [9, 65536],
     "final_adder": [0, 1, 2, 3],
+    "datapath": ["none", "residue"],
 }
 """Axes of the covering set: every legal pair of values of two axes occurs in it."""
 
@@ -69,6 +70,8 @@ def legal(point: list[Any]) -> bool:
     if values.get("pe", "mac") != "mac" and values.get("accumulator") == "saturate":
         return False
     if values.get("final_adder") and "mac" in point:
+        return False
+    if values.get("datapath") == "residue" and values.get("accumulator", "exact") != "exact":
         return False
     return depth > 1 or (values.get("pe") != "same_weight" and values.get("registers", 0) < 2)
 
@@ -87,6 +90,7 @@ def configuration(name: str, values: dict[str, Any]) -> SpatialConfig:
         "max_k": values["max_k"],
         "array": array,
         "pipeline": {"pe": values["registers"], "final_adder": values["final_adder"]},
+        "protect": {"datapath": values.get("datapath", "none")},
     }
     return with_accumulator(family_name, data, values["accumulator"])
 

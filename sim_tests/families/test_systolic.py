@@ -40,6 +40,7 @@ AXES: dict[str, list[Any]] = {
     "broadcast": [1, 3, 16],
     "depth": [1, 2, 7, 64],
     "max_k": [9, 65536],
+    "datapath": ["none", "residue"],
 }
 """Axes of the covering set: every pair of values of two axes occurs in some configuration."""
 
@@ -57,6 +58,7 @@ def configuration(name: str, values: dict[str, Any]) -> SystolicConfig:
         "max_k": values["max_k"],
         "array": array,
         "pipeline": {"pe": values["pe"]},
+        "protect": {"datapath": values["datapath"]},
     }
     if values["accumulator"] != "exact":
         # Narrow enough to overflow often, in a format that the operands allow.
@@ -67,7 +69,14 @@ def configuration(name: str, values: dict[str, Any]) -> SystolicConfig:
     return SystolicConfig.model_validate(data)
 
 
-COVERING = Covering("cover", AXES, configuration, every=30)
+def legal(point: list[Any]) -> bool:
+    values = dict(zip(AXES, point, strict=False))
+    ternary = "ternary" in values.get("operands", ())
+    sums_have_residues = values.get("accumulator", "exact") == "exact" and not ternary
+    return values.get("datapath") != "residue" or sums_have_residues
+
+
+COVERING = Covering("cover", AXES, configuration, every=30, legal=legal)
 
 
 def sized(rows: int, cols: int, dataflow: str) -> SystolicConfig:

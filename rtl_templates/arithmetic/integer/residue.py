@@ -70,12 +70,12 @@ def lane_words(lane: Value, *, signed: bool) -> tuple[list[Value], int]:
     return [bits[at : at + RESIDUE_BITS] for at in range(0, len(bits), RESIDUE_BITS)], constant
 
 
-def rotate_word(word: Value, places: int) -> Value:
-    """Return a word of up to k bits times ``2**places``."""
-    places %= RESIDUE_BITS
-    if not places:
+def rotate_word(word: Value, exponent: int) -> Value:
+    """Return a word of up to k bits times ``2**exponent``."""
+    count = exponent % RESIDUE_BITS
+    if not count:
         return word
-    return Cat(word, Const(0, RESIDUE_BITS - len(word))).rotate_left(places)
+    return Cat(word, Const(0, RESIDUE_BITS - len(word))).rotate_left(count)
 
 
 def ternary_words(lane: Value) -> tuple[list[Value], int]:
