@@ -87,6 +87,8 @@ CASES: Mapping[str, Case] = {
     "systolic_8x8": Case(SYSTOLIC),
     "systolic_8x8-parity": Case(SYSTOLIC, "registers: parity"),
     "systolic_8x8-tmr": Case(SYSTOLIC, "registers: tmr"),
+    "systolic_8x8-residue": Case(SYSTOLIC, "datapath: residue"),
+    "systolic_8x8-residue-parity": Case(SYSTOLIC, "registers: parity, datapath: residue"),
     "systolic_8x8-dup": Case(SYSTOLIC, "datapath: dup"),
     "systolic_8x8-checksums": Case(SYSTOLIC, checksums=True),
     "systolic_8x8-large": Case(SYSTOLIC, margin=0.02, workload=_LARGE),
