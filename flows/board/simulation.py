@@ -13,6 +13,7 @@ from flows.simulation.stream_program import HARNESS
 from hwgen.board.model import LINKS
 from hwgen.board.pinout import Wire
 from hwgen.board.sdram import SdramChip
+from hwgen.errors import InputError
 from rtl_templates.board.top import POWER_UP_CYCLES
 
 RESET_CYCLES = 16
@@ -189,6 +190,37 @@ class SimulatedBoard:
         """The first rule of the SDRAM that was broken, with its time; empty if there is none."""
         return str(self._library.hwgen_board_memory_error(self._board).decode())
 
+    def preload(self, address: int, data: bytes) -> None:
+        """Set bytes of the SDRAM in no time, as no real board can.
+
+        A reset of the design loses them like all contents, so connect first.
+
+        Parameters
+        ----------
+        address : int
+            That of the engine's memory port.
+        data : bytes
+
+        Raises
+        ------
+        InputError
+            If the SDRAM does not have them all, or there is none.
+        """
+        if not self._library.hwgen_board_preload(self._board, address, data, len(data)):
+            raise InputError(_beyond(address, len(data)))
+
+    def inspect(self, address: int, size: int) -> bytes:
+        """Return bytes of the SDRAM in no time; see `preload`."""
+        data = ctypes.create_string_buffer(size)
+        if not self._library.hwgen_board_inspect(self._board, address, data, size):
+            raise InputError(_beyond(address, size))
+        return data.raw
+
+    @property
+    def words_moved(self) -> int:
+        """Words that have gone over the data pins of the SDRAM since power-up."""
+        return int(self._library.hwgen_board_words_moved(self._board))
+
     @property
     def broken(self) -> int:
         """Bytes of the board without a stop bit; a link that the host clocks has none."""
@@ -207,6 +239,11 @@ class SimulatedBoard:
         self.close()
 
 
+def _beyond(address: int, size: int) -> str:
+    """Return the message for bytes that no SDRAM has."""
+    return f"{size} bytes at {address:#x} are not in an SDRAM of the simulated board"
+
+
 def _load(path: Path) -> Any:
     library = ctypes.CDLL(str(path))
     board, size = ctypes.c_void_p, ctypes.c_size_t
@@ -220,6 +257,9 @@ def _load(path: Path) -> Any:
         "cycles": (ctypes.c_uint64, (board,)),
         "broken": (ctypes.c_uint64, (board,)),
         "memory_error": (ctypes.c_char_p, (board,)),
+        "words_moved": (ctypes.c_uint64, (board,)),
+        "preload": (ctypes.c_int, (board, ctypes.c_uint64, ctypes.c_char_p, size)),
+        "inspect": (ctypes.c_int, (board, ctypes.c_uint64, ctypes.c_char_p, size)),
         "plug": (None, (board, ctypes.c_int)),
         "press": (None, (board, ctypes.c_int)),
         "lit": (ctypes.c_int, (board,)),

@@ -27,6 +27,7 @@ from hwgen.cli import main
 from hwgen.core.operation import gemm_operands
 from hwgen.errors import InputError
 from sim_tests.board.simulated import BAUD, DeafLine, NoisyLine
+from sim_tests.board.simulated import simulated as small_board
 
 GEMM = """name: eng
 family: gemm_stream
@@ -157,6 +158,34 @@ def test_a_reset_in_the_middle_of_a_job_is_recovered_from() -> None:
         connection.write_register("SUBMIT", 1)
         connection.reset()
         check(connection, simulated, seed)
+
+
+def test_the_simulated_memory_is_preloaded_and_inspected_without_its_pins() -> None:
+    connection, simulated = opened()
+    assert connection.write_memory(0, bytes(4)) is None  # the memory has started
+    images = {4 * 1024 - 7: b"odd", 25_000_002: b"even and long", (1 << 25) - 2: b"up"}
+    moved = simulated.words_moved
+    for address, data in images.items():
+        simulated.preload(address, data)
+        assert simulated.inspect(address - 1, len(data) + 1) == bytes(1) + data
+    assert simulated.words_moved == moved
+    for address, data in images.items():
+        assert connection.read_memory(address, len(data)) == data
+    connection.write_memory(8191, b"by pins")
+    assert simulated.inspect(8190, 9) == b"\0by pins\0"
+    assert simulated.words_moved > moved
+    for address, size in (((1 << 25) - 1, 2), (1 << 25, 1), ((1 << 64) - 1, 2)):
+        with pytest.raises(InputError, match=rf"{size} bytes at {address:#x} are not in an SDRAM"):
+            simulated.preload(address, bytes(size))
+        with pytest.raises(InputError, match="are not in an SDRAM of the simulated board"):
+            simulated.inspect(address, size)
+    connection.reset()
+    assert connection.read_memory(8191, 7) == bytes(7)
+
+
+def test_a_board_without_a_memory_has_none_to_preload() -> None:
+    with pytest.raises(InputError, match="1 bytes at 0x0 are not in an SDRAM"):
+        small_board().preload(0, b"x")
 
 
 def test_errors_of_accesses_and_of_jobs_are_reported() -> None:

@@ -204,10 +204,10 @@ struct Board {
         set_clk(*top, 0);
         top->eval();
 #ifdef HWGEN_SDRAM
-        // The chip has the inverted clock.  Nobody drives the pins where it returns no word.
+        // The chip has the inverted clock.  Nobody drives the pins where it returns no word.  The
+        // word is evaluated with the next edge, where Verilator settles inputs before registers.
         const int word = sdram.step(read_sdram(*top));
         top->sdram_dq_i = static_cast<uint16_t>(word < 0 ? 0xdead : word);
-        top->eval();
 #endif
         cycles++;
         if (connected) adapter.sample(*top, now);
@@ -271,6 +271,36 @@ EXPORT const char* hwgen_board_memory_error(void* board) {
 #else
     (void)board;
     return "";
+#endif
+}
+
+/// Set bytes of the SDRAM without its pins; 0 if it does not have them all, or there is none.
+EXPORT int hwgen_board_preload(void* board, uint64_t address, const uint8_t* data, size_t count) {
+#ifdef HWGEN_SDRAM
+    return static_cast<Board*>(board)->sdram.preload(address, data, count);
+#else
+    (void)board, (void)address, (void)data, (void)count;
+    return 0;
+#endif
+}
+
+/// Copy bytes of the SDRAM without its pins; 0 if it does not have them all, or there is none.
+EXPORT int hwgen_board_inspect(void* board, uint64_t address, uint8_t* data, size_t count) {
+#ifdef HWGEN_SDRAM
+    return static_cast<Board*>(board)->sdram.inspect(address, data, count);
+#else
+    (void)board, (void)address, (void)data, (void)count;
+    return 0;
+#endif
+}
+
+/// Words that have gone over the data pins of the SDRAM.
+EXPORT uint64_t hwgen_board_words_moved(void* board) {
+#ifdef HWGEN_SDRAM
+    return static_cast<Board*>(board)->sdram.words_moved;
+#else
+    (void)board;
+    return 0;
 #endif
 }
 

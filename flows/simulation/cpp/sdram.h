@@ -4,10 +4,12 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 namespace hwgen {
@@ -27,7 +29,34 @@ struct SdramPins {
 
 class Sdram {
   public:
-    explicit Sdram(const SdramTimes& times) : t_(times) { power_up(); }
+    explicit Sdram(const SdramTimes& times)
+        : t_(times), count_(size_t{BANKS} << (times.row_bits + times.column_bits)) {
+        power_up();
+    }
+
+    /// Bytes of the chip.
+    size_t size() const { return WORD_BYTES * count_; }
+
+    /// Set bytes of the memory without a command, or return false if they are not all in the chip.
+    /// Addresses are row, bank, column from the top, then the byte.
+    bool preload(uint64_t address, const uint8_t* data, size_t count) {
+        if (!inside(address, count)) return false;
+        for (size_t at = 0; at < count; at++) {
+            uint16_t& word = words()[(address + at) / WORD_BYTES];
+            const int shift = (address + at) % WORD_BYTES * 8;
+            word = static_cast<uint16_t>((word & ~(0xff << shift)) | data[at] << shift);
+        }
+        return true;
+    }
+
+    /// Copy bytes of the memory without a command, or return false; see `preload`.
+    bool inspect(uint64_t address, uint8_t* data, size_t count) {
+        if (!inside(address, count)) return false;
+        for (size_t at = 0; at < count; at++)
+            data[at] = static_cast<uint8_t>(words()[(address + at) / WORD_BYTES] >>
+                                            (address + at) % WORD_BYTES * 8);
+        return true;
+    }
 
     /// The word that the chip drives until the next edge; -1 if it drives nothing.
     int step(const SdramPins& pins) {
@@ -53,12 +82,12 @@ class Sdram {
     }
 
     std::string error;
-    uint64_t commands = 0;
+    uint64_t commands = 0, words_moved = 0;
 
   private:
     enum Command { MODE, REFRESH, PRECHARGE, ACTIVATE, WRITE, READ, STOP, NOP };
-    static constexpr double PAST = -1e12, ROUNDING = 1e-6;
-    static constexpr int BANKS = 4;
+    static constexpr double PAST = -1e12, NEVER = 1e300, ROUNDING = 1e-6;
+    static constexpr int BANKS = 4, WORD_BYTES = 2;
 
     struct Bank {
         int row = -1;
@@ -78,9 +107,28 @@ class Sdram {
         mode_edge_ = -1000;
         activated_ = refreshed_ = PAST;
         activated_bank_ = -1;
+        longest_open_ = NEVER;
         reads_.clear();
         writing_ = false;
-        words_.clear();
+        words_.reset();
+    }
+
+    bool inside(uint64_t address, size_t count) const {
+        return address <= size() && count <= size() - address;
+    }
+
+    /// The words of the chip, zeros at first: pages that nothing writes are not allocated.
+    uint16_t* words() {
+        if (!words_) words_.reset(static_cast<uint16_t*>(std::calloc(count_, WORD_BYTES)));
+        return words_.get();
+    }
+
+    /// Find the time at which the first of the open rows has to be closed.
+    void find_longest_open() {
+        longest_open_ = NEVER;
+        for (const auto& bank : banks_)
+            if (bank.row >= 0)
+                longest_open_ = std::min(longest_open_, bank.activated + t_.ras_longest);
     }
 
     void require(bool holds, const char* rule, const char* text) {
@@ -97,9 +145,7 @@ class Sdram {
     void always(const SdramPins& pins) {
         if (length_ && refreshes_ >= t_.start_up_refreshes)
             require(now_ - refreshed_ <= t_.refi + ROUNDING, "tREFI", "no refresh for too long");
-        for (const auto& bank : banks_)
-            require(bank.row < 0 || now_ - bank.activated <= t_.ras_longest + ROUNDING,
-                    "tRAS maximum", "row open for too long");
+        require(now_ <= longest_open_ + ROUNDING, "tRAS maximum", "row open for too long");
         if (pins.driven)
             for (const auto& burst : reads_)
                 require(edge_ < burst.start || edge_ > burst.end, "DQ",
@@ -171,6 +217,7 @@ class Sdram {
         bank.row = pins.address;
         bank.activated = activated_ = now_;
         activated_bank_ = pins.bank;
+        find_longest_open();
     }
 
     void precharge(const SdramPins& pins) {
@@ -187,6 +234,7 @@ class Sdram {
             bank.row = -1;
             bank.precharged = now_;
         }
+        find_longest_open();
     }
 
     void column(bool write, const SdramPins& pins) {
@@ -205,47 +253,54 @@ class Sdram {
     }
 
     /// The word of a burst at an edge; columns wrap within the length of a burst.
-    uint32_t key(const Burst& burst, int64_t edge) const {
-        const auto offset = static_cast<int>((burst.column + edge - burst.start) % length_);
-        const int column = burst.column / length_ * length_ + offset;
-        return static_cast<uint32_t>((burst.row * BANKS + burst.bank) << t_.column_bits | column);
+    uint16_t& word(const Burst& burst, int64_t edge) {
+        const auto offset = static_cast<int>((burst.column + edge - burst.start) & (length_ - 1));
+        const int column = (burst.column & -length_) | offset;
+        const auto row = static_cast<size_t>(burst.row * BANKS + burst.bank);
+        return words()[(row << t_.column_bits | static_cast<size_t>(column)) & (count_ - 1)];
     }
 
     void data_in(const SdramPins& pins) {
         if (!writing_ || edge_ >= write_.end) return;
         banks_[write_.bank].written = now_;
         if (pins.mask == 3) return;
+        words_moved++;
         require(pins.driven, "DQ", "a word is written that the controller does not drive");
-        uint16_t& word = words_[key(write_, edge_)];
+        uint16_t& stored = word(write_, edge_);
         const int select = (pins.mask & 1 ? 0 : 0xff) | (pins.mask & 2 ? 0 : 0xff00);
-        word = static_cast<uint16_t>((word & ~select) | (pins.data & select));
+        stored = static_cast<uint16_t>((stored & ~select) | (pins.data & select));
     }
 
     int data_out() {
+        if (reads_.empty()) return -1;
         const int64_t edge = edge_ + 1;
-        std::vector<Burst> left;
-        for (const auto& burst : reads_)
-            if (burst.end >= edge) left.push_back(burst);
-        reads_ = left;
+        const auto over = [edge](const Burst& burst) { return burst.end < edge; };
+        reads_.erase(std::remove_if(reads_.begin(), reads_.end(), over), reads_.end());
         for (const auto& burst : reads_) {
             if (edge < burst.start || edge >= burst.end) continue;
             const int hidden = (masks_[1] & 1 ? 0xff : 0) | (masks_[1] & 2 ? 0xff00 : 0);
-            const auto found = words_.find(key(burst, edge));
-            return (found == words_.end() ? 0 : found->second) ^ hidden;
+            words_moved++;
+            return word(burst, edge) ^ hidden;
         }
         return -1;
     }
 
+    struct Free {
+        void operator()(void* memory) const { std::free(memory); }
+    };
+
     const SdramTimes t_;
+    const size_t count_;  // words, a power of two
     Bank banks_[BANKS];
     int64_t edge_ = -1, mode_edge_ = -1000;
     double now_ = 0, enabled_ = -1, activated_ = PAST, refreshed_ = PAST;
+    double longest_open_ = NEVER;
     int phase_ = 0, refreshes_ = 0, length_ = 0, cas_ = 0, activated_bank_ = -1;
     std::vector<Burst> reads_;
     Burst write_ = {};
     bool writing_ = false;
     int masks_[3] = {3, 3, 3};
-    std::unordered_map<uint32_t, uint16_t> words_;
+    std::unique_ptr<uint16_t[], Free> words_;
 };
 
 }  // namespace hwgen
