@@ -103,13 +103,15 @@ def _limits(block: Any) -> BurstLimits:
 
 
 def _control(block: Any) -> list[Contract]:
-    names = {each.name for each in block.interface.window if each.bits}
+    registers = block.registers
+    window = {each.name for each in block.interface.window if each.bits}
+    names = {each.name for each in registers if each.access == "rw" and each.name in window}
     nets = {"INTERRUPT_ENABLE": "interrupt_enable"}
     nets |= {name: f"job_{name.lower()}" for name in names}
     checker = partial(
-        RegisterChecker, registers=block.config.registers, refusable=("SUBMIT",), nets=nets
+        RegisterChecker, registers=registers, refusable=("SUBMIT",), nets=nets
     )
-    offsets = {each.name: each.offset for each in block.config.registers}
+    offsets = {each.name: each.offset for each in registers}
     states = block.interface.states
     outputs = [f"{name}_job_data" for name in block.consumers]
     jobs = partial(
@@ -123,7 +125,7 @@ def _control(block: Any) -> list[Contract]:
     )
     return [
         Contract("registers", checker, (), _lite_paths()),
-        Contract("jobs", jobs, memory=("jobs", *outputs)),
+        Contract("jobs", jobs, memory=("jobs", *outputs) if block.config.queue > 1 else ()),
     ]
 
 

@@ -43,12 +43,14 @@ class JobChecker(RegisterRules):
     ) -> None:
         self.queue, self.consumers, self.faults = queue, consumers, faults
         self.submit, self.unfinished = submit, unfinished
+        # A queue of one job is a register, others are memories.
+        job, new_job = ("jobs.words[{}]", "jobs.w_data") if queue > 1 else ("job", "new_job")
         bits, payload = queue.bit_length(), ports[f"{consumers[0]}_job_data"].width
         probes = {
             **{f"{name}_pointer": (f"{name}_pointer", bits) for name in ("submit", *consumers)},
             **{f"state_{slot}": (f"state_{slot}", state_bits) for slot in range(queue)},
-            **{f"job_{slot}": (f"jobs.words[{slot}]", payload) for slot in range(queue)},
-            "new_job": ("jobs.w_data", payload),
+            **{f"job_{slot}": (job.format(slot), payload) for slot in range(queue)},
+            "new_job": (new_job, payload),
             "pending": ("pending", 2),
             "life": ("life_state", 2),
             "code": ("code", state_bits),
@@ -208,8 +210,9 @@ class JobChecker(RegisterRules):
             "JOB_STATUS of the chosen job says how it ended",
         )  # fmt: skip
         self._lemmas(m, jobs, now, position, where, job)
+        most = min(2, queue)
         self.cover(
-            "a chosen job ends after another", ends & retired & (before == 2), "jobs in order"
+            "a chosen job ends after another", ends & retired & (before == most), "jobs in order"
         )
 
     def _lemmas(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import In, Member, Out
 
 from hwgen.core.memories import Ram
-from hwgen.core.register_map import COUNTER_BITS, FAULT_EVENTS, LAYOUT, JobInterface
+from hwgen.core.register_map import COUNTER_BITS, FAULT_EVENTS, LAYOUT, JobInterface, Register
 from rtl_templates.axi.bus import BusSignature
 from rtl_templates.axi.registers import SLVERR, answer_reads, answer_writes
 from rtl_templates.hdl.hierarchy import Block
@@ -46,6 +47,13 @@ class Control(Block):
     events : sequence of str
         Events that are counted, beside the cycles with an unfinished job and, in an engine that is
         protected, `hwgen.core.register_map.FAULT_EVENTS`.
+    observed : bool
+        Whether events are counted, and the job window can be read, which otherwise reads as 0.
+
+    Attributes
+    ----------
+    registers : tuple of Register
+        Those that the bus reaches.
 
     Members
     -------
@@ -69,9 +77,17 @@ class Control(Block):
     resettable = True
 
     def __init__(
-        self, config: FamilyConfig, consumers: Sequence[str], job: Any, events: Sequence[str]
+        self,
+        config: FamilyConfig,
+        consumers: Sequence[str],
+        job: Any,
+        events: Sequence[str],
+        *,
+        observed: bool = True,
     ) -> None:
         self.config: Any = config
+        self.observed = observed
+        self.registers = config.registers if observed else self._unobserved(config)
         self.consumers, self.job_layout = consumers, job
         self.events = (*events, *(FAULT_EVENTS if config.protect.any else ()))
         self.interface: JobInterface = self.config.job_interface
@@ -80,7 +96,19 @@ class Control(Block):
         members |= {f"{name}_job": Out(stream.Signature(job.size)) for name in consumers}
         members |= {name: In(1) for name in (*self.events, *self.faults, "busy")}
         members |= {name: Out(1) for name in ("alone", "stop", "flush", "interrupt")}
-        super().__init__("control", members)
+        super().__init__("control" if observed else "unobserved_control", members)
+
+    @staticmethod
+    def _unobserved(config: Any) -> tuple[Register, ...]:
+        """Return the registers without counters; those of the job window are only written."""
+        interface: JobInterface = config.job_interface
+        window = {each.name for each in interface.window}
+        counters = {f"{name}_{half}" for name, _ in interface.counters for half in ("LOW", "HIGH")}
+        return tuple(
+            replace(each, access="wo") if each.name in window else each
+            for each in config.registers
+            if each.name not in counters
+        )
 
     def build(self, m: Module) -> None:
         config = self.config
@@ -159,21 +187,14 @@ class Control(Block):
         self, m: Module, submit: Value, state: dict[str, Any], window: dict[str, Signal]
     ) -> None:
         """Keep the jobs and a pointer for each consumer."""
-        queue, pointers = self.config.queue, self.pointers
-        ram = Ram(queue, self.job_layout.size, len(self.consumers), asynchronous=True)
-        reads, write = place_ram(m, "jobs", ram)
-        m.d.comb += [
-            write.addr.eq(pointers["submit"][:-1]),
-            write.data.eq(self._descriptor(window)),
-            write.en.eq(submit),
-        ]
+        pointers = self.pointers
+        jobs = self._stored_jobs(m, submit, window)
         with m.If(submit):
             m.d.sync += pointers["submit"].eq(pointers["submit"] + 1)
-        for name, read in zip(self.consumers, reads, strict=True):
+        for name, stored in zip(self.consumers, jobs, strict=True):
             pointer, job = pointers[name], getattr(self, f"{name}_job")
             m.d.comb += [
-                read.addr.eq(pointer[:-1]),
-                job.payload.eq(read.data),
+                job.payload.eq(stored),
                 job.valid.eq(pointer != pointers["submit"]),
             ]
             # A job that is done in the cycle of an error ends with the others.
@@ -185,6 +206,26 @@ class Control(Block):
                 m.d.sync += pointer.eq(pointer + 1)
         first, last = pointers[self.consumers[0]], pointers[self.consumers[-1]]
         m.d.comb += self.alone.eq(first == last)
+
+    def _stored_jobs(self, m: Module, submit: Value, window: dict[str, Signal]) -> list[Value]:
+        """Store what is submitted; return the descriptor for each consumer."""
+        queue, size, descriptor = self.config.queue, self.job_layout.size, self._descriptor(window)
+        if queue == 1:
+            stored, new = Signal(size, name="job", reset_less=True), Signal(size, name="new_job")
+            m.d.comb += new.eq(descriptor)
+            with m.If(submit):
+                m.d.sync += stored.eq(new)
+            return [stored for _ in self.consumers]
+        ram = Ram(queue, size, len(self.consumers), asynchronous=True)
+        reads, write = place_ram(m, "jobs", ram)
+        m.d.comb += [
+            write.addr.eq(self.pointers["submit"][:-1]),
+            write.data.eq(descriptor),
+            write.en.eq(submit),
+        ]
+        for name, read in zip(self.consumers, reads, strict=True):
+            m.d.comb += read.addr.eq(self.pointers[name][:-1])
+        return [read.data for read in reads]
 
     # -- registers -------------------------------------------------------------------------
 
@@ -209,6 +250,8 @@ class Control(Block):
             **window,
         }
         self._highs: dict[str, list[Any]] = {}
+        if not self.observed:
+            return values, state["stopping"] | (count == config.queue)
         events = (count.any(), *(getattr(self, event) for event in self.events))
         for (name, _), event in zip(self.interface.counters, events, strict=True):
             counter = Signal(COUNTER_BITS, name=f"counter_{name.lower()}")
@@ -231,7 +274,7 @@ class Control(Block):
         pending: Signal,
     ) -> None:
         """Answer reads and writes, one of each at a time."""
-        registers = self.config.registers
+        registers = self.registers
 
         def submit_window(word: Value, strobe: Value, response: Signal) -> None:
             m.d.comb += submit.eq(~refuse)

@@ -36,6 +36,12 @@ class JobEngine(wiring.Component):
     consumers, events : sequence of str
         See `Control`.
 
+    Attributes
+    ----------
+    observed : bool
+        Whether the job window can be read, and events are counted; not in a unit of an engine that
+        executes lists, of which nobody reads these registers.  To be set before elaboration.
+
     Members
     -------
     control : AXI4-Lite subordinate
@@ -59,6 +65,7 @@ class JobEngine(wiring.Component):
         self.config: Any = config
         self.flow, self.job_layout = flow, job
         self.consumers, self.events = consumers, events
+        self.observed = True
         self._faults = FAULT_EVENTS if config.protect.any else ()
         super().__init__({**bus_members(config.buses), **{name: In(1) for name in self._faults}})
 
@@ -66,7 +73,9 @@ class JobEngine(wiring.Component):
         m = Module()
         config, bus = self.config, self.mem
         flush = Signal()
-        control = Control(config, self.consumers, self.job_layout, self.events)
+        control = Control(
+            config, self.consumers, self.job_layout, self.events, observed=self.observed
+        )
         pulses = {name: Signal(name=name) for name in ("busy", *control.faults, *self.events)}
         queue = place(
             m, "control", control, bus=self.control, interrupt=self.interrupt, flush=flush,

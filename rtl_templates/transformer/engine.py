@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from hwgen.core.params.memory_port import Memory
     from hwgen.families.transformer.params import TransformerConfig
+    from rtl_templates.axi.job_engine import JobEngine
 
 
 class Unit(Block):
@@ -82,7 +83,7 @@ class ListEngine(wiring.Component):
     Parameters
     ----------
     config : TransformerConfig
-    engines : mapping of str to Component
+    engines : mapping of str to JobEngine
         The engine of each unit.
 
     Members
@@ -95,8 +96,10 @@ class ListEngine(wiring.Component):
         Level.
     """
 
-    def __init__(self, config: TransformerConfig, engines: Mapping[str, wiring.Component]) -> None:
+    def __init__(self, config: TransformerConfig, engines: Mapping[str, JobEngine]) -> None:
         self.config, self.engines = config, engines
+        for engine in engines.values():
+            engine.observed = False
         super().__init__(bus_members(config.buses))
 
     def elaborate(self, platform: Any) -> Module:

@@ -34,9 +34,6 @@ from .unit_bus import UnitBus
 if TYPE_CHECKING:
     from hwgen.families.transformer.params import TransformerConfig
 
-SLOTS = 16
-"""Jobs of a unit whose descriptors are stored: as many as the longest queue has."""
-
 DESCRIPTOR = data.StructLayout({"code": 8, "a": 8, "b": 8, "c": 8, "small": 32, "large": 64})
 
 SEQUENCE = (
@@ -73,6 +70,7 @@ class Sequencer(Block):
 
     def __init__(self, config: TransformerConfig) -> None:
         self.config, self.count = config, len(config.units)
+        self.slots = max(unit.queue for unit in config.units.values())
         super().__init__(
             "sequencer",
             {
@@ -335,9 +333,11 @@ class Sequencer(Block):
             for i in range(self.count):
                 with m.If(d.c == i):
                     m.d.sync += [
-                        self.origins[i][self.tickets[i][:4]].eq(self.at),
+                        self.origins[i][self._slot(self.tickets[i])].eq(self.at),
                         self.tickets[i].eq(self.tickets[i] + 1),
-                        self.jobs[i].eq(Mux(self.jobs[i] == SLOTS, SLOTS, self.jobs[i] + 1)),
+                        self.jobs[i].eq(
+                            Mux(self.jobs[i] == self.slots, self.slots, self.jobs[i] + 1)
+                        ),
                     ]
             with m.If(self.trouble):
                 self._troubled(m)
@@ -394,7 +394,7 @@ class Sequencer(Block):
             ticket.eq(Array(self.tickets)[self.scan] - self.step),
             slot.eq(ticket[:4] & queues[self.scan]),
         ]
-        origins = Array(slots[ticket[:4]] for slots in self.origins)
+        origins = Array(slots[self._slot(ticket)] for slots in self.origins)
         m.d.comb += origin.eq(origins[self.scan])
         with m.State("CHECK_JOB"):
             with m.If(self.step > (queues[self.scan] + 1)[:5]):
@@ -405,6 +405,10 @@ class Sequencer(Block):
                 m.d.sync += self.step.eq(self.step - 1)
                 with m.If(self.bus.data >= _FIRST_FAILURE):
                     self._fail(m, "unit_failed", origin, self.scan)
+
+    def _slot(self, ticket: Value) -> Value:
+        """Return where the descriptor of a job is stored: as many as the longest queue has."""
+        return ticket[: (self.slots - 1).bit_length()]
 
     # -- registers and helpers ------------------------------------------------------------------
 
@@ -417,15 +421,15 @@ class Sequencer(Block):
         self.raw = Signal(8, name="words_left")  # of a WINDOW; the next descriptor has more of them
         self.offset = Signal(32, name="offset", reset_less=True)
         self.scan = Signal(range(max(2, self.count)), name="scanned_unit", reset_less=True)
-        self.step = Signal(range(max(8, SLOTS + 1)), name="scan_step", reset_less=True)
+        self.step = Signal(range(max(8, self.slots + 1)), name="scan_step", reset_less=True)
         self.code = Signal(range(len(STATES)), name="code")
         self.error_index = Signal(32, name="error_index")
         self.error_unit = Signal(range(max(2, self.count)), name="error_unit")
         self.tickets = [Signal(32, name=f"tickets_{i}", reset_less=True) for i in range(self.count)]
-        self.jobs = [Signal(range(SLOTS + 1), name=f"jobs_{i}") for i in range(self.count)]
+        self.jobs = [Signal(range(self.slots + 1), name=f"jobs_{i}") for i in range(self.count)]
         self.origins = [
             Array(Signal(INDEX_BITS, name=f"origin_{i}_{slot}", reset_less=True)
-                  for slot in range(SLOTS))
+                  for slot in range(self.slots))
             for i in range(self.count)
         ]  # fmt: skip
         self.factor = Signal(32, name="factor", reset_less=True)

@@ -73,13 +73,18 @@ MIXED: dict[str, Any] = {
     "lists": {"registers": 8, "calls": 2, "cache_lines": 2},
     "memory": {"data_width": 64, "max_burst": 8, "outstanding": 2, "address_width": 40},
 }
-REGISTERED = {**MIXED, "name": "registered", "memory": {**MIXED["memory"], "registered": True}}
+REGISTERED = {
+    **MIXED,
+    "name": "registered",
+    "units": {"rows": {**ROWS, "queue": 1}, "gemm": {**GEMM, "queue": 2}},
+    "memory": {**MIXED["memory"], "registered": True},
+}
 PAGED = {**HEADS, "paged": ["key", "value_scale"]}
 ALL_UNITS = {**MIXED, "name": "all_kinds", "units": {**MIXED["units"], "heads": PAGED}}
 SMALL: dict[str, Any] = {
     "name": "lists",
     "family": "transformer",
-    "units": {"first": GEMM, "second": {**GEMM, "queue": 2}},
+    "units": {"first": GEMM, "second": {**GEMM, "queue": 1}},
     "lists": {"registers": 8, "calls": 2, "cache_lines": 2},
     "memory": {"data_width": 64, "max_burst": 8, "outstanding": 2},
 }
@@ -401,7 +406,7 @@ CONTRACT = Contract(
     mutations=(Mutations(TransformerConfig, (), MUTATIONS, long=True, check=check_mutant),),
     refused=(
         ("units: {a: {family: gemm_stream, qeue: 4}}", r":3:34: units\.a\.qeue: unknown key"),
-        ("units: {a: {family: gemm_stream, queue: 3}}", r"units\.a\.queue: must be 2, 4, 8 or 16"),
+        ("units: {a: {family: gemm_stream, queue: 3}}", r"units\.a\.queue: must be 1, 2, 4, 8 or 16"),
         ("units: {a: {family: systolic}}", r"a\.family: must be gemm_stream"),
         ("units: {a: {family: gemm_stream, memory: {}}}", r"units\.a\.memory: belongs to the eng"),
         ("units: {}", r"units: must name 1 to 8 units, not 0"),

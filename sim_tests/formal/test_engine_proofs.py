@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,6 +60,28 @@ def test_a_block_of_an_engine_is_proven(name: str, tmp_path: Path) -> None:
     task = tasks()[name]
     proof = prove_contract(task.part, task.contract, tmp_path, 20)
     assert proof.status == "proven", [r for r in proof.properties if r.status != "proven"]
+
+
+@pytest.mark.parametrize("group", ["registers", "jobs"])
+@pytest.mark.parametrize("name", ["control", "unobserved_control"])
+@pytest.mark.rotate(4)
+def test_a_control_of_one_job_is_proven(name: str, group: str, tmp_path: Path) -> None:
+    """Alone, and as that of a unit, of which nobody reads counters and the job window."""
+    unit = {key: CONFIG[key] for key in ("family", "compute", "buffers")} | {"queue": 1}
+    values: dict[str, Any] = {"name": "dut", "memory": CONFIG["memory"], **unit}
+    if name == "unobserved_control":
+        values = {"name": "dut", "family": "transformer", "memory": CONFIG["memory"],
+                  "units": {"products": unit}}  # fmt: skip
+    model = family(values["family"]).params_class
+    (task,) = (
+        task
+        for task in tasks_of(Design.of(model.model_validate(values)))
+        if re.search(rf"(^|_){name}$", task.part.name) and task.contract.group == group
+        and (name != "control" or "list_control" not in task.part.name)
+    )  # fmt: skip
+    proof = prove_contract(task.part, task.contract, tmp_path, 60)
+    assert proof.status == "proven", [r for r in proof.properties if r.status != "proven"]
+    assert proof.covers
 
 
 SPLITTER, READER, WRITER = (f"burst_{name} bursts" for name in ("splitter", "reader", "writer"))

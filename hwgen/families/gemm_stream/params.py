@@ -80,7 +80,7 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
         validate_default=True,
         description="The core: the configuration of another family without `name` and `target`.",
     )
-    queue: Literal[2, 4, 8, 16] = Field(
+    queue: Literal[1, 2, 4, 8, 16] = Field(
         4,
         description="Jobs that wait or run; the loads of one overlap the computation of another.",
         json_schema_extra={"unit": "jobs"},

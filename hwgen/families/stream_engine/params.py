@@ -94,7 +94,7 @@ class StreamEngineConfig(OnMemory, FamilyConfig):
         description="The core: the configuration of another family, with stream ports and"
         " operations that are no products of matrices, without `name` and `target`.",
     )
-    queue: Literal[2, 4, 8, 16] = Field(
+    queue: Literal[1, 2, 4, 8, 16] = Field(
         4,
         description="Jobs that wait or run; the loads of one overlap the computation of another.",
         json_schema_extra={"unit": "jobs"},
