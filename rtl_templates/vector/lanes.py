@@ -115,8 +115,12 @@ class ValueLane(Block):
             place(m, "exponential", block, run=run, i=self.centred, o=self.exp)
         multiplier = FloatMultiplier(REAL, pipeline.multiplier, enabled=True)
         if needs["gate"] and config.array.gate == "relu2":
-            positive = element & (~element[31]).replicate(32)
-            place(m, "square_gate", multiplier, run=run, a=positive, b=positive, o=self.gate)
+            if needs["square"] and not needs["centred"]:  # that of the element is there
+                negative = delayed(m, "negative", element[31], pipeline.multiplier, run)
+                m.d.comb += self.gate.eq(Mux(negative, 0, self.square))
+            else:
+                positive = element & (~element[31]).replicate(32)
+                place(m, "square_gate", multiplier, run=run, a=positive, b=positive, o=self.gate)
         elif needs["gate"]:
             unit = config.functions[config.array.gate]
             block = FunctionBlock(unit, pipeline.function, enabled=True)
