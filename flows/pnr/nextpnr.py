@@ -96,6 +96,7 @@ def run_seed(job: Job, seed: int, *, use_cache: bool) -> Outcome:
             "--json", "netlist.json", "--freq", f"{job.clock_mhz:g}", "--seed", str(seed),
             "--timing-allow-fail", "--report", "report.json",
             *filled(placer.routed, file="routed"), *filled(placer.free_pins),
+            *(placer.large_options.split() if cells(job.netlist) >= placer.large else ()),
         ]  # fmt: skip
         if job.pins is not None:
             (work / "pins").write_text(job.pins, encoding="utf-8")
@@ -120,6 +121,11 @@ def run_seed(job: Job, seed: int, *, use_cache: bool) -> Outcome:
         }
     entry.write({"seed": asdict(result), "utilization": used}, files)
     return Outcome(result, used, files)
+
+
+def cells(netlist: bytes) -> int:
+    """Count the cells of a flat netlist of Yosys (JSON)."""
+    return netlist.count(b'"port_directions"')
 
 
 def _since(start: float) -> float:

@@ -248,6 +248,13 @@ class PlaceAndRoute(Model):
     )
     pin: str = Field("", description="Line of a file of pins, of `{port}` and `{pin}`.")
     pins: str = Field(description="Option that takes `{file}`, a file of pins.")
+    large: int = Field(
+        1 << 30, description="Cells from which on `large_options` are given, too.",
+        json_schema_extra={"unit": "cells"},
+    )  # fmt: skip
+    large_options: str = Field(
+        "", description="Options for such netlists, for which the usual router would take hours."
+    )
     routed: str = Field(description="Option that writes the routed design to `{file}`.")
     packer: str | None = Field(
         None, description="The program that makes a bitstream of it; none: no package has one."
