@@ -122,7 +122,7 @@ def test_effects_of_flips(protection: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(5)
+@pytest.mark.rotate(12)
 @pytest.mark.parametrize("family", ["systolic", "ternary_lut"])
 def test_flips_outside_of_control_never_hang(family: str, tmp_path: Path) -> None:
     """Control is what it says: flips of all other registers leave every beat in its cycle."""

@@ -179,7 +179,7 @@ def test_a_worker_that_is_killed_is_named(slow: Slow, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(6)
 def test_a_cluster_whose_worker_dies(slow: Slow, whole: dict[str, bytes], tmp_path: Path) -> None:
     path = os.pathsep.join([str(tmp_path), str(ROOT), *sys.path])
     (tmp_path / "slowly").touch()
