@@ -108,9 +108,7 @@ def _control(block: Any) -> list[Contract]:
     names = {each.name for each in registers if each.access == "rw" and each.name in window}
     nets = {"INTERRUPT_ENABLE": "interrupt_enable"}
     nets |= {name: f"job_{name.lower()}" for name in names}
-    checker = partial(
-        RegisterChecker, registers=registers, refusable=("SUBMIT",), nets=nets
-    )
+    checker = partial(RegisterChecker, registers=registers, refusable=("SUBMIT",), nets=nets)
     offsets = {each.name: each.offset for each in registers}
     states = block.interface.states
     outputs = [f"{name}_job_data" for name in block.consumers]

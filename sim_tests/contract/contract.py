@@ -43,7 +43,7 @@ STREAM_CASES = (
 """Cases that notice most mutations of a core with streams."""
 
 SELDOM = 2
-"""How much more seldom groups that rotate run than they say, so that a commit's tests take minutes."""
+"""How much more seldom groups that rotate run than they say: a commit's tests take minutes."""
 
 COSTLY = 3
 """Commits of which one simulates a costly configuration of a covering set."""

@@ -406,7 +406,7 @@ CONTRACT = Contract(
     mutations=(Mutations(TransformerConfig, (), MUTATIONS, long=True, check=check_mutant),),
     refused=(
         ("units: {a: {family: gemm_stream, qeue: 4}}", r":3:34: units\.a\.qeue: unknown key"),
-        ("units: {a: {family: gemm_stream, queue: 3}}", r"units\.a\.queue: must be 1, 2, 4, 8 or 16"),
+        ("units: {a: {family: gemm_stream, queue: 3}}", r"a\.queue: must be 1, 2, 4, 8 or 16"),
         ("units: {a: {family: systolic}}", r"a\.family: must be gemm_stream"),
         ("units: {a: {family: gemm_stream, memory: {}}}", r"units\.a\.memory: belongs to the eng"),
         ("units: {}", r"units: must name 1 to 8 units, not 0"),
