@@ -84,20 +84,43 @@ def run_list(
     registers: Sequence[int],
     address: int,
     patience: float,
+    on_poll: Callable[[ListHost], bool] | None = None,
+    *,
+    loaded: bool = False,
 ) -> Outcome:
     """Put a command list into the memory of a board, run it, and return how it ended.
+
+    Parameters
+    ----------
+    board : EngineBoard
+    config : FamilyConfig
+        That of the engine.
+    data : bytes
+        The list.
+    registers : sequence of int
+        Contents of the lists' registers.
+    address : int
+        Address of the list.
+    patience : float
+        Seconds without progress after which it fails.
+    on_poll : callable, optional
+        Called again and again while the list runs; returns whether there was progress.
+    loaded : bool
+        Whether the list is in the memory already.
 
     Raises
     ------
     BoardError
-        If it has not ended after `patience` seconds; the board is then reset.
+        If it has neither ended nor made progress for `patience` seconds; the board is then reset.
     CheckFailed
         If it ends otherwise than it should.
     """
     host = ListHost(config, _Registers(board))
-    host.begin(data, registers, 0, address)
+    (host.start if loaded else host.begin)(data, registers, 0, address)
     begin = board.now()
     while host.read("STATUS") & 1:
+        if on_poll is not None and on_poll(host):
+            begin = board.now()
         if board.now() - begin > patience:
             board.reset()
             raise BoardError(f"the list has not ended after {patience:g} s; the board was reset")

@@ -193,6 +193,11 @@ class Link:
         """End the connection."""
         self._transport.close()
 
+    @property
+    def transport(self) -> Transport:
+        """The carrier of bytes to the board, such as a simulated board itself."""
+        return self._transport
+
     def now(self) -> float:
         """Return the time in seconds, on a simulated board that of the simulation."""
         return self._transport.now()

@@ -46,6 +46,10 @@ class ListHost:
     def begin(self, data: bytes, registers: Sequence[int], limit: int, address: int = LIST) -> None:
         """Put a list into memory and start it."""
         self.model.store(address, data)
+        self.start(data, registers, limit, address)
+
+    def start(self, data: bytes, registers: Sequence[int], limit: int, address: int) -> None:
+        """Start a list that is in memory; see `begin`."""
         writes = start_writes(self.config, address, data, registers=registers, limit=limit)
         for offset, word in writes:
             self.model.write32(offset, word)
