@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -519,3 +520,88 @@ def test_command(
             f"{resent}",
             soft_wrap=True,
         )
+
+
+@command.command(
+    "run",
+    epilog=example(
+        'hwgen board run --board ulx3s-85f -c decoder.yaml --model austen --prompt "Emma"'
+    ),
+)
+@_board_option
+@config_option
+@path_option("--model", "DIR", "A quantised decoder, or one compiled for the configuration.",
+             required=True)  # fmt: skip
+@click.option("--prompt", metavar="TEXT", help="What to continue; special tokens may stand in it.")
+@path_option(
+    "--prompt-tokens",
+    "FILE.npy",
+    "Tokens to continue by number, of a model without a tokenizer.",
+)
+@click.option("--tokens", "count", metavar="N", type=click.IntRange(1, 1 << 20), default=16,
+              show_default=True, help="Most tokens to write; the text may end before.")  # fmt: skip
+@_link_options
+@_board_options
+@click.option("--clock", "clock_mhz", metavar="MHZ", callback=_clock,
+              help="A clock of the board's PLL in MHz.")  # fmt: skip
+@click.option("--port", metavar="PORT", default="simulation", show_default=True,
+              help="Port /dev/ttyUSB1, /dev/spidev0.0, ...; or simulation, of the design that these"
+              " options give, not of a bitstream.")  # fmt: skip
+@json_option
+def run_command(
+    name: str,
+    config: Path,
+    model: Path,
+    prompt: str | None,
+    prompt_tokens: Path | None,
+    count: int,
+    link: Link,
+    baud: int,
+    buffer: int,
+    divide: int,
+    pin: dict[str, str],
+    clock_mhz: float | None,
+    port: str,
+    as_json: bool,
+) -> None:
+    """Continue a text by a decoder on a board, or on the simulated one.
+
+    The weights go into the board's memory first; that of a simulated board begins with them. The
+    host has the tokenizer, and the board writes the most likely tokens.
+    """
+    from flows.board.jobs import SIMULATION
+    from flows.board.text import compiled_for, continue_on, encode
+    from hwgen.cli.model.run import token_numbers
+
+    if (prompt is None) == (prompt_tokens is None):
+        raise click.UsageError("give either --prompt or --prompt-tokens")
+    if clock_mhz == _FASTEST:
+        raise click.UsageError("--clock auto is for build; run takes the clock of its report")
+    options = {"baud": baud, "divider": divide, "buffer_bytes": buffer}
+    design = _design(name, config, link, pin, clock_mhz, **options)
+    with (
+        tempfile.TemporaryDirectory(prefix="hwgen-board-") as directory,
+        task_progress("running", quiet=as_json) as update,
+    ):
+        compiled = compiled_for(design.design.core, model, Path(directory))
+        if prompt is None:
+            tokenizer, tokens = None, token_numbers(prompt_tokens)
+        else:
+            tokenizer, tokens = encode(compiled, prompt)
+        simulated = port == SIMULATION
+        done = continue_on(design, None if simulated else port, compiled, tokens, count, update)
+    text = tokenizer.decode(done.tokens) if tokenizer else ""
+    if as_json:
+        emit_json({
+            "model": compiled.document["name"], "board": name, "where": done.where,
+            "prompt_tokens": tokens, "tokens": done.tokens, "text": text,
+            "seconds": done.seconds, "resent": done.resent,
+        })  # fmt: skip
+        return
+    click.echo(f"{prompt}{text}" if tokenizer else " ".join(map(str, done.tokens)))
+    resent = f", requests sent again: {done.resent}" if done.resent else ""
+    console().print(
+        f"{len(done.tokens)} tokens on {done.where}: {done.seconds:.3g} s"
+        f"{' by simulated time' * simulated}, the prompt included{resent}",
+        soft_wrap=True,
+    )
