@@ -120,6 +120,8 @@ def _control(block: Any) -> list[Contract]:
         submit=offsets["SUBMIT"],
         unfinished=states.index("unfinished"),
         state_bits=(len(states) - 1).bit_length(),
+        window={each.name: each.bits for each in block.interface.window},
+        descriptor=block.descriptor,
     )
     return [
         Contract("registers", checker, (), _lite_paths()),

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 
@@ -29,6 +29,10 @@ class JobChecker(RegisterRules):
         Code of the state of a job that has not ended.
     state_bits : int
         Bits of the code.
+    window : mapping
+        Bits of each register of the job window.
+    descriptor : callable
+        Returns the descriptor that the contents of these registers make.
     """
 
     def __init__(
@@ -40,17 +44,17 @@ class JobChecker(RegisterRules):
         submit: int,
         unfinished: int,
         state_bits: int,
+        window: Mapping[str, int],
+        descriptor: Callable[[dict[str, Signal]], Value],
     ) -> None:
         self.queue, self.consumers, self.faults = queue, consumers, faults
         self.submit, self.unfinished = submit, unfinished
-        # A queue of one job is a register, others are memories.
-        job, new_job = ("jobs.words[{}]", "jobs.w_data") if queue > 1 else ("job", "new_job")
+        self.window, self.descriptor = window, descriptor
         bits, payload = queue.bit_length(), ports[f"{consumers[0]}_job_data"].width
         probes = {
             **{f"{name}_pointer": (f"{name}_pointer", bits) for name in ("submit", *consumers)},
             **{f"state_{slot}": (f"state_{slot}", state_bits) for slot in range(queue)},
-            **{f"job_{slot}": (job.format(slot), payload) for slot in range(queue)},
-            "new_job": (new_job, payload),
+            **self._memory(payload),
             "pending": ("pending", 2),
             "life": ("life_state", 2),
             "code": ("code", state_bits),
@@ -58,6 +62,22 @@ class JobChecker(RegisterRules):
             "finished": ("finished", 32),
         }
         super().__init__(ports, {**probes, **write_probes(ports)})
+
+    def _memory(self, payload: int) -> dict[str, tuple[str, int]]:
+        """Return where jobs are stored: in a memory, or in a register that consumers see."""
+        if self.queue == 1:
+            return {f"window_{name}": (f"job_{name.lower()}", bits)
+                    for name, bits in self.window.items() if bits}  # fmt: skip
+        words = {f"job_{slot}": (f"jobs.words[{slot}]", payload) for slot in range(self.queue)}
+        return {**words, "new_job": ("jobs.w_data", payload)}
+
+    def _new_job(self) -> Value:
+        """Return the descriptor that is stored when a job is submitted."""
+        if self.queue > 1:
+            return self.probed["new_job"]
+        nets = {name: self.probed[f"window_{name}"] if bits else Signal(0)
+                for name, bits in self.window.items()}  # fmt: skip
+        return self.descriptor(nets)
 
     def check(self, m: Module) -> None:
         """State the rules of submission, of each consumer, and of the end of jobs."""
@@ -158,7 +178,10 @@ class JobChecker(RegisterRules):
             & (~(flushed & many) | probe["pending"][1]),
             "the end of a job is pending as an interrupt",
         )  # fmt: skip
-        self.cover("an error ends two jobs", flush & (jobs == 2), "with two jobs in the queue")
+        if self.queue > 1:
+            self.cover("an error ends two jobs", flush & (jobs == 2), "with two jobs in the queue")
+        else:
+            self.cover("an error ends a job", flush & (jobs == 1), "with one job in the queue")
 
     def _follow(
         self,
@@ -172,8 +195,8 @@ class JobChecker(RegisterRules):
     ) -> None:
         """Follow an arbitrarily chosen job."""
         probe, queue = self.probed, self.queue
-        new_job = Signal.like(probe["new_job"])
-        m.d.sync += new_job.eq(probe["new_job"])
+        new_job = Signal.like(self[f"{self.consumers[0]}_job_data"], name="new_job")
+        m.d.sync += new_job.eq(self._new_job())
         chosen, followed, ahead = Signal(), Signal(), Signal(range(2 * queue))
         slot, descriptor = Signal(range(queue)), Signal.like(new_job)
         newest = (probe["submit_pointer"] - 1)[: len(slot)]
@@ -220,7 +243,8 @@ class JobChecker(RegisterRules):
     ) -> None:
         probe, queue = self.probed, self.queue
         submit = probe["submit_pointer"]
-        words = Array(probe[f"job_{slot}"] for slot in range(queue))
+        stored = self[f"{self.consumers[0]}_job_data"]
+        words = Array(probe.get(f"job_{slot}", stored) for slot in range(queue))
         last = probe[f"{self.consumers[-1]}_pointer"]
         pointers = (submit - last)[: len(submit)] == jobs
         for name in self.consumers:

@@ -209,12 +209,11 @@ class Control(Block):
 
     def _stored_jobs(self, m: Module, submit: Value, window: dict[str, Signal]) -> list[Value]:
         """Store what is submitted; return the descriptor for each consumer."""
-        queue, size, descriptor = self.config.queue, self.job_layout.size, self._descriptor(window)
+        queue, size, descriptor = self.config.queue, self.job_layout.size, self.descriptor(window)
         if queue == 1:
-            stored, new = Signal(size, name="job", reset_less=True), Signal(size, name="new_job")
-            m.d.comb += new.eq(descriptor)
+            stored = Signal(size, name="job", reset_less=True)
             with m.If(submit):
-                m.d.sync += stored.eq(new)
+                m.d.sync += stored.eq(descriptor)
             return [stored for _ in self.consumers]
         ram = Ram(queue, size, len(self.consumers), asynchronous=True)
         reads, write = place_ram(m, "jobs", ram)
@@ -290,7 +289,7 @@ class Control(Block):
         actions = {"SUBMIT": submit_window, "ABORT": abort_jobs, "INTERRUPT": clear_pending}
         answer_writes(m, self.bus, registers, values, actions)
 
-    def _descriptor(self, window: dict[str, Signal]) -> Value:
+    def descriptor(self, window: dict[str, Signal]) -> Value:
         """Return the job window in a descriptor's layout.
 
         A field is a flag, the register of its name, or all registers whose names begin with it.
