@@ -125,7 +125,7 @@ class Progress:
             self.cycles.append(self._port.cycles - self._begin)
             self.words.append(self._port.words_moved)
 
-    def figures(self) -> Document:
+    def document(self) -> Document:
         """Return cycles by token, and the share of the SDRAM's peak after the first token."""
         result: Document = {
             "tokens": len(self.tokens), "cycles": self.cycles[-1],
@@ -177,9 +177,9 @@ def write_text(
 
         def append(tokens: list[int]) -> None:
             progress.append(tokens)
-            figures = progress.figures()
-            speed = figures["cycles"] / (time.process_time() - begin)
-            document.update(figures, simulated_cycles_per_s=round(speed))
+            reached = progress.document()
+            speed = reached["cycles"] / (time.process_time() - begin)
+            document.update(reached, simulated_cycles_per_s=round(speed))
             on_token(document, progress.tokens)
 
         generate(connection, compiled, prompt, count, on_tokens=append)

@@ -160,7 +160,7 @@ def _result_rows(block: Any) -> list[Contract]:
 
 
 def _sequencer(block: Any) -> list[Contract]:
-    checker = partial(SequencerChecker, units=block.count, states=SEQUENCE)
+    checker = partial(SequencerChecker, units=block.count, states=SEQUENCE, slots=block.slots)
     return [Contract("lists", checker, first_cycles=120)]
 
 

@@ -64,7 +64,7 @@ class JobChecker(RegisterRules):
         super().__init__(ports, {**probes, **write_probes(ports)})
 
     def _memory(self, payload: int) -> dict[str, tuple[str, int]]:
-        """Return where jobs are stored: in a memory, or in a register that consumers see."""
+        """Return the nets that store jobs: a memory, or else the job window for a register."""
         if self.queue == 1:
             return {f"window_{name}": (f"job_{name.lower()}", bits)
                     for name, bits in self.window.items() if bits}  # fmt: skip

@@ -32,16 +32,20 @@ class SequencerChecker(Checker):
     units : int
     states : sequence of str
         States of the sequencer by their code.
+    slots : int
+        Jobs of a unit whose descriptors are stored.
     """
 
-    def __init__(self, ports: Mapping[str, Port], units: int, states: Sequence[str]) -> None:
+    def __init__(
+        self, ports: Mapping[str, Port], units: int, states: Sequence[str], slots: int
+    ) -> None:
         self.units, self.states = units, states
         self.scan_bits = max(1, (units - 1).bit_length())
         super().__init__(
             ports,
             {
                 "state": ("sequence_state", (len(states) - 1).bit_length()),
-                "step": ("scan_step", 5),
+                "step": ("scan_step", max(7, slots).bit_length()),
                 "scan": ("scanned_unit", self.scan_bits),
                 "factor": ("factor", _MULTIPLIER),
                 "words_left": ("words_left", 8),

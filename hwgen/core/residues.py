@@ -7,12 +7,9 @@ of the lanes of the other one.  Modulo 2^k - 1 this needs one column of small pr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from hwgen.formats import TERNARY
-
-if TYPE_CHECKING:
-    from hwgen.core.params.block_core import BlockProductConfig
 
 RESIDUE_BITS = 4
 """Bits of a residue."""
@@ -21,7 +18,7 @@ MODULUS = (1 << RESIDUE_BITS) - 1
 """Modulus of residues: no power of two is a multiple of it, so that no flip of a bit is missed."""
 
 
-def residue_errors(config: BlockProductConfig) -> list[str]:
+def residue_errors(config: Any) -> list[str]:
     """Return why sums of a core have no residues, each ``dotted.field: text``.
 
     Parameters

@@ -407,7 +407,7 @@ class Sequencer(Block):
                     self._fail(m, "unit_failed", origin, self.scan)
 
     def _slot(self, ticket: Value) -> Value:
-        """Return where the descriptor of a job is stored: as many as the longest queue has."""
+        """Return the place of a job's descriptor, of as many as the longest queue has."""
         return ticket[: (self.slots - 1).bit_length()]
 
     # -- registers and helpers ------------------------------------------------------------------
