@@ -98,14 +98,14 @@ def test_a_token_that_is_not_golden_ends_the_text() -> None:
     progress = Progress(port, [3, 1, 4])
     Counted.cycles, Counted.words_moved = 50, 30
     progress.append([3])
-    assert progress.figures() == {
+    assert progress.document() == {
         "tokens": 1, "cycles": 50, "first_token_cycles": 50, "cycles_per_token": None,
         "share_of_peak": None,
     }  # fmt: skip
     Counted.cycles, Counted.words_moved = 150, 110
     progress.append([1])
-    assert progress.figures()["cycles_per_token"] == 100
-    assert progress.figures()["share_of_peak"] == 0.8
+    assert progress.document()["cycles_per_token"] == 100
+    assert progress.document()["share_of_peak"] == 0.8
     with pytest.raises(CheckFailed, match="token 3 is 5, that of the golden model 4"):
         progress.append([5])
     with pytest.raises(CheckFailed, match="token 3 is 1, that of the golden model 4"):
