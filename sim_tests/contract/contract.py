@@ -42,9 +42,6 @@ STREAM_CASES = (
 )
 """Cases that notice most mutations of a core with streams."""
 
-SELDOM = 2
-"""How much more seldom groups that rotate run than they say: a commit's tests take minutes."""
-
 COSTLY = 3
 """Commits of which one simulates a costly configuration of a covering set."""
 
@@ -288,8 +285,7 @@ def parameters(
         Whether ``make long`` alone runs them.
     """
     if chosen is None:
-        times = SELDOM if every > 1 else 1
-        chosen = drawn(len(cases), times * every, f"{contract.name} {group}")
+        chosen = drawn(len(cases), every, f"{contract.name} {group}")
     result = []
     for i, (name, value) in enumerate(cases):
         marks = [pytest.mark.long] if long else [] if i in chosen else ROTATED

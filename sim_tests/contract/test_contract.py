@@ -232,7 +232,7 @@ def test_mutation_is_noticed(broken: Broken, tmp_path: Path) -> None:
     assert any(re.search(mutation.message, text) for text in messages), messages
 
 
-UNBROKEN_EVERY = 10
+UNBROKEN_EVERY = 20
 """Commits that together test all cores that mutations start from."""
 
 
@@ -258,7 +258,7 @@ def test_unbroken_core_passes(broken: Broken, tmp_path: Path) -> None:
 # -- cycles ----------------------------------------------------------------------------------------
 
 
-STEADY_EVERY = 2
+STEADY_EVERY = 4
 """Commits that together run all products in steady state."""
 
 

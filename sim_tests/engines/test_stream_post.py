@@ -363,7 +363,7 @@ def test_post_needs_hardware_and_hardware_without_raw_needs_post(
 CONTRACT = Contract(
     "stream_post",
     "systolic",
-    regressions=(Regressions([config_of(name) for name in CORES], every=4, seed=0),),
+    regressions=(Regressions([config_of(name) for name in CORES], every=8, seed=0),),
     mutations=(Mutations(SystolicConfig, ("shapes_3", "reset_0"), MUTATIONS),),
     refused=[(text, rf"^x\.yaml:{message}$") for text, message in REFUSED],
 )

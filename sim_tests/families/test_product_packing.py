@@ -194,7 +194,7 @@ def configuration(name: str, values: dict[str, Any]) -> SpatialConfig:
     return with_accumulator(family_name, data, values["accumulator"])
 
 
-COVERING = Covering("packed", AXES, configuration, every=20, legal=legal)
+COVERING = Covering("packed", AXES, configuration, every=40, legal=legal)
 
 
 def test_sums_are_packed_and_unpacked() -> None:
@@ -322,9 +322,9 @@ CONTRACT = Contract(
     "product_packing",
     "cube",
     covering=COVERING,
-    regressions=(Regressions(TERNARY, every=4), Regressions(ENGINES, long=True)),
+    regressions=(Regressions(TERNARY, every=8), Regressions(ENGINES, long=True)),
     clean=[parse_config(f"name: linted_{i}\n{text}\n") for i, text in enumerate(CLEAN)],
-    clean_every=4,
+    clean_every=8,
     mutations=(
         Mutations(
             family("broadcast_2d").params_class,

@@ -293,16 +293,16 @@ LINTED = [
 CONTRACT = Contract(
     "spatial_serial",
     "cube",
-    covering=Covering("serial", AXES, configuration, every=30, legal=legal),
+    covering=Covering("serial", AXES, configuration, every=60, legal=legal),
     shipped=("serial.yaml",),
     clean=LINTED,
-    clean_every=4,
+    clean_every=8,
     mutations=(
         Mutations(
             CubeConfig,
             ("shapes_7", "values_lowest", *STREAM_CASES[2:]),
             MUTATIONS,
-            every=5,
+            every=10,
         ),
     ),
     refused=(

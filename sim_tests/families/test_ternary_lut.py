@@ -86,7 +86,7 @@ def has_largest_tables(config: TernaryLutConfig) -> bool:
     return config.array.group_size == 7
 
 
-COVERING = Covering("lut", AXES, configuration, every=26, costly=has_largest_tables)
+COVERING = Covering("lut", AXES, configuration, every=52, costly=has_largest_tables)
 
 
 def test_the_covering_set_is_large() -> None:
@@ -228,12 +228,12 @@ CONTRACT = Contract(
     small=(sized(2, 3, 4),),
     covering=COVERING,
     shipped=("lut*.yaml",),
-    shipped_every=4,
+    shipped_every=8,
     clean=USUAL,
-    clean_every=16,
+    clean_every=32,
     mutations=(
         Mutations(
-            TernaryLutConfig, ("shapes_0", "values_random", *STREAM_CASES), MUTATIONS, every=9
+            TernaryLutConfig, ("shapes_0", "values_random", *STREAM_CASES), MUTATIONS, every=18
         ),
     ),
     # Tables are built and read in every cycle, whether columns iterate or not.

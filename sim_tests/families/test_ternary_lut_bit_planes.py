@@ -76,7 +76,7 @@ def configuration(name: str, values: dict[str, Any]) -> TernaryLutConfig:
     return TernaryLutConfig.model_validate(data)
 
 
-COVERING = Covering("planes", AXES, configuration, every=26)
+COVERING = Covering("planes", AXES, configuration, every=52)
 
 
 def small(weight: str, **array: Any) -> TernaryLutConfig:
@@ -343,7 +343,7 @@ CONTRACT = Contract(
     covering=COVERING,
     regressions=(Regressions(FURTHER_CONFIGS, seed=0),),
     clean=COVERING.configs[::6],
-    clean_every=4,
+    clean_every=8,
     mutations=(
         Mutations(TernaryLutConfig, ("shapes_0", "values_random", *STREAM_CASES), MUTATIONS),
     ),
