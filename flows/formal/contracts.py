@@ -104,8 +104,8 @@ def _limits(block: Any) -> BurstLimits:
 
 def _control(block: Any) -> list[Contract]:
     registers = block.registers
-    window = {each.name for each in block.interface.window if each.bits}
-    names = {each.name for each in registers if each.access == "rw" and each.name in window}
+    window = block.interface.window
+    names = {each.name for each in window if each.bits and each.access == "rw"}
     nets = {"INTERRUPT_ENABLE": "interrupt_enable"}
     nets |= {name: f"job_{name.lower()}" for name in names}
     checker = partial(RegisterChecker, registers=registers, refusable=("SUBMIT",), nets=nets)
@@ -120,7 +120,7 @@ def _control(block: Any) -> list[Contract]:
         submit=offsets["SUBMIT"],
         unfinished=states.index("unfinished"),
         state_bits=(len(states) - 1).bit_length(),
-        window={each.name: each.bits for each in block.interface.window},
+        window={each.name: each.bits for each in window},
         descriptor=block.descriptor,
     )
     return [

@@ -131,6 +131,12 @@ def with_fault_counters(interface: JobInterface, protection: Protection) -> JobI
     return replace(interface, counters=(*interface.counters, *FAULT_COUNTERS.items()))
 
 
+def unobserved(interface: JobInterface) -> JobInterface:
+    """Return an interface without counters, whose job window is only written."""
+    window = tuple(replace(each, access="wo") for each in interface.window)
+    return replace(interface, window=window, counters=())
+
+
 def register_map(interface: JobInterface, queue: int) -> tuple[Register, ...]:
     """Return the registers of an engine that takes jobs in the order of their addresses.
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,14 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import In, Member, Out
 
 from hwgen.core.memories import Ram
-from hwgen.core.register_map import COUNTER_BITS, FAULT_EVENTS, LAYOUT, JobInterface, Register
+from hwgen.core.register_map import (
+    COUNTER_BITS,
+    FAULT_EVENTS,
+    LAYOUT,
+    JobInterface,
+    register_map,
+    unobserved,
+)
 from rtl_templates.axi.bus import BusSignature
 from rtl_templates.axi.registers import SLVERR, answer_reads, answer_writes
 from rtl_templates.hdl.hierarchy import Block
@@ -86,29 +92,19 @@ class Control(Block):
         observed: bool = True,
     ) -> None:
         self.config: Any = config
-        self.observed = observed
-        self.registers = config.registers if observed else self._unobserved(config)
         self.consumers, self.job_layout = consumers, job
         self.events = (*events, *(FAULT_EVENTS if config.protect.any else ()))
         self.interface: JobInterface = self.config.job_interface
+        self.registers = config.registers
+        if not observed:
+            self.interface = unobserved(self.interface)
+            self.registers = register_map(self.interface, self.config.queue)
         self.faults = ("read_error", "write_error", *self.interface.states[_COMMON:])
         members: dict[str, Member] = {"bus": Out(BusSignature(config.buses[0]))}
         members |= {f"{name}_job": Out(stream.Signature(job.size)) for name in consumers}
         members |= {name: In(1) for name in (*self.events, *self.faults, "busy")}
         members |= {name: Out(1) for name in ("alone", "stop", "flush", "interrupt")}
         super().__init__("control" if observed else "unobserved_control", members)
-
-    @staticmethod
-    def _unobserved(config: Any) -> tuple[Register, ...]:
-        """Return the registers without counters; those of the job window are only written."""
-        interface: JobInterface = config.job_interface
-        window = {each.name for each in interface.window}
-        counters = {f"{name}_{half}" for name, _ in interface.counters for half in ("LOW", "HIGH")}
-        return tuple(
-            replace(each, access="wo") if each.name in window else each
-            for each in config.registers
-            if each.name not in counters
-        )
 
     def build(self, m: Module) -> None:
         config = self.config
@@ -249,10 +245,9 @@ class Control(Block):
             **window,
         }
         self._highs: dict[str, list[Any]] = {}
-        if not self.observed:
-            return values, state["stopping"] | (count == config.queue)
+        counted = self.interface.counters
         events = (count.any(), *(getattr(self, event) for event in self.events))
-        for (name, _), event in zip(self.interface.counters, events, strict=True):
+        for (name, _), event in zip(counted, events if counted else (), strict=True):
             counter = Signal(COUNTER_BITS, name=f"counter_{name.lower()}")
             with m.If(event):
                 m.d.sync += counter.eq(counter + 1)
