@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from hwgen.formats import TERNARY
+from hwgen.formats import TERNARY, IntegerFormat
 
 RESIDUE_BITS = 4
 """Bits of a residue."""
+
+RESIDUE = IntegerFormat(RESIDUE_BITS, signed=False)
+"""Format of residues, as far as widths are concerned."""
 
 MODULUS = (1 << RESIDUE_BITS) - 1
 """Modulus of residues: no power of two is a multiple of it, so that no flip of a bit is missed."""

@@ -26,6 +26,7 @@ from rtl_templates.arithmetic.integer.residue import (
     residues_differ,
     rotate_word,
 )
+from rtl_templates.arithmetic.pipeline import delayed
 from rtl_templates.hdl.core_block import Core
 from rtl_templates.hdl.hierarchy import Block, place
 from rtl_templates.hdl.protection import MISMATCH
@@ -164,12 +165,12 @@ class ResidueCheck(Block):
             name = port.name
             parts = {"data": self._residues(m, core, name, operands[name], lag)}
             if port.last:
-                parts["last"] = _late(m, f"{name}_last", getattr(self, f"{name}_last"), lag)
-            valid = _late(m, f"{name}_valid", getattr(self, f"{name}_valid"), lag)
+                parts["last"] = delayed(m, f"{name}_last", getattr(self, f"{name}_last"), lag)
+            valid = delayed(m, f"{name}_valid", getattr(self, f"{name}_valid"), lag)
             answers[f"{name}_ready"] = Signal(name=f"{name}_answer")
             streams[name] = Stream(fields(**parts), valid, answers[f"{name}_ready"])
         checked = new_stream("checked", core.payload("out"))
-        ready = _late(m, "out_ready", self.out_ready, lag)
+        ready = delayed(m, "out_ready", self.out_ready, lag)
         streams["out"] = Stream(checked.payload, checked.valid, ready)
         place(m, "core", core, rst=resets[lag - 1], **streams)
         answers["out_valid"] = checked.valid
@@ -200,8 +201,8 @@ class ResidueCheck(Block):
             Resets of the last cycles.
         """
         differences = [
-            _late(m, f"{name}_compared", getattr(self, name), total)
-            ^ _late(m, f"{name}_answered", answer, total - lag)
+            delayed(m, f"{name}_compared", getattr(self, name), total)
+            ^ delayed(m, f"{name}_answered", answer, total - lag)
             for name, answer in answers.items()
         ]
         mismatch = Signal(name=MISMATCH)
@@ -219,11 +220,11 @@ class ResidueCheck(Block):
     ) -> Value:
         """Return whether the beat of results that was transferred `total` cycles ago is wrong."""
         expected = Cat(checked.payload.data[:RESIDUE_BITS], checked.payload.last)
-        expected = _late(m, "expected", expected, total - lag)
+        expected = delayed(m, "expected", expected, total - lag)
         residue = registered_sum(m, "out", sums, constant)
-        residue = _late(m, "out_residue_compared", residue, total - registers_of_sum(len(sums)))
-        last = _late(m, "out_last_compared", self.out_last, total)
-        transferred = _late(m, "out_transferred", self.out_valid & self.out_ready, total)
+        residue = delayed(m, "out_residue_compared", residue, total - registers_of_sum(len(sums)))
+        last = delayed(m, "out_last_compared", self.out_last, total)
+        transferred = delayed(m, "out_transferred", self.out_valid & self.out_ready, total)
         differs = residues_differ(residue, expected[:RESIDUE_BITS])
         return transferred & (differs | (last ^ expected[-1]))
 
@@ -253,18 +254,9 @@ class ResidueCheck(Block):
             prefix = f"{name}_{number}"
             residue = registered_sum(m, prefix, words, constant)
             spare = lag - registers_of_sum(len(words))
-            residues.append(_late(m, f"{prefix}_residue_late", residue, spare))
+            residues.append(delayed(m, f"{prefix}_residue_late", residue, spare))
         beat = Cat(*residues)
         return Cat(beat, Const(0, core.width(f"{name}_data") - len(beat)))
-
-
-def _late(m: Module, name: str, value: Value, cycles: int) -> Value:
-    """Return a value some cycles later."""
-    for cycle in range(cycles):
-        register = Signal(value.shape(), name=f"{name}_{cycle}", reset_less=True)
-        m.d.sync += register.eq(value)
-        value = register
-    return value
 
 
 def _joined(lanes: Sequence[tuple[list[Value], int]]) -> tuple[list[Value], int]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Module, Mux, Signal, Value
 
-from hwgen.core.residues import RESIDUE_BITS
-from hwgen.formats import TERNARY, IntegerFormat
+from hwgen.core.residues import RESIDUE, RESIDUE_BITS
+from hwgen.formats import TERNARY
 from rtl_templates.arithmetic.integer.residue import add_residues, ternary_words
 from rtl_templates.hdl.hierarchy import place
 from rtl_templates.hdl.streams import AnyStream, Stream
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from amaranth.lib import wiring
 
     from hwgen.core.params.spatial import SpatialConfig
-
-RESIDUE = IntegerFormat(RESIDUE_BITS, signed=False)
-"""Format of residues, as far as widths are concerned."""
 
 
 def residue_checker(config: SpatialConfig) -> tuple[wiring.Component, Mapping[str, ResidueLanes]]:

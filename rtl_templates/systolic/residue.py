@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Module, Mux, Signal, Value
 
-from hwgen.core.residues import RESIDUE_BITS
-from hwgen.formats import IntegerFormat
+from hwgen.core.residues import RESIDUE, RESIDUE_BITS
 from rtl_templates.arithmetic.integer.accumulators import Accumulators
 from rtl_templates.arithmetic.integer.residue import add_residues, multiply_residues
 from rtl_templates.hdl.hierarchy import place
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
 
     from hwgen.families.systolic.params import SystolicConfig
     from rtl_templates.hdl.hierarchy import Block
-
-RESIDUE = IntegerFormat(RESIDUE_BITS, signed=False)
-"""Format of residues, as far as widths are concerned."""
 
 
 def residue_checker(config: SystolicConfig) -> tuple[wiring.Component, Mapping[str, ResidueLanes]]:

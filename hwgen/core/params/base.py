@@ -245,9 +245,13 @@ class FamilyConfig(Configuration):
 
     @model_validator(mode="after")
     def _refuse_residues(self) -> Self:
-        if self.protect.datapath == "residue" and self.no_residues:
-            check_rules(self.residue_errors())
+        if self.no_residues:
+            check_rules(self.protection_errors())
         return self
+
+    def protection_errors(self) -> list[str]:
+        """Return why the core cannot have the protection that is asked for."""
+        return self.residue_errors() if self.protect.datapath == "residue" else []
 
     def residue_errors(self) -> list[str]:
         """Return why results have no residue codes, each ``dotted.field: text``."""

@@ -99,10 +99,7 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
 
     @model_validator(mode="after")
     def _cross_field_rules(self) -> Self:
-        broken = self.broken_rules()
-        if not broken and self.protect.datapath == "residue":
-            broken = self.residue_errors()
-        check_rules(broken)
+        check_rules(self.broken_rules() or self.protection_errors())
         return self
 
     def residue_errors(self) -> list[str]:
