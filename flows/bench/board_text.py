@@ -24,7 +24,16 @@ from typing import Any
 import click
 import numpy as np
 
-from flows.bench.common import ROOT, Document, markdown, parser, run, write_sections
+from flows.bench.common import (
+    ROOT,
+    Document,
+    markdown,
+    parser,
+    read_results,
+    run,
+    write_results,
+    write_sections,
+)
 from flows.board.build import pll_of
 from flows.board.design import BoardDesign
 from flows.board.programs import generate, preload_image
@@ -203,8 +212,7 @@ def _check_end(
         raise CheckFailed(
             f"{len(wrong)} bytes of memory differ from golden, the first at {address:#x}"
         )
-    if port.memory_error:
-        raise CheckFailed(f"the SDRAM is used against its data sheet: {port.memory_error}")
+    port.check_memory()
 
 
 @dataclass(frozen=True)
@@ -276,18 +284,14 @@ def measure(request: Request, store: Callable[[Document], None]) -> None:
 
 def stored() -> list[Document]:
     """Return the stored results."""
-    if not RESULTS.is_file():
-        return []
-    result: list[Document] = json.loads(RESULTS.read_text(encoding="utf-8"))
-    return result
+    return read_results(RESULTS)
 
 
 def store(document: Mapping[str, Any]) -> None:
     """Store results in place of earlier ones of that board, configuration and clock."""
     documents = {tuple(each[key] for key in _KEY): each for each in stored()}
     documents[tuple(document[key] for key in _KEY)] = dict(document)
-    ordered = [documents[key] for key in sorted(documents)]
-    RESULTS.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
+    write_results(RESULTS, documents)
 
 
 _HEADINGS = (

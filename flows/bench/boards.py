@@ -13,7 +13,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flows.bench.common import Document, markdown, parser, run, write_sections
+from flows.bench.common import (
+    Document,
+    markdown,
+    parser,
+    read_results,
+    run,
+    write_results,
+    write_sections,
+)
 from flows.board.build import pll_of
 from flows.board.design import BoardDesign
 from flows.board.simulation import SimulatedBoard
@@ -174,10 +182,7 @@ $ hwgen board test --board {name} --config configs/boards/digits.yaml --port /de
 
 def stored() -> list[Document]:
     """Return the stored reports."""
-    if not RESULTS.is_file():
-        return []
-    result: list[Document] = json.loads(RESULTS.read_text(encoding="utf-8"))
-    return result
+    return read_results(RESULTS)
 
 
 def store(folders: Iterable[Path]) -> None:
@@ -186,12 +191,7 @@ def store(folders: Iterable[Path]) -> None:
     for folder in folders:
         report = json.loads((folder / "board.json").read_text(encoding="utf-8"))
         documents[report["board"], report["name"]] = {name: report[name] for name in _STORED}
-    _write(documents)
-
-
-def _write(documents: Mapping[tuple[str, str], Document]) -> None:
-    ordered = [documents[key] for key in sorted(documents)]
-    RESULTS.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
+    write_results(RESULTS, documents)
 
 
 def store_images(name: str, count: int) -> None:
@@ -214,7 +214,7 @@ def store_images(name: str, count: int) -> None:
         design = BoardDesign(config, data, baud=BAUD, pll=pll)
         done = classify(design, SimulatedBoard(design), count)
         document["images_per_s"] = done.images / done.seconds
-    _write(documents)
+    write_results(RESULTS, documents)
 
 
 def _count(used: Mapping[str, Mapping[str, int]], names: Sequence[str]) -> str:

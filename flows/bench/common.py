@@ -137,6 +137,20 @@ def write_sections(path: Path, sections: Mapping[str, str]) -> None:
     path.write_text(page, encoding="utf-8")
 
 
+def read_results(path: Path) -> list[Document]:
+    """Return the results that a file has, none if it is not there."""
+    if not path.is_file():
+        return []
+    results: list[Document] = json.loads(path.read_text(encoding="utf-8"))
+    return results
+
+
+def write_results(path: Path, results: Mapping[Any, Document]) -> None:
+    """Write results in the order of their keys."""
+    ordered = [results[key] for key in sorted(results)]
+    path.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
+
+
 def hwgen(*arguments: str | Path | float) -> Document:
     """Run a command of hwgen and return its JSON; its failure ends the benchmark."""
     command = [sys.executable, "-m", "hwgen", *map(str, arguments), "--json"]

@@ -21,7 +21,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from cost_model.sweep.pareto import nondominated
-from flows.bench.common import markdown, parser, run, write_sections
+from flows.bench.common import markdown, parser, read_results, run, write_sections
 from flows.bench.svg import save_svg
 from flows.build.build import Build
 from flows.build.design import Design
@@ -177,8 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--picture", type=Path, metavar="FILE", help="write the picture there")
     chosen = options.parse_args(arguments)
     if not chosen.stored:
-        stored = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.is_file() else []
-        results = [each for each in stored if not chosen.again]
+        results = [] if chosen.again else read_results(RESULTS)
         have = {each["name"] for each in results}
         for array, tables in [*((array, None) for array in ONE), *TWO]:
             if engine(array, tables)["name"] not in have:

@@ -13,7 +13,7 @@ from flows.simulation.stream_program import HARNESS
 from hwgen.board.model import LINKS
 from hwgen.board.pinout import Wire
 from hwgen.board.sdram import SdramChip
-from hwgen.errors import InputError
+from hwgen.errors import CheckFailed, InputError
 from rtl_templates.board.top import POWER_UP_CYCLES
 
 RESET_CYCLES = 16
@@ -189,6 +189,11 @@ class SimulatedBoard:
     def memory_error(self) -> str:
         """The first rule of the SDRAM that was broken, with its time; empty if there is none."""
         return str(self._library.hwgen_board_memory_error(self._board).decode())
+
+    def check_memory(self) -> None:
+        """Raise `CheckFailed` if the SDRAM was used against its data sheet."""
+        if self.memory_error:
+            raise CheckFailed(f"the SDRAM is used against its data sheet: {self.memory_error}")
 
     def preload(self, address: int, data: bytes) -> None:
         """Set bytes of the SDRAM in no time, as no real board can.

@@ -16,7 +16,7 @@ from hwgen.board import EngineBoard
 from hwgen.core.core import Core
 from hwgen.core.protocols import ListCore
 from hwgen.core.registry import core_of
-from hwgen.errors import CheckFailed, InputError
+from hwgen.errors import InputError
 from hwgen.models.compile.compilation import Settings
 from hwgen.models.compile.compiled_files import DOCUMENT
 from hwgen.models.compile.list_compilation import ListCompilation
@@ -144,6 +144,6 @@ def continue_on(
         begin = board.now()
         tokens = generate(board, compiled, prompt, count, on_tokens=on_tokens)
         seconds = board.now() - begin
-        if port is None and transport.memory_error:
-            raise CheckFailed(f"the SDRAM is used against its data sheet: {transport.memory_error}")
+        if port is None:
+            transport.check_memory()
         return Continued(tokens, seconds, port or SIMULATION, board.resent)

@@ -93,6 +93,25 @@ def _clock(context: click.Context, option: click.Parameter, value: str | None) -
     return clock_mhz
 
 
+def _port_options(function: F) -> F:
+    """Add options of a board that is used: parameters `clock_mhz` and `port`."""
+    for option in (
+        click.option("--port", metavar="PORT", default="simulation", show_default=True,
+                     help="Port /dev/ttyUSB1, /dev/spidev0.0, ...; or simulation, of the design"
+                     " that these options give, not of a bitstream."),
+        click.option("--clock", "clock_mhz", metavar="MHZ", callback=_clock,
+                     help="A clock of the board's PLL in MHz."),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def _check_clock(clock_mhz: float | None, remedy: str) -> None:
+    """Refuse ``--clock auto`` of a command that places nothing."""
+    if clock_mhz == _FASTEST:
+        raise click.UsageError(f"--clock auto is for build; {remedy}")
+
+
 def _pins(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, str]:
@@ -333,8 +352,7 @@ def estimate_command(
     """
     from flows.board.build import estimate_board
 
-    if clock_mhz == _FASTEST:
-        raise click.UsageError("--clock auto is for build; estimate takes a clock in MHz")
+    _check_clock(clock_mhz, "estimate takes a clock in MHz")
     options = {"baud": baud, "divider": divide, "buffer_bytes": buffer}
     design = _design(name, config, link, pin, clock_mhz, **options)
     estimate = estimate_board(design)
@@ -470,11 +488,7 @@ def _write(files: dict[str, str], output: Path, *, force: bool) -> None:
 @config_option
 @_link_options
 @_board_options
-@click.option("--clock", "clock_mhz", metavar="MHZ", callback=_clock,
-              help="A clock of the board's PLL in MHz.")  # fmt: skip
-@click.option("--port", metavar="PORT", default="simulation", show_default=True,
-              help="Port /dev/ttyUSB1, /dev/spidev0.0, ...; or simulation, of the design that these"
-              " options give, not of a bitstream.")  # fmt: skip
+@_port_options
 @click.option(
     "--seed", type=int, default=0, show_default=True, metavar="N", help="Of the operands."
 )
@@ -505,8 +519,7 @@ def test_command(
         design = _chip(config, pinout, link, baud=baud, buffer_bytes=buffer)
     else:
         assert name is not None
-        if clock_mhz == _FASTEST:
-            raise click.UsageError("--clock auto is for build; test takes the clock of its report")
+        _check_clock(clock_mhz, "test takes the clock of its report")
         options = {"baud": baud, "divider": divide, "buffer_bytes": buffer}
         design = _design(name, config, link, pin, clock_mhz, **options)
     done = random_job_on(design, None if port == SIMULATION else port, seed)
@@ -542,11 +555,7 @@ def test_command(
               show_default=True, help="Most tokens to write; the text may end before.")  # fmt: skip
 @_link_options
 @_board_options
-@click.option("--clock", "clock_mhz", metavar="MHZ", callback=_clock,
-              help="A clock of the board's PLL in MHz.")  # fmt: skip
-@click.option("--port", metavar="PORT", default="simulation", show_default=True,
-              help="Port /dev/ttyUSB1, /dev/spidev0.0, ...; or simulation, of the design that these"
-              " options give, not of a bitstream.")  # fmt: skip
+@_port_options
 @json_option
 def run_command(
     name: str,
@@ -575,8 +584,7 @@ def run_command(
 
     if (prompt is None) == (prompt_tokens is None):
         raise click.UsageError("give either --prompt or --prompt-tokens")
-    if clock_mhz == _FASTEST:
-        raise click.UsageError("--clock auto is for build; run takes the clock of its report")
+    _check_clock(clock_mhz, "run takes the clock of its report")
     options = {"baud": baud, "divider": divide, "buffer_bytes": buffer}
     design = _design(name, config, link, pin, clock_mhz, **options)
     with (
