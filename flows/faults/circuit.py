@@ -16,7 +16,7 @@ from flows.faults.logic import COPY, decomposed
 from flows.power.gate_tables import Cell, NumberedNetlist
 from flows.power.gates import Gates
 from hwgen.core.core import Core
-from rtl_templates.hdl.protection import ERROR
+from hwgen.core.params.protection import FAULT_OUTPUT
 
 _NOTHING = 0xFFFFFFFF
 _NAMED = re.compile(r"(?:(.*)\.)?([^.\[]+)(?:\[(\d+)\])?")
@@ -179,7 +179,7 @@ class Circuit:
         for bits in (self.input_bits, self.output_bits):
             words += _listed(bits)
         words += self._streams() if self.has_streams else [0, 0, *self._groups()]
-        words += self._bits_of_ports.get(ERROR, [_NOTHING])
+        words += self._bits_of_ports.get(FAULT_OUTPUT, [_NOTHING])
         return np.array(words, "<u4").tobytes()
 
     @cached_property
@@ -222,7 +222,7 @@ class Circuit:
     @property
     def reports_errors(self) -> bool:
         """Whether the design has an output that says that a fault was noticed."""
-        return ERROR in self._gates.outputs
+        return FAULT_OUTPUT in self._gates.outputs
 
     def position(self, port: str, bit: int = 0) -> int:
         """Return the position of a bit of a port in a cycle of a trace."""

@@ -33,10 +33,10 @@ from flows.tools.guard import scratch
 from flows.tools.parallel import run_all
 from hwgen.core.operation import Arrays, StreamPlan
 from hwgen.core.params.base import FamilyConfig
+from hwgen.core.params.protection import FAULT_OUTPUT
 from hwgen.core.post import PostSettings
 from hwgen.errors import CheckFailed, InputError
 from hwgen.technologies import technology, technology_names
-from rtl_templates.hdl.protection import ERROR
 
 TIMEOUT_S = 24 * 3600.0
 _BATCH = 255
@@ -135,7 +135,7 @@ class FaultSimulation:
         if not circuit.reports_errors:
             return None
         width = len(circuit.input_bits) + len(circuit.output_bits)
-        return len(circuit.netlist.registers), width, circuit.position(ERROR)
+        return len(circuit.netlist.registers), width, circuit.position(FAULT_OUTPUT)
 
     @cached_property
     def cycles(self) -> range:

@@ -24,8 +24,8 @@ from typing import Any, Literal
 from flows.faults.circuit import Circuit, Site
 from flows.faults.logic import COPY, NOT, SELECT, decomposed
 from flows.power.gate_tables import StoredBit
+from hwgen.core.params.protection import FAULT_OUTPUT
 from hwgen.errors import ToolMissing
-from rtl_templates.hdl.protection import ERROR
 
 Verdict = Literal["proven", "refuted", "unknown"]
 
@@ -196,7 +196,7 @@ class _Proof:
         states = {one.state: first[one.following] for one in netlist.registers}
         self._values = self._cycle(states)
         self._running = self._values[circuit.net("aresetn")]
-        error = circuit.net(ERROR) if circuit.reports_errors else None
+        error = circuit.net(FAULT_OUTPUT) if circuit.reports_errors else None
         registers: dict[int | None, StoredBit] = {one.state: one for one in netlist.registers}
         self._error_state = None if error is None else registers.get(self._source(error))
         if self._error_state is not None:

@@ -21,7 +21,7 @@ from flows.formal.hierarchy import Hierarchy, Origin
 from flows.formal.modules import TOP, Part
 from flows.formal.netlists import sources_of_bit
 from flows.formal.prover import Status, compile_checker, reach, write_flat
-from rtl_templates.hdl.protection import ERROR
+from hwgen.core.params.protection import FAULT_OUTPUT
 
 GROUP = "cycles"
 INDEPENDENT, DEPENDENT = "independent of operands", "dependent on operands"
@@ -66,7 +66,7 @@ def control_outputs(ports: Mapping[str, Any]) -> list[str]:
     return [
         name
         for name, port in ports.items()
-        if port["direction"] == "output" and not _is_data(name) and name != ERROR
+        if port["direction"] == "output" and not _is_data(name) and name != FAULT_OUTPUT
     ]
 
 

@@ -5,8 +5,8 @@ The modules of a core come as `rtl_templates.hdl.hierarchy.emit` yields them.  R
 parity bits, or become three that vote, all or those that are control; words of memories get check
 bits; or the whole core is computed twice.  Mismatches of residues (`rtl_templates.residue`) are
 reported in the same way.  No cycle is added, so that schedules, golden models and
-cycle counts stay as they are.  What is noticed goes up through all modules to the output `ERROR`
-of the top module, which stays 1 until the next reset.
+cycle counts stay as they are.  What is noticed goes up through all modules to the output
+`FAULT_OUTPUT` of the top module, which stays 1 until the next reset.
 
 Mappers merge registers that always hold the same.  Each of three that vote is therefore an instance
 of a module whose boundary is kept; the second core works one cycle later than the first one.
@@ -22,9 +22,6 @@ from hwgen.core.params.protection import FAULT_OUTPUT, Protection
 from hwgen.core.register_map import FAULT_EVENTS
 from rtl_templates.hdl.control import control_bits
 from rtl_templates.hdl.rtlil import CELL, CONNECTION, PARAMETER, WIRE
-
-ERROR = FAULT_OUTPUT
-"""Name of the output that says that a fault was noticed, of all modules."""
 
 CORRECTED = "fault_voted"
 """Name of the outputs of modules that say that registers that vote differ."""
@@ -209,7 +206,7 @@ class _Editor:
                 return self._register(match, self._control.get((name, match["name"]), ()), added)
             lines = ""
             for modules, port, bits in (
-                (raises, ERROR, added.errors), (votes, CORRECTED, added.votes),
+                (raises, FAULT_OUTPUT, added.errors), (votes, CORRECTED, added.votes),
             ):  # fmt: skip
                 if operator.lstrip("\\") in modules:
                     bits.append(added.wire(1))
@@ -225,7 +222,7 @@ class _Editor:
             _duplicate(text, name, added)
         number = 1 + max(map(int, _PORT.findall(text)), default=-1)
         for modules, port, bits in (
-            (raises, ERROR, added.errors), (votes, CORRECTED, added.votes),
+            (raises, FAULT_OUTPUT, added.errors), (votes, CORRECTED, added.votes),
         ):  # fmt: skip
             if name not in modules:
                 continue
@@ -348,7 +345,7 @@ def _duplicate(text: str, top: str, added: _Added) -> None:
     """Add a second core that works a cycle later, and compare what both give."""
     match = next(m for m in CELL.finditer(text) if m["type"] == f"\\{top}.core")
     connections = dict(CONNECTION.findall(match["body"]))
-    for port in (ERROR, CORRECTED):
+    for port in (FAULT_OUTPUT, CORRECTED):
         connections.pop(port, None)
     outputs = _outputs_of_core(text, connections)
     widths = {name: width for width, _, name in WIRE.findall(text)}

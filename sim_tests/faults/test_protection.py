@@ -21,9 +21,10 @@ from flows.simulation.run import check_results, run_job
 from flows.synthesis.synth import synthesize
 from hwgen.cli import main
 from hwgen.core.checksums import with_checksums
+from hwgen.core.params.protection import FAULT_OUTPUT
 from hwgen.errors import InputError
 from hwgen.formats import number_format
-from rtl_templates.hdl.protection import ERROR, check_columns
+from rtl_templates.hdl.protection import check_columns
 from sim_tests.synthesis.tools import require_tools
 
 SYSTOLIC = """\
@@ -89,7 +90,7 @@ def effects_of_flips(
 @pytest.mark.parametrize("family", FAMILIES)
 def test_results_and_cycles_stay(family: str, protection: str) -> None:
     plain, protected = design_of(FAMILIES[family]), design_of(FAMILIES[family], protection)
-    assert ERROR in protected.verilog
+    assert FAULT_OUTPUT in protected.verilog
     assert protected.verilog != plain.verilog
     job = job_of_size(protected.core, 60)
     operands = workloads(protected.core, job)["uniform"]
