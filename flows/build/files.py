@@ -14,6 +14,7 @@ from hwgen import __version__
 from hwgen.core.core import Core
 from hwgen.core.memories import HOLDS
 from hwgen.core.operation import Operation, Tensor
+from hwgen.core.params.protection import FAULT_OUTPUT
 from hwgen.core.port import POST, StreamPort
 
 LINT_WAIVERS = {
@@ -53,6 +54,8 @@ def ports(core: Core[Any]) -> list[dict[str, Any]]:
         top_ports.append(_port(f"{stream.prefix}_tready", back, 1))
     for bus in core.buses:
         top_ports += [_port(*signal) for signal in bus.flat]
+    if core.params.protect.any:
+        top_ports.append(_port(FAULT_OUTPUT, "out", 1))
     return top_ports
 
 

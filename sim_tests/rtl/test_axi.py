@@ -20,6 +20,7 @@ from flows.build.verilog import block_to_verilog, to_verilog
 from flows.simulation.runner import compile_verilog, run_module
 from flows.simulation.verilator.verilator import lint
 from hwgen.core.bus import BusPort
+from hwgen.core.params.protection import Protection
 from rtl_templates.axi.bus import axi4, fixed_fields
 from rtl_templates.axi.gather import Gather
 from rtl_templates.axi.reader import BurstReader
@@ -62,7 +63,8 @@ def test_buses_of_the_top_module() -> None:
     result = {
         name: (way[:-3], int(high or 0) + 1) for way, high, name in re.findall(pattern, top, re.M)
     }
-    core: Any = SimpleNamespace(ports=(), buses=(MEMORY, CONTROL, INTERRUPT))
+    params = SimpleNamespace(protect=Protection())
+    core: Any = SimpleNamespace(ports=(), buses=(MEMORY, CONTROL, INTERRUPT), params=params)
     listed = {port["name"]: (port["direction"], port["width"]) for port in ports(core)}
     stream_ports = {name for name in result if name.startswith("s_axis_beats_")}
     assert len(stream_ports) == 4
