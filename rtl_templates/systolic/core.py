@@ -17,7 +17,7 @@ from rtl_templates.arithmetic.integer.digit_accumulator import SignConstant, fin
 from rtl_templates.arithmetic.integer.final_addition import final_add_stream
 from rtl_templates.hdl.core import StreamCore
 from rtl_templates.hdl.hierarchy import Block, place
-from rtl_templates.hdl.streams import Stream, fields, transfers
+from rtl_templates.hdl.streams import AnyStream, Stream, fields, transfers
 from rtl_templates.stream.stream import StreamBuffer, StreamFifo, buffered
 
 from .array import OutputStationaryArray, StationaryArray
@@ -163,8 +163,12 @@ class OutputStationaryCore(StreamCore):
         # An entry is reserved: the buffer is ready.
         source = Stream(payload, push[0], Signal(name="drain_ready"))
         rows = buffered(m, "drain_buffer", source, buffer)
-        self.push_output(m, final_add_stream(m, self.config.final_addition, rows))
+        self.push_output(m, self.final_sums(m, rows))
         return transfers(rows)
+
+    def final_sums(self, m: Module, rows: AnyStream) -> AnyStream:
+        """Return rows of results after the steps of their carry-propagate addition."""
+        return final_add_stream(m, self.config.final_addition, rows)
 
     def _sign_constant(
         self, m: Module, fire: Value, starting: Value, drain: Value, digits: DigitAccumulation,

@@ -15,22 +15,19 @@ from hwgen.core.residues import RESIDUE, RESIDUE_BITS
 from rtl_templates.arithmetic.integer.accumulators import Accumulators
 from rtl_templates.arithmetic.integer.residue import add_residues, multiply_residues
 from rtl_templates.hdl.hierarchy import place
-from rtl_templates.hdl.streams import Stream, fields, transfers
+from rtl_templates.hdl.streams import AnyStream, Stream, fields
 from rtl_templates.residue.check import ResidueLanes
 from rtl_templates.residue.delays import delay_rows
-from rtl_templates.stream.stream import DelayLines, buffered
+from rtl_templates.stream.stream import DelayLines
 
 from .array import OutputStationaryArray, StationaryArray
 from .core import OutputStationaryCore, StationaryCore
 from .pe import OutputStationaryPE, StationaryPE, pipelined_product
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from amaranth.lib import wiring
 
     from hwgen.families.systolic.params import SystolicConfig
-    from rtl_templates.hdl.hierarchy import Block
 
 
 def residue_checker(config: SystolicConfig) -> tuple[wiring.Component, Mapping[str, ResidueLanes]]:
@@ -147,19 +144,12 @@ class ResidueDrain(OutputStationaryCore):
         )
         place(m, "groups", groups, i=column, o=ports["out"])
 
-    def _push_final_sums(
-        self,
-        m: Module,
-        totals: Value,
-        sign_constant: Value,
-        push: Value,
-        buffer: Callable[[int], Block],
-    ) -> Value:
-        payload = fields(data=totals, last=push[1])
-        source = Stream(payload, push[0], Signal(name="drain_ready"))
-        rows = buffered(m, "drain_buffer", source, buffer)
-        self.push_output(m, delay_rows(m, rows, self.config.final_addition.registers))
-        return transfers(rows)
+    def final_sums(self, m: Module, rows: AnyStream) -> AnyStream:
+        """Return residues as late as the results after their carry-propagate addition."""
+        late = delay_rows(m, rows, self.config.final_addition.registers)
+        return Stream(
+            fields(data=late.payload.data, last=late.payload.last), late.valid, late.ready
+        )
 
 
 class ResidueAccumulation(StationaryCore):
