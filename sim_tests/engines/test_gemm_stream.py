@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from flows.build.load import load_config, parse_config
@@ -159,6 +159,7 @@ SIZES = st.tuples(st.integers(1, 300), st.integers(1, 500), st.integers(1, 300))
 @given(
     name=st.sampled_from(sorted(ENGINES)), size=SIZES, records=st.booleans(), least=st.booleans()
 )
+@example(name="ws", size=(121, 12, 296), records=False, least=True)
 @settings(max_examples=120, deadline=None)
 def test_plans_cover_the_product_and_fit_the_buffers(
     name: str, size: tuple[int, int, int], records: bool, least: bool

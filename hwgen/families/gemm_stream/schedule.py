@@ -264,10 +264,13 @@ class Plan(Product):
 
         Notes
         -----
-        The bound: a product of M, K and N with S elements of C on the chip moves at least
-        ``2 M K N / sqrt(S)`` elements of A and W, less what S holds (Smith, Lowery, Langou and
-        van de Geijn, arXiv 1702.02017, section 3), here with S the elements that all
-        buffers could hold of the smallest operand, and at least everything once.
+        The bound: everything moves at least once. Where no operand fits into the S elements that
+        a chip holds, at least ``2 M K N / sqrt(S)`` elements of A and W move, less what S holds
+        (Smith, Lowery, Langou and van de Geijn, arXiv 1702.02017, section 3). Sums of fewer than
+        ``2 sqrt(S)`` products need not wait in S: S elements that are read, with the S that are
+        there, complete ``S S / K K`` of them at most, and ``M K N K / S`` elements move. S are
+        elements of the narrowest operand in all buffers, and in two tiles of each operand in the
+        core: one in use, and one that is being loaded.
         """
         c, all_ = self.config, self.extent
         ms, ks, ns = self.blocks
@@ -275,10 +278,14 @@ class Plan(Product):
         compulsory = all_.a + all_.w + all_.c + all_.p
         b = c.buffers
         bits = min(c.activation.width, c.weight.width, c.result.width)
-        capacity = (b.activation_kib + b.weight_kib + b.output_kib) * 8192 / bits
+        m_lanes, k_lanes, n_lanes = self._lanes
+        tiles = m_lanes * k_lanes + k_lanes * n_lanes + m_lanes * n_lanes
+        capacity = (b.activation_kib + b.weight_kib + b.output_kib) * 8192 / bits + 2 * tiles
         element = min(all_.a / (self.m * self.k), all_.w / (self.k * self.n))
-        inner = (2 * self.macs / capacity**0.5 - 2 * capacity) * element
-        bound = max(compulsory, int(inner) + all_.c)
+        reads_per_mac = min(2 / capacity**0.5, self.k / capacity)
+        inner = (self.macs * reads_per_mac - 2 * capacity) * element
+        smallest = min(self.m * self.k, self.k * self.n, self.m * self.n)
+        bound = compulsory if smallest <= capacity else max(compulsory, int(inner) + all_.c)
         return Traffic(all_.a * a_times, all_.w * w_times, all_.p * ms, all_.c, compulsory, bound)
 
     # -- beats -----------------------------------------------------------------------------
