@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An engine for a SoC of LiteX: its module, Verilog and C driver."""
+"""An engine for a SoC of LiteX: its module, Verilog, C driver, and a SoC that tests it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from flows.board.constants import python_file
+from flows.board.litex_test import soc_files
 from flows.build import files
 from flows.build.design import Design
 from flows.build.drivers.engine_drivers import driver
@@ -58,6 +59,7 @@ def litex_files(design: Design) -> dict[str, str]:
         f"{name}_regs.h": files.c_header(core),
         f"{name}_litex.h": _glue(core),
         **driver(core),
+        **soc_files(core),
     }
 
 

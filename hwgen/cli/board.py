@@ -430,17 +430,19 @@ def _chip(config: Path, pinout: Path, link: Link, **options: Any) -> ChipDesign:
     "litex", epilog=example("hwgen board litex -c configs/gemm_stream.yaml -o build/litex")
 )
 @config_option
-@path_option("--output", "DIR", "Directory for module, Verilog and driver.", required=True)
+@path_option("--output", "DIR", "Directory for module, Verilog, driver and SoC.", required=True)
 @force_option
 def litex_command(config: Path, output: Path, force: bool) -> None:
-    """Write an engine on memory as a module for SoCs of LiteX, with its C driver."""
+    """Write an engine on memory as a module for SoCs of LiteX, with its C driver and a SoC."""
     from flows.board.litex import MODULE, litex_files
+    from flows.board.litex_test import SOC
     from flows.build.load import load_design
 
     files = litex_files(load_design(config))
     _write(files, output, force=force)
     console().print(
-        f"{output / MODULE}: `from {Path(MODULE).stem} import add_engine`, then `add_engine(soc)`",
+        f"{output / MODULE}: `from {Path(MODULE).stem} import add_engine`, then `add_engine(soc)`\n"
+        f"{output / SOC}: a SoC whose processor tests the engine, simulated or for a board",
         soft_wrap=True,
     )
 

@@ -36,19 +36,23 @@ class HostScript:
 
     Parameters
     ----------
-    lines : list of str
+    actions : list of tuple of int
+        Action, address of a register, mask and value.
     """
 
-    lines: list[str] = field(default_factory=list)
+    actions: list[tuple[int, int, int, int]] = field(default_factory=list)
 
     def add(self, action: int, offset: int, value: int = 0, mask: int = _ALL) -> None:
         """Append an action."""
-        self.lines.append(f"{action:x}{offset:04x}{mask:08x}{value & _ALL:08x}")
+        self.actions.append((action, offset, mask, value & _ALL))
 
     @property
     def text(self) -> str:
         """The file."""
-        return "\n".join(self.lines) + "\n"
+        return "".join(
+            f"{action:x}{offset:04x}{mask:08x}{value:08x}\n"
+            for action, offset, mask, value in self.actions
+        )
 
 
 def job_script(config: Any, jobs: Sequence[Any]) -> HostScript:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -61,11 +62,89 @@ class _Memory:
         """Replace bytes."""
         self.data[address - self.base : address - self.base + len(data)] = data
 
-    def words(self, size: int) -> str:
-        """Return a word of so many bytes a line, hexadecimal, byte 0 at the right."""
-        rows = np.frombuffer(self.data, np.uint8).reshape(-1, size)[:, ::-1]
-        text = np.ascontiguousarray(rows).tobytes().hex()
-        return "".join(f"{text[at : at + 2 * size]}\n" for at in range(0, len(text), 2 * size))
+
+@dataclass(frozen=True)
+class MemoryCase:
+    """Jobs of an engine in memory, what its host does, and what stands in memory after it.
+
+    Parameters
+    ----------
+    jobs : sequence of BenchJob
+    script : HostScript
+        What the host does, in order.
+    base : int
+        First address.
+    before, after : bytes
+        Contents from there on, as many bytes, by the golden model.
+    """
+
+    jobs: Sequence[BenchJob]
+    script: HostScript
+    base: int
+    before: bytes
+    after: bytes
+
+
+def memory_case(
+    core: Core[Any], jobs: Sequence[JobVectors], rng: np.random.Generator, base: int
+) -> MemoryCase:
+    """Put jobs of an engine into memory.
+
+    Parameters
+    ----------
+    core : Core
+        An engine with one memory port.
+    jobs : sequence of JobVectors
+        Of an engine that executes lists, those of the unit that multiplies.
+    rng : numpy Generator
+        Draws operands, and what memory holds elsewhere.
+    base : int
+        First address, a multiple of 4,096.
+
+    Raises
+    ------
+    InputError
+        If the jobs are too large.
+    """
+    config: Any = core.params
+    lists = isinstance(core, ListCore)
+    engine = core_of(config.job_unit) if lists else core
+    drawn = drawn_jobs(source_core(engine), jobs, rng)
+    at, placed = base, []
+    for each in drawn:
+        placed.append(place_job(engine, each, base=at))
+        at = -(-placed[-1].end // _PAGE) * _PAGE
+    parts = [part for each in placed for part in each.jobs]
+    program: list[tuple[int, bytes]] = []
+    if lists:
+        script, program = list_script(config, parts, at)
+        at = max(at, *(address + len(data) for address, data in program))
+    else:
+        script = job_script(config, parts)
+    unit = max(config.memory.data_width // 8, LIST_BYTES)
+    size = -(-(at - base) // unit) * unit
+    if size > MAX_BYTES:
+        raise InputError(
+            f"the jobs take {size} bytes of memory; vectors are for at most {MAX_BYTES}. Choose"
+            " smaller sizes, or use `hwgen run`"
+        )
+    memory = _Memory(base, size, rng)
+    for part in parts:
+        for address, content in part.images():
+            memory.write(address, content)
+    for address, content in program:
+        memory.write(address, content)
+    before = bytes(memory.data)
+    for part in parts:
+        part.perform(memory)
+    return MemoryCase(drawn, script, base, before, bytes(memory.data))
+
+
+def _words(data: bytes, size: int) -> str:
+    """Return a word of so many bytes a line, hexadecimal, byte 0 at the right."""
+    rows = np.frombuffer(data, np.uint8).reshape(-1, size)[:, ::-1]
+    text = np.ascontiguousarray(rows).tobytes().hex()
+    return "".join(f"{text[at : at + 2 * size]}\n" for at in range(0, len(text), 2 * size))
 
 
 def export_memory(design: Design, jobs: Sequence[JobVectors], seed: int) -> dict[str, str]:
@@ -94,51 +173,22 @@ def export_memory(design: Design, jobs: Sequence[JobVectors], seed: int) -> dict
         If the jobs are too large.
     """
     core, config = design.core, cast("Any", design.params)
-    lists = isinstance(core, ListCore)
-    engine = core_of(config.job_unit) if lists else core
     rng = np.random.default_rng(seed)
-    drawn = drawn_jobs(source_core(engine), jobs, rng)
-    width, address_bits = config.memory.data_width // 8, config.memory.address_width
-    base = 1 << address_bits - 1  # so that upper bits of addresses count
-    at, placed = base, []
-    for each in drawn:
-        placed.append(place_job(engine, each, base=at))
-        at = -(-placed[-1].end // _PAGE) * _PAGE
-    parts = [part for each in placed for part in each.jobs]
-    program: list[tuple[int, bytes]] = []
-    if lists:
-        script, program = list_script(config, parts, at)
-        at = max(at, *(address + len(data) for address, data in program))
-    else:
-        script = job_script(config, parts)
-    size = -(-(at - base) // max(width, LIST_BYTES)) * max(width, LIST_BYTES)
-    if size > MAX_BYTES:
-        raise InputError(
-            f"the jobs take {size} bytes of memory; vectors are for at most {MAX_BYTES}. Choose"
-            " smaller sizes, or use `hwgen run`"
-        )
-    memory = _Memory(base, size, rng)
-    for part in parts:
-        for address, content in part.images():
-            memory.write(address, content)
-    for address, content in program:
-        memory.write(address, content)
-    before = memory.words(width)
-    for part in parts:
-        part.perform(memory)
-    cycles = core.cycles([each.job for each in drawn])
+    case = memory_case(core, jobs, rng, 1 << config.memory.address_width - 1)  # upper bits count
+    cycles = core.cycles([each.job for each in case.jobs])
+    width, size = config.memory.data_width // 8, len(case.before)
     bench = memory_testbench(
-        core.name, core.buses, base=base, words=size // width, actions=len(script.lines),
-        limit=10_000 + 4 * cycles.number,
+        core.name, core.buses, base=case.base, words=size // width,
+        actions=len(case.script.actions), limit=10_000 + 4 * cycles.number,
     )  # fmt: skip
     return {
         f"{core.name}.v": simulated_text(design, seed, memories=True),
         f"{core.name}.vlt": files.waivers(core),
         f"{core.name}_tb.v": files.header(core, "//") + bench,
-        MEMORY: before,
-        EXPECTED: memory.words(width),
-        HOST: script.text,
-        "vectors.json": _manifest(core, drawn, script, base, size, seed, cycles),
+        MEMORY: _words(case.before, width),
+        EXPECTED: _words(case.after, width),
+        HOST: case.script.text,
+        "vectors.json": _manifest(core, case.jobs, case.script, case.base, size, seed, cycles),
     }
 
 
@@ -164,7 +214,7 @@ def _manifest(
         },
         "host": {
             "file": HOST,
-            "actions": len(script.lines),
+            "actions": len(script.actions),
             "format": "action, register, mask, value: 1, 4, 8 and 8 hexadecimal digits",
             "meaning": {str(code): text for code, text in ACTIONS.items()},
         },
