@@ -103,7 +103,7 @@ def check(connection: EngineBoard, simulated: SimulatedBoard, seed: int = 0) -> 
 
 
 @pytest.mark.parametrize(
-    ("width", "bits"), [(32, 26), pytest.param(128, 40, marks=pytest.mark.rotate(8))]
+    ("width", "bits"), [(32, 26), pytest.param(128, 40, marks=pytest.mark.rotate(32))]
 )
 def test_bytes_and_products_go_through_the_sdram(width: int, bits: int) -> None:
     connection, simulated = opened(width, bits)
@@ -118,13 +118,13 @@ def test_bytes_and_products_go_through_the_sdram(width: int, bits: int) -> None:
     assert connection.read_register("ID") == 0x68774753
 
 
-@pytest.mark.rotate(8)
+@pytest.mark.rotate(16)
 @pytest.mark.parametrize("text", [ROWS, LISTS])
 def test_other_engines_compute_on_a_board(text: str) -> None:
     assert random_job_on(engine(text), None, 3)["results"] > 0
 
 
-@pytest.mark.rotate(8)
+@pytest.mark.rotate(16)
 def test_a_line_that_spoils_bytes_spoils_no_result() -> None:
     design, library = gemm()
     simulated = SimulatedBoard(design, library=library)
@@ -133,7 +133,7 @@ def test_a_line_that_spoils_bytes_spoils_no_result() -> None:
     assert line.changed
 
 
-@pytest.mark.rotate(8)
+@pytest.mark.rotate(16)
 def test_commands_whose_answers_are_lost_are_executed_once() -> None:
     design, library = gemm()
     simulated = SimulatedBoard(design, library=library)
@@ -144,7 +144,7 @@ def test_commands_whose_answers_are_lost_are_executed_once() -> None:
     assert connection.read_register("SUBMITTED") == 2
 
 
-@pytest.mark.rotate(8)
+@pytest.mark.rotate(16)
 def test_a_reset_in_the_middle_of_a_job_is_recovered_from() -> None:
     connection, simulated = opened()
     core = gemm()[0].design.core
@@ -254,7 +254,7 @@ def test_the_pads_have_the_pins_of_the_memory() -> None:
     assert text.count("SLEWRATE=FAST") == 1 + 1 + 4 + 1 + 2 + 13 + 2 + 16 - 1
 
 
-@pytest.mark.rotate(8)
+@pytest.mark.rotate(16)
 def test_a_simulated_board_runs_a_job_of_an_engine(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -233,7 +233,7 @@ def test_a_core_that_accepts_nothing_is_an_error_soon() -> None:
         assert board.status().free == (64, 64)
 
 
-@pytest.mark.rotate(6)
+@pytest.mark.rotate(12)
 def test_a_bridge_that_forgets_sequence_numbers_is_noticed() -> None:
     design = tiny()
     broken = re.sub(r"\bseen <= [^;]*;", "seen <= 0;", design.verilog)
@@ -281,7 +281,7 @@ OPERATIONS = {
 }
 
 
-@pytest.mark.rotate(6)
+@pytest.mark.rotate(12)
 @pytest.mark.parametrize("name", boards())
 def test_every_board_runs_jobs(name: str) -> None:
     design = tiny(name=name, baud=2_000_000)
@@ -291,7 +291,7 @@ def test_every_board_runs_jobs(name: str) -> None:
         assert board.resent == 0
 
 
-@pytest.mark.rotate(6)
+@pytest.mark.rotate(12)
 @pytest.mark.parametrize("divider", [2, 16])
 def test_a_divided_clock_runs_jobs(divider: int) -> None:
     design = tiny(name="orangecrab-85f", baud=500_000, divider=divider)
@@ -299,7 +299,7 @@ def test_a_divided_clock_runs_jobs(divider: int) -> None:
         check(connect(line, design.design.core, timeout=0.01), design.design.core)
 
 
-@pytest.mark.rotate(6)
+@pytest.mark.rotate(12)
 @pytest.mark.parametrize("name", CORES)
 def test_other_cores_run_jobs(name: str) -> None:
     design = tiny(f"name: {name}_core\n{CORES[name]}")
@@ -307,7 +307,7 @@ def test_other_cores_run_jobs(name: str) -> None:
         check(connect(line, design.design.core, **QUICK), design.design.core)
 
 
-@pytest.mark.rotate(15)
+@pytest.mark.rotate(30)
 @pytest.mark.parametrize("family", ["vector", "attention"])
 def test_other_operations_run_jobs(family: str) -> None:
     text = f"name: {family}_core\nfamily: {family}\n{OPERATIONS[family]}"

@@ -165,8 +165,8 @@ def simulated(engine: Design, standard: str, folder: Path) -> tuple[SocModel, An
     ("standard", "width", "bits"),
     [
         ("wishbone", 32, 32),
-        pytest.param("axi", 64, 40, marks=pytest.mark.rotate(6)),
-        pytest.param("axi-lite", 32, 32, marks=pytest.mark.rotate(6)),
+        pytest.param("axi", 64, 40, marks=pytest.mark.rotate(18)),
+        pytest.param("axi-lite", 32, 32, marks=pytest.mark.rotate(18)),
     ],
 )
 def test_a_soc_multiplies(standard: str, width: int, bits: int, tmp_path: Path) -> None:

@@ -84,10 +84,10 @@ def run(folder: Path, *options: str, path: str | None = None) -> subprocess.Comp
 @pytest.mark.parametrize(
     ("text", "bus"),
     [
-        pytest.param(GEMM, "wishbone", marks=pytest.mark.rotate(5)),
-        pytest.param(GEMM, "axi-lite", marks=pytest.mark.rotate(30)),
-        pytest.param(STREAM, "axi", marks=pytest.mark.rotate(30)),
-        pytest.param(LISTS, "wishbone", marks=pytest.mark.rotate(30)),
+        pytest.param(GEMM, "wishbone", marks=pytest.mark.rotate(10)),
+        pytest.param(GEMM, "axi-lite", marks=pytest.mark.rotate(60)),
+        pytest.param(STREAM, "axi", marks=pytest.mark.rotate(60)),
+        pytest.param(LISTS, "wishbone", marks=pytest.mark.rotate(60)),
     ],
     ids=["gemm", "gemm_axi_lite", "stream", "lists"],
 )
@@ -100,7 +100,7 @@ def test_a_processor_finds_all_memory_right(text: str, bus: str, tmp_path: Path)
     assert int(words[1]) > 64
 
 
-@pytest.mark.rotate(30)
+@pytest.mark.rotate(60)
 def test_a_processor_notices_a_wrong_engine(tmp_path: Path) -> None:
     needs_simulation()
     verilog = written(GEMM, tmp_path) / "gs.v"
@@ -122,9 +122,9 @@ def test_a_processor_notices_a_wrong_engine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("board", [
-    pytest.param("ulx3s", marks=pytest.mark.rotate(3)),
-    pytest.param("arty", marks=pytest.mark.rotate(6)),
-    pytest.param("tang-nano-20k", marks=pytest.mark.rotate(6)),
+    pytest.param("ulx3s", marks=pytest.mark.rotate(6)),
+    pytest.param("arty", marks=pytest.mark.rotate(12)),
+    pytest.param("tang-nano-20k", marks=pytest.mark.rotate(12)),
 ])  # fmt: skip
 def test_a_board_has_the_engine_and_a_program(board: str, tmp_path: Path) -> None:
     needs_compiler()

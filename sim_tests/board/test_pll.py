@@ -58,7 +58,7 @@ def test_settings_make_the_frequency(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[] if name == "ulx3s-85f" else pytest.mark.rotate(6))
+        pytest.param(name, marks=[] if name == "ulx3s-85f" else pytest.mark.rotate(12))
         for name in boards()
     ],
 )

@@ -125,7 +125,7 @@ def test_the_page_has_the_stored_text() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(48)
+@pytest.mark.rotate(96)
 def test_a_preloaded_model_writes_golden_tokens_at_the_pins(compiled: CompiledList) -> None:
     design = QuickBoard(Design.of(compiled.config), board("ulx3s-85f"), baud=BAUD)
     reached: list[int] = []
@@ -145,7 +145,7 @@ def test_a_preloaded_model_writes_golden_tokens_at_the_pins(compiled: CompiledLi
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(48)
+@pytest.mark.rotate(96)
 def test_tokens_at_the_pins_are_golden(compiled: CompiledList, tmp_path: Path) -> None:
     golden = ListProgram(compiled)
     golden.start(PROMPT[:1])
@@ -201,7 +201,7 @@ def test_run_says_what_a_port_lacks(
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(48)
+@pytest.mark.rotate(96)
 def test_run_continues_a_prompt_on_the_simulated_board(
     compiled: CompiledList, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

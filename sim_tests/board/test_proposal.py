@@ -64,7 +64,7 @@ def test_boards_with_a_memory_get_an_engine() -> None:
     assert {name for name in boards() if natural_family(board(name)) != "systolic"} == {"ulx3s-85f"}
 
 
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(6)
 @pytest.mark.parametrize("family", ["ternary_lut", "adder_tree", "broadcast_2d", "cube"])
 def test_a_proposal_is_a_file_that_is_estimated_to_fit(
     family: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -80,7 +80,7 @@ def test_a_proposal_is_a_file_that_is_estimated_to_fit(
     assert document["luts"] <= MOST_LUTS * luts["available"]
 
 
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(12)
 def test_an_engine_is_proposed_for_a_board_with_a_memory(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

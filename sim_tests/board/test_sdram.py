@@ -49,7 +49,7 @@ CASES = [
 ]
 
 
-@pytest.mark.rotate(8)
+@pytest.mark.rotate(16)
 @pytest.mark.parametrize(("chip", "clock_hz", "width", "stall", "inverted"), CASES)
 def test_bytes_are_those_of_a_dictionary(
     chip: SdramChip, clock_hz: float, width: int, stall: float, *, inverted: bool
@@ -63,7 +63,7 @@ def test_bytes_are_those_of_a_dictionary(
     assert result.compared > 200
 
 
-@pytest.mark.rotate(8)
+@pytest.mark.rotate(16)
 @pytest.mark.parametrize("seed", range(8))
 def test_long_random_traffic(seed: int) -> None:
     random = Random(seed)
@@ -247,7 +247,7 @@ def test_every_pattern_is_on_the_page() -> None:
     assert 0.8 <= share <= least / 100 < share + 0.01
 
 
-@pytest.mark.rotate(6)
+@pytest.mark.rotate(12)
 @pytest.mark.parametrize("pattern", list(PATTERNS))
 def test_shares_on_the_page_are_those_of_simulations(pattern: str) -> None:
     assert share_cells(pattern) in page_rows()

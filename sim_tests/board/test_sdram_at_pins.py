@@ -129,7 +129,7 @@ def test_both_notice_two_that_drive_the_pins() -> None:
         played(script, driven=1)
 
 
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(8)
 @pytest.mark.parametrize("seed", range(8))
 def test_both_return_the_same_words(seed: int) -> None:
     random = Random(seed)

@@ -176,7 +176,7 @@ def test_a_reset_ends_a_job(line: SimulatedBoard) -> None:
     check(connect(line, CORE, **QUICK), CORE)
 
 
-@pytest.mark.rotate(6)
+@pytest.mark.rotate(12)
 @pytest.mark.parametrize("name", boards())
 def test_every_board_runs_jobs_by_spi(name: str) -> None:
     design = tiny(name=name, baud=1_200_000, link="spi")
@@ -185,7 +185,7 @@ def test_every_board_runs_jobs_by_spi(name: str) -> None:
     assert set(board(name).pins_of("spi")) >= {"clk", "cs", "sck", "mosi", "miso"}
 
 
-@pytest.mark.rotate(6)
+@pytest.mark.rotate(12)
 def test_a_port_that_consumes_bytes_too_early_is_noticed() -> None:
     design = spi()
     text = design.verilog
@@ -212,7 +212,7 @@ def test_a_chip_has_the_ports_of_its_pinout_and_no_values_at_power_up() -> None:
     assert "initial" not in text
 
 
-@pytest.mark.rotate(6)
+@pytest.mark.rotate(12)
 def test_a_chip_by_its_serial_port() -> None:
     design = chip("module: m\nclock_mhz: 12\nreset_low: false\n"
                   "pins: {clk: c, reset: r, rx: i, tx: o}\n", link="uart")  # fmt: skip

@@ -137,7 +137,7 @@ def test_init(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["a.yaml"]
 
 
-@pytest.mark.rotate(12)
+@pytest.mark.rotate(24)
 def test_the_feature_matrix_is_computed_from_trials(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -160,7 +160,7 @@ def test_a_closed_tab_is_no_error(server: Server, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(4)
 def test_a_design_that_is_too_large_ends_in_a_message() -> None:
     worker = Worker(limit_s=20.0)
     try:
@@ -231,7 +231,7 @@ def test_a_build_is_written_and_nothing_else_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(8)
 def test_a_build_ends_with_the_server(tmp_path: Path) -> None:
     builder = Builder(tmp_path)
     builder.start({"family": "gemm_stream", "directory": "engine"})
@@ -250,7 +250,7 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(4)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_page_follows_its_controls(browser: Any, server: Server, width: int) -> None:
     with open_page(browser, server.address, width) as tab:
@@ -287,7 +287,7 @@ def test_the_page_follows_its_controls(browser: Any, server: Server, width: int)
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(4)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_page_starts_a_build(
     browser: Any, server: Server, width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -26,7 +26,7 @@ def contract(files: dict[str, str], directory: Path, *options: str) -> tuple[int
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(6)
 def test_a_new_family_passes_the_contract(tmp_path: Path) -> None:
     status, said = contract(plugin_files("my_dot"), tmp_path)
     assert status == 0, said
@@ -60,7 +60,7 @@ BROKEN = {
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_family_fails_the_contract(name: str, tmp_path: Path) -> None:
     module, old, new, check = BROKEN[name]

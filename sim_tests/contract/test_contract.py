@@ -69,7 +69,7 @@ def test_every_family_has_a_small_configuration() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("config", SMALL.values(), ids=SMALL)
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(12)
 def test_reset_in_mid_stream(config: FamilyConfig, tmp_path: Path) -> None:
     """A reset at any time leaves nothing of the job that it interrupts."""
     names = [name for name in case_names(config, 0) if name.startswith("reset")]
@@ -113,7 +113,7 @@ def test_every_family_with_a_pipeline_chooses_registers() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(12)
 @pytest.mark.parametrize("config", REGISTERED.values(), ids=REGISTERED)
 def test_registers_are_chosen_for_a_clock(config: FamilyConfig) -> None:
     """As few as a slow clock needs, and more for the highest clock that is offered."""
@@ -213,7 +213,7 @@ def mutations(contract: Contract) -> Iterable[Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [c.name for c in CONTRACTS.values() if c.mutations])
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(9)
 def test_mutations_find_their_lines(name: str) -> None:
     """Also those that this commit does not draw: hardware may have been renamed."""
     for group in CONTRACTS[name].mutations:

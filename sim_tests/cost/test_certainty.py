@@ -68,7 +68,7 @@ def test_what_fmax_limits_is_modelled() -> None:
     assert entry["certainty"]["tops"]["within"] == entry["uncertainty"]["fmax_mhz"]
 
 
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(12)
 def test_every_shipped_configuration_says_what_its_figures_are() -> None:
     for path in sorted(CONFIGS.glob("*.yaml")):
         core = load_config(path)

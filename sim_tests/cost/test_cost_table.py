@@ -96,7 +96,7 @@ def test_many_missing_keys_are_one_line(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(6)
 def test_what_needs_a_library_refuses_a_table(tmp_path: Path) -> None:
     table(TABLE, tmp_path)
     line = ["--target", "my-table"]
@@ -113,7 +113,7 @@ def test_what_needs_a_library_refuses_a_table(tmp_path: Path) -> None:
     assert re.search(r"my-table.yaml:\d+:\d+: area_um2.xor_bit: must be 0", said)
 
 
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(4)
 def test_large_memories_without_macros_are_reported(tmp_path: Path) -> None:
     table(TABLE, tmp_path)
     array = "array: {rows: 2, cols: 2, dataflow: weight_stationary, accumulator_depth: DEPTH}\n"

@@ -203,7 +203,7 @@ def test_what_depends_on_itself_comes_in_one_group() -> None:
 
 @pytest.mark.parametrize("target", COUNTED)
 @pytest.mark.parametrize("family", CORES)
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(16)
 def test_every_family_has_resources(family: str, target: str) -> None:
     config = parse_config(f"name: core\nfamily: {family}\n{CORES[family]}\n")
     result = estimate_of(config, target)
@@ -303,7 +303,7 @@ def tried(family: str) -> list[str]:
 
 
 @pytest.mark.parametrize("family", families())
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(9)
 def test_nothing_is_null_without_a_reason(family: str) -> None:
     small = f"name: core\nfamily: {family}\n{SMALL[family]}\n" if family in SMALL else None
     config = parse_config(small or template(family))

@@ -221,7 +221,7 @@ def test_bits_are_stored_as_runs() -> None:
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(16)
 def test_every_shipped_configuration_has_a_structure(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

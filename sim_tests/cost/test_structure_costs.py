@@ -269,7 +269,7 @@ def test_no_coefficient_is_outside_its_bounds(name: str) -> None:
             assert Bound(low, low, high).contains(prices[component]), (quantity, component)
 
 
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 def test_validation_designs_are_of_a_size_and_repeatable() -> None:
     names, most = draws.alone(), 10_000.0
     result = held_out.draw(11, 2 * len(names), most, names=names)

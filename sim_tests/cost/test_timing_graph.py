@@ -242,7 +242,7 @@ def test_a_path_through_modules_is_the_same_as_without_them() -> None:
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(8)
 def test_the_limiting_path_of_a_core_is_in_its_verilog(path: Path) -> None:
     config = load_config(path)
     result = Timer(design_of(config).netlist, NS | {"fanout": 0.1}).limiting(0.1)
@@ -299,7 +299,7 @@ def test_sums_of_steps_are_fitted_by_a_power_law() -> None:
         assert (result or {}).get("exponent", 1.0) == (0.7 if law else 1.0)
 
 
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(12)
 def test_the_table_of_a_technology_says_how_wrong_it_is_elsewhere() -> None:
     result = []
     for path in CONFIGS[:6]:

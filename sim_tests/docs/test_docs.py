@@ -168,7 +168,7 @@ def _run(command: str, expected: str, status: int, directory: Path, where: str) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-@pytest.mark.rotate(12)
+@pytest.mark.rotate(48)
 def test_commands_of_a_page(page: Path, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
     run_page(page.read_text(encoding="utf-8"), tmp_path)

@@ -142,7 +142,7 @@ def test_it_packs_a_users_weights(hwgen: Hwgen, tmp_path: Path) -> None:
     ],
     ids=["default", "odd", "one_lane"],
 )
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(4)
 def test_its_whole_regression_passes(
     hwgen: Hwgen, tmp_path: Path, values: dict[str, object]
 ) -> None:

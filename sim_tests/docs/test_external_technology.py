@@ -115,7 +115,7 @@ def test_schema_messages_and_lists_know_it(installed: Installed, tmp_path: Path)
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(8)
 def test_the_commands_of_the_page(installed: Installed) -> None:
     if probe("yosys").installation is None:
         pytest.skip(probe("yosys").line)

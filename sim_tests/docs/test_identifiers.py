@@ -37,7 +37,7 @@ def test_no_identifier_has_a_word_to_avoid(package: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(8)
 def test_no_name_in_verilog_has_a_word_to_avoid() -> None:
     assert of_verilog() == set()
 

@@ -68,6 +68,7 @@ def test_the_page_names_every_file_it_changes(page: str, count: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
+@pytest.mark.rotate(12)
 def test_its_commands_run_on_patched_sources(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

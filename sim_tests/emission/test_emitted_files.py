@@ -138,7 +138,7 @@ def test_the_file_list_is_one_for_verilator_and_icarus(config: Any, built: Path)
     assert run([*system("iverilog"), "-g2001", "-t", "null", "-s", top, "-f", files], built) == ""
 
 
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(4)
 def test_fusesoc_sets_up_every_target(config: Any, built: Path) -> None:
     if importlib.util.find_spec("fusesoc") is None:
         pytest.skip("fusesoc is not installed")

@@ -89,7 +89,7 @@ def test_elements_are_those_of_the_standard_in_its_order(config: Any) -> None:
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.name)
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(4)
 def test_every_port_is_in_one_bus(config: Any) -> None:
     root = parsed(config)
     listed = [port["name"] for port in ports(core_of(config))]

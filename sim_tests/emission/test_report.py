@@ -44,7 +44,7 @@ def test_missing_results_are_left_out() -> None:
     assert "None" not in text
 
 
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 def test_engines_have_registers() -> None:
     text = markdown(sheet_of(Build(Design.of(parse_config(ENGINE))), {}))
     assert "| `STATUS` | 0x008 | ro |" in text

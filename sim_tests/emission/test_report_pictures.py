@@ -52,7 +52,7 @@ def test_an_array_is_drawn_with_its_pes_between_its_ports() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(8)
+@pytest.mark.rotate(16)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_diagrams_are_readable(name: str) -> None:
     design = Design.of(load_config(ROOT / "configs" / name))
@@ -128,7 +128,7 @@ def sheets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(8)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("family", ["systolic", "gemm_stream"])
 def test_the_page_in_a_browser(browser: Any, sheets: Path, family: str, width: int) -> None:

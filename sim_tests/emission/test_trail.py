@@ -27,7 +27,7 @@ OBJECTS_MORE = 15
     ("name", "most_files"),
     [("lut_core", 20), ("systolic", 20), ("stream_engine", 20), ("gemm_stream", 30)],
 )
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(8)
 def test_parameters_do_not_travel_far(
     name: str, most_files: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

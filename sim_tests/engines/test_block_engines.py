@@ -120,7 +120,7 @@ def check(config: GemmStreamConfig, seed: int, jobs: int, most: int) -> None:
 
 @pytest.mark.parametrize("name", ENGINES)
 @pytest.mark.slow
-@pytest.mark.rotate(12)
+@pytest.mark.rotate(36)
 def test_covering_set(name: str) -> None:
     check(config_of(name), 7, 8, 20)
 

@@ -30,7 +30,7 @@ SIZE = (5, 9, 6)
 PATIENCE = 20_000
 BEAT = 8
 
-pytestmark = [pytest.mark.slow, pytest.mark.rotate(2)]
+pytestmark = [pytest.mark.slow, pytest.mark.rotate(6)]
 
 Ready = tuple[JobHost, Placed]
 

@@ -248,7 +248,7 @@ def test_another_model_of_memory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["ws", "lut_post", "cube"])
 @pytest.mark.slow
-@pytest.mark.rotate(6)
+@pytest.mark.rotate(12)
 def test_random_jobs_under_stalls(name: str) -> None:
     rng = np.random.default_rng(7)
     for stalls, latency in ((0.0, 1), (0.5, 3), (0.9, 40)):
@@ -258,7 +258,7 @@ def test_random_jobs_under_stalls(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(4)
 def test_a_result_buffer_of_one_beat() -> None:
     host = opened("one_beat", read_latency=3, write_latency=3, stalls=0.5, seed=5)
     with host.model:
@@ -278,7 +278,7 @@ def check_cycles_of(name: str, jobs: int, most: int, rng: np.random.Generator) -
 
 @pytest.mark.parametrize("name", ["ws", "lut_post", "cube", "tree"])
 @pytest.mark.slow
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(9)
 def test_cycles_are_exact(name: str) -> None:
     check_cycles_of(name, 8, 100, np.random.default_rng(29))
 
@@ -306,7 +306,7 @@ def test_thousands_of_random_jobs(name: str) -> None:
 @given(data=st.data())
 @settings(max_examples=25, deadline=None)
 @pytest.mark.slow
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(9)
 def test_any_size_latency_and_stalls(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(["ws", "lut_post"]))
     config = config_of(name)
@@ -425,7 +425,7 @@ def counted(host: JobHost, size: tuple[int, int, int]) -> tuple[dict[str, int], 
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(8)
 def test_cycles_and_traffic(shipped: JobHost) -> None:
     config = shipped.config
     for size in (

@@ -101,7 +101,7 @@ def compiler() -> str:
 
 
 @pytest.mark.parametrize("name", engines())
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(9)
 def test_the_driver_plans_as_python_does(name: str, compiler: str, tmp_path: Path) -> None:
     config = engines()[name]
     assert not list(differences(config, compiled_driver(config, compiler, tmp_path), 300))
@@ -123,7 +123,7 @@ def test_the_driver_plans_as_python_does(name: str, compiler: str, tmp_path: Pat
         ("how.w_whole = whole >> 1", "how.w_whole = 0"),
     ],
 )
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 def test_other_plans_are_noticed(
     old: str, new: str, compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,7 +27,7 @@ def design() -> Design:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(6)
+@pytest.mark.rotate(12)
 def test_networks_run_at_once_and_results_are_golden(design: Design) -> None:
     both = run_side_by_side(design, [LAYER, OTHER], seed=2)
     alone = [run_side_by_side(design, [each], seed=2).cycles for each in (LAYER, OTHER)]
@@ -40,6 +40,7 @@ def test_networks_run_at_once_and_results_are_golden(design: Design) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.rotate(6)
 def test_a_wrong_result_of_a_network_is_noticed(
     design: Design, monkeypatch: pytest.MonkeyPatch
 ) -> None:

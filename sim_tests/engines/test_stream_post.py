@@ -306,7 +306,7 @@ def run(config: str, *options: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(6)
+@pytest.mark.rotate(12)
 def test_core_and_engine_give_the_same(files: Path) -> None:
     columns = Columns.scaled("int8", [0.01, 0.02, 0.03], bias=np.load("bias.npy"))
     product = np.load("a.npy") @ np.load("w.npy")

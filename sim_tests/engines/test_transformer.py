@@ -159,7 +159,7 @@ def small() -> tuple[World, Path]:
         pytest.param(REGISTERED, 40, ("done", "operand"), id="registers_between_units"),
     ],
 )
-@pytest.mark.rotate(8)
+@pytest.mark.rotate(16)
 def test_random_lists(
     values: dict[str, Any], lists: int, ends: tuple[str, ...], request: pytest.FixtureRequest
 ) -> None:
@@ -215,6 +215,7 @@ def all_right(world: World, model: Model, order: list[tuple[str, int]]) -> bool:
 
 
 @pytest.mark.parametrize("broken", range(4))
+@pytest.mark.rotate(4)
 def test_a_job_that_fails(small: tuple[World, Path], broken: int) -> None:
     """The index is that of its SUBMIT, whatever is in the queues; the next list runs."""
     world, library = small

@@ -400,7 +400,7 @@ SMALL_CORES = [
 
 
 @pytest.mark.parametrize("config", SMALL_CORES, ids=lambda config: config.name)
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(9)
 def test_commands_that_no_plan_makes(config: AttentionConfig, tmp_path: Path) -> None:
     bench, plan = "sim_tests.families.cocotb_attention", {"config": config.resolved()}
     (outcome,) = run_module(config.name, compile_design(design_of(config)), bench, plan, tmp_path)

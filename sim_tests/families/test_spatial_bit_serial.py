@@ -79,7 +79,7 @@ def test_how_many_terms_formats_have(name: str, count: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 def test_results_are_those_of_a_mac_in_as_many_times_the_beats_as_terms() -> None:
     array = {"cols": 2, "depth": 8}
     core = serial_core("adder_tree", "fp8_e5m2", "bitmod_fp4", "fp32", array, 1)

@@ -63,7 +63,7 @@ class Jobs:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(8)
+@pytest.mark.rotate(32)
 def test_formats_follow_one_another_on_the_same_hardware(tmp_path: Path) -> None:
     array, rng = {"rows": 1, "cols": 2, "depth": 4}, np.random.default_rng(4)
     configs = {fmt: core("cube", fmt, array, 1) for fmt in SCALABLE}

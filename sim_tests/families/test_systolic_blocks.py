@@ -93,7 +93,7 @@ SIZES = ((1, 1, 1), (4, 100, 7), (12, 33, 5), (2, 300, 3), (9, 16, 10))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dataflow", ["output", "weight", "input"])
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 def test_cycles_are_those_of_the_hardware(dataflow: str) -> None:
     stays = {
         "output": {"rows": 3, "cols": 2},

@@ -270,7 +270,7 @@ class Bytes(Block):
         (16, 8, -100, "fp16", 0, True),
     ],
 )
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 def test_scaled_to_float(
     width: int,
     exponent_bits: int,

@@ -214,7 +214,7 @@ def fewest_adders(mu: int) -> int:
 
 @pytest.mark.parametrize("group_size", range(1, 8))
 @pytest.mark.parametrize("registers", [1, 4])
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 def test_adders_of_a_table(group_size: int, registers: int, tmp_path: Path) -> None:
     config = TernaryLutConfig.model_validate(
         {

@@ -173,7 +173,7 @@ CELLS = tuple(name for name in technology_names("standard_cells") if costs_of(na
 CLOCKS = (40.0, 150.0, 300.0, 450.0, 600.0, 900.0)
 
 
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 def test_what_is_chosen_meets_its_clock_by_the_estimate() -> None:
     draw = random.Random(commit_seed())
     assert sum(evaluate_choices(automatic(draw), draw.choice(CELLS), CLOCKS)) == len(CLOCKS)

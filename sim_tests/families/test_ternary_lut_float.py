@@ -233,7 +233,7 @@ def test_passes_wait_for_their_totals(groups: int, accumulate: int) -> None:
 
 
 @pytest.mark.parametrize("group_size", range(1, 8))
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 def test_a_table_costs_one_adder_an_entry(group_size: int) -> None:
     for stages in (1, 2, 4) if group_size < 6 else (4,):
         array = {"group_size": group_size, "tables": 1, "fetch_ports": 1}

@@ -74,7 +74,7 @@ def test_ports_stay() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(5)
+@pytest.mark.rotate(10)
 @pytest.mark.parametrize(
     ("protection", "change", "counted"),
     [
@@ -83,7 +83,7 @@ def test_ports_stay() -> None:
         ("registers: tmr", flip_a_voter, (0, 1)),
     ],
 )
-@pytest.mark.rotate(6)
+@pytest.mark.rotate(12)
 def test_a_flip_is_counted_once(
     protection: str, change: Callable[[str], str], counted: tuple[int, int]
 ) -> None:

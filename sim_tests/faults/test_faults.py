@@ -123,6 +123,7 @@ def test_names_of_locations() -> None:
 
 
 @pytest.mark.parametrize("name", ["flip", "pulse", "stuck"])
+@pytest.mark.rotate(6)
 def test_draws(name: str, small: FaultSimulation) -> None:
     """Faults differ, are sorted, lie within the job, and come again for the same seed."""
     circuit, cycles = small.circuit, small.cycles
@@ -134,6 +135,7 @@ def test_draws(name: str, small: FaultSimulation) -> None:
     assert population_of(circuit, name, len(cycles)) > 500
 
 
+@pytest.mark.rotate(4)
 def test_two_simulations_agree(small: FaultSimulation) -> None:
     """Faults simulated together and alone have the same effect, for each class."""
     rng = np.random.default_rng(7)
@@ -147,7 +149,7 @@ def test_two_simulations_agree(small: FaultSimulation) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(9)
 def test_lanes_without_results(tmp_path: Path) -> None:
     """Beats may be wrong where a lane belongs to no result; that is masked, not silent."""
     require_tools(*TOOLS, technology="nangate45")
@@ -225,7 +227,7 @@ def test_a_campaign(small: FaultSimulation) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(9)
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It reports every class, writes three files, and gives the same for the same seed."""
     require_tools(*TOOLS, technology="nangate45")

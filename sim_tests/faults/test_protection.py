@@ -85,7 +85,7 @@ def effects_of_flips(
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(20)
+@pytest.mark.rotate(80)
 @pytest.mark.parametrize("protection", OPTIONS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_results_and_cycles_stay(family: str, protection: str) -> None:
@@ -107,7 +107,7 @@ EFFECTS: dict[str, Callable[[dict[str, int]], bool]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(6)
 @pytest.mark.parametrize("protection", EFFECTS)
 def test_effects_of_flips(protection: str, tmp_path: Path) -> None:
     """A mapper keeps what is added, and it does what it is for; without it flips are silent."""
@@ -123,7 +123,7 @@ def test_effects_of_flips(protection: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(12)
+@pytest.mark.rotate(24)
 @pytest.mark.parametrize("family", ["systolic", "ternary_lut"])
 def test_flips_outside_of_control_never_hang(family: str, tmp_path: Path) -> None:
     """Control is what it says: flips of all other registers leave every beat in its cycle."""
@@ -138,7 +138,7 @@ def test_flips_outside_of_control_never_hang(family: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(5)
+@pytest.mark.rotate(20)
 def test_flips_in_checked_memories(tmp_path: Path) -> None:
     """No flip of a stored word reaches a result if words have check bits; without them some do."""
     silent = []
@@ -151,7 +151,7 @@ def test_flips_in_checked_memories(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(6)
 def test_effects_with_checksums(tmp_path: Path) -> None:
     """Checksums correct or notice what is silent without them."""
     simulation = simulation_of("", tmp_path, checksums=True)
@@ -164,7 +164,7 @@ def test_effects_with_checksums(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(6)
 @pytest.mark.parametrize("protection", ["registers: parity", "registers: tmr", ""])
 def test_proofs_of_flips(
     protection: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -187,7 +187,7 @@ def test_proofs_of_flips(
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(12)
 def test_harden(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The cheapest protection that is good enough is written; without one the best is named."""
     require_tools("yosys", "g++", technology="nangate45")

@@ -65,7 +65,7 @@ def effects_of_flips(design: Design, work: Path) -> Counter[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(12)
 @pytest.mark.parametrize("name", ARRAYS)
 def test_every_flip_of_a_sum_is_noticed(name: str, tmp_path: Path) -> None:
     """No flip of an accumulator in any cycle is silent or hangs; without residues they are."""
@@ -80,7 +80,7 @@ def test_every_flip_of_a_sum_is_noticed(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(6)
+@pytest.mark.rotate(12)
 def test_a_dead_comparison_is_noticed(tmp_path: Path) -> None:
     """The test of flips fails if nothing is compared."""
     design = design_of(ARRAYS["output_stationary"], "residue")
@@ -108,7 +108,7 @@ BROKEN = {
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_core_of_residues_is_noticed(name: str, tmp_path: Path) -> None:
     """The regression says that a design reports a fault that it does not have."""
@@ -123,7 +123,7 @@ def test_a_broken_core_of_residues_is_noticed(name: str, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(8)
 @pytest.mark.parametrize(
     ("family", "array"),
     [("systolic", ARRAYS["weight_stationary"]), ("cube", "{rows: 2, cols: 2, depth: 2}")],
@@ -138,7 +138,7 @@ def test_results_and_cycles_stay(family: str, array: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(8)
 def test_an_engine_counts_mismatches() -> None:
     """Jobs count nothing; a core whose residues are wrong is counted, and results stay right."""
     text = f"{ENGINE}protect: {{datapath: residue}}\n"

@@ -84,7 +84,7 @@ SEARCHED = [
 ]  # fmt: skip
 
 
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 @pytest.mark.parametrize(("text", "change", "name", "status"), SEARCHED)
 def test_a_search_in_the_netlist_notices(
     text: str, change: str, name: str, status: str | None, tmp_path: Path
@@ -95,7 +95,7 @@ def test_a_search_in_the_netlist_notices(
     assert {each.name: each.status for each in proof.properties}.get(name) == status
 
 
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(12)
 @pytest.mark.parametrize(("name", "text", "change", "broken"), BROKEN)
 def test_a_broken_buffer_is_refuted(
     name: str, text: str, change: str, broken: str, tmp_path: Path

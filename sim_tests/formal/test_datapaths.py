@@ -56,14 +56,14 @@ def test_every_type_has_a_broken_datapath() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [name if name in QUICK else pytest.param(name, marks=pytest.mark.rotate(4)) for name in SERIES],
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.rotate(8)) for name in SERIES],
 )
 def test_a_datapath_equals_its_definition(name: str, tmp_path: Path) -> None:
     proof = prove_datapath(narrowest(name), tmp_path, 60)
     assert proof.status == "proven", proof.detail
 
 
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(8)
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_datapath_is_refuted(name: str, tmp_path: Path) -> None:
     text, change = BROKEN[name]
@@ -94,7 +94,7 @@ def test_what_takes_too_long_is_unknown(tmp_path: Path) -> None:
     assert (proof.status, proof.engine) == ("unknown", "SAT")
 
 
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(8)
 def test_datapaths_of_a_design() -> None:
     config = {"name": "tiny", "family": "adder_tree", "activation": "int4", "weight": "int4",
               "array": {"cols": 2, "depth": 2, "pe": "same_weight", "encoding": "ent"}}  # fmt: skip

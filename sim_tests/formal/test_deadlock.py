@@ -24,7 +24,7 @@ def _searched(built: Design, text: str, work: Path, seconds: int) -> dict[str, R
     return {each.name: each for each in (*properties, *covers)}
 
 
-@pytest.mark.rotate(8)
+@pytest.mark.rotate(32)
 @pytest.mark.parametrize("name", ["gemm_stream", "stream_engine"])
 def test_a_job_ends(name: str, tmp_path: Path) -> None:
     built = design_of(name)
@@ -35,7 +35,7 @@ def test_a_job_ends(name: str, tmp_path: Path) -> None:
         assert "no violation" in results[bound].detail or results[bound].status == "proven"
 
 
-@pytest.mark.rotate(8)
+@pytest.mark.rotate(32)
 @pytest.mark.parametrize(
     ("pattern", "change", "bound"),
     [

@@ -37,7 +37,7 @@ def statuses(changed: Design) -> dict[str, str]:
     return {each.name: each.status for entry in certificate.entries for each in entry.results}
 
 
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(9)
 @pytest.mark.parametrize(("pattern", "change", "name"), BROKEN)
 def test_a_broken_design_is_not_proven(pattern: str, change: str, name: str) -> None:
     verilog, count = re.subn(pattern, change, design().verilog)
@@ -45,7 +45,7 @@ def test_a_broken_design_is_not_proven(pattern: str, change: str, name: str) -> 
     assert statuses(design().with_verilog(verilog))[name] != "proven"
 
 
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(8)
 @pytest.mark.parametrize(
     ("port", "change", "name"),
     [

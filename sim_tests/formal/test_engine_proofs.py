@@ -51,7 +51,7 @@ def tasks() -> dict[str, Task]:
     [
         "burst_splitter bursts",
         "burst_reader bursts",
-        pytest.param("burst_writer bursts", marks=pytest.mark.rotate(4)),
+        pytest.param("burst_writer bursts", marks=pytest.mark.rotate(12)),
         "control registers",
         "control jobs",
     ],
@@ -64,7 +64,7 @@ def test_a_block_of_an_engine_is_proven(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("group", ["registers", "jobs"])
 @pytest.mark.parametrize("name", ["control", "unobserved_control"])
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(16)
 def test_a_control_of_one_job_is_proven(name: str, group: str, tmp_path: Path) -> None:
     """Alone, and as that of a unit, of which nobody reads counters and the job window."""
     unit = {key: CONFIG[key] for key in ("family", "compute", "buffers")} | {"queue": 1}
@@ -152,7 +152,7 @@ BROKEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.rotate(8)
+@pytest.mark.rotate(24)
 @pytest.mark.parametrize(("name", "pattern", "change", "broken"), BROKEN)
 def test_a_broken_block_is_refuted(
     name: str, pattern: str, change: str, broken: str, tmp_path: Path

@@ -52,7 +52,7 @@ def test_cycles_of_an_array_are_independent(tmp_path: Path) -> None:
     assert (proof.name, proof.status) == (INDEPENDENT, "proven")
 
 
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 @pytest.mark.parametrize(("pattern", "change", "output"), BROKEN)
 def test_an_operand_that_decides_is_refuted(
     pattern: str, change: str, output: str, tmp_path: Path
@@ -72,7 +72,7 @@ def test_a_missing_example_is_unknown(tmp_path: Path) -> None:
     assert (proof.name, proof.status) == (DEPENDENT, "unknown")
 
 
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(12)
 def test_serial_elements_have_an_example() -> None:
     config = {"name": "tiny", "family": "broadcast_2d",
               "array": {"rows": 2, "cols": 2, "pe": "serial_digit"}}  # fmt: skip
@@ -83,7 +83,7 @@ def test_serial_elements_have_an_example() -> None:
     assert found.trace
 
 
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(8)
 @pytest.mark.parametrize(
     ("port", "bit"),
     [
@@ -104,7 +104,7 @@ def test_an_operand_at_the_memory_port_is_noticed(port: str, bit: str, tmp_path:
         assert {each.port for each in inputs if each.port in operands} == hits
 
 
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(12)
 def test_only_words_of_a_list_decide(tmp_path: Path) -> None:
     transformer = load_design(CONFIGS / "transformer.yaml")
     modules = write_modules(DesignText("transformer", transformer.verilog).part(""), tmp_path)

@@ -45,6 +45,7 @@ def tasks() -> dict[str, Task]:
 
 
 @pytest.mark.parametrize("name", [SEQUENCER, SHARE, MEMORY])
+@pytest.mark.rotate(6)
 def test_a_block_of_lists_is_proven(name: str, tmp_path: Path) -> None:
     task = tasks()[name]
     cut = task.contract.cut(write_modules(task.part, tmp_path))
@@ -68,7 +69,7 @@ def test_a_port_that_chooses_ahead_is_proven(tmp_path: Path) -> None:
     assert (answer.status, answer.engine) == ("proven", "induction"), answer
 
 
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(16)
 @pytest.mark.parametrize("name", [SEQUENCER, SHARE, MEMORY])
 def test_covers_are_reached(name: str, tmp_path: Path) -> None:
     proof = prove_contract(tasks()[name].part, tasks()[name].contract, tmp_path, 60)
@@ -120,7 +121,7 @@ BROKEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.rotate(16)
+@pytest.mark.rotate(64)
 @pytest.mark.parametrize(("name", "pattern", "change", "broken"), BROKEN)
 def test_a_broken_block_of_lists_is_refuted(
     name: str, pattern: str, change: str, broken: str, tmp_path: Path

@@ -54,12 +54,12 @@ def search(name: str, text: str, cycles: int, work: Path) -> None:
     run_yosys(work, SEARCH.format(cycles), "search")
 
 
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(8)
 def test_a_right_buffer_violates_nothing(tmp_path: Path) -> None:
     search("skid", verilog("skid"), 10, tmp_path)
 
 
-@pytest.mark.rotate(5)
+@pytest.mark.rotate(10)
 @pytest.mark.parametrize(("name", "text", "change", "broken"), BROKEN)
 def test_assertions_refute_a_broken_buffer(
     name: str, text: str, change: str, broken: str, tmp_path: Path
@@ -69,7 +69,7 @@ def test_assertions_refute_a_broken_buffer(
     assert f"assert_{broken.replace(' ', '_')}: assert" in (tmp_path / "props.sv").read_text()
 
 
-@pytest.mark.parametrize("of_engine", [False, pytest.param(True, marks=pytest.mark.rotate(4))])
+@pytest.mark.parametrize("of_engine", [False, pytest.param(True, marks=pytest.mark.rotate(12))])
 def test_other_tools_read_all_properties(of_engine: bool, tmp_path: Path) -> None:
     of = engine() if of_engine else design()
     names = write_properties(of, tmp_path)

@@ -14,7 +14,7 @@ STREAMS = ("adder_tree", "broadcast_2d", "cube", "systolic", "ternary_lut", "vec
 """Families whose proofs take seconds; those of engines and of attention are in `make prove`."""
 
 
-@pytest.mark.rotate(10)
+@pytest.mark.rotate(40)
 @pytest.mark.parametrize("name", STREAMS)
 def test_nothing_is_refuted_of_a_drawn_configuration(name: str) -> None:
     """Properties that are not decided in the time are unknown, which depends on the machine."""

@@ -34,7 +34,7 @@ def block(name: str) -> tuple[Part, Contract]:
 
 @pytest.mark.parametrize(
     "name",
-    ["pieces", *(pytest.param(n, marks=pytest.mark.rotate(4)) for n in ("whole", "pages", DRAIN))],
+    ["pieces", *(pytest.param(n, marks=pytest.mark.rotate(12)) for n in ("whole", "pages", DRAIN))],
 )
 def test_addresses_are_proven(name: str, tmp_path: Path) -> None:
     part, contract = block(name)
@@ -59,7 +59,7 @@ BROKEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.rotate(6)
+@pytest.mark.rotate(18)
 @pytest.mark.parametrize(("name", "pattern", "change", "broken"), BROKEN)
 def test_a_wrong_address_is_refuted(
     name: str, pattern: str, change: str, broken: str, tmp_path: Path

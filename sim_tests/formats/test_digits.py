@@ -146,7 +146,7 @@ class Encoders(Block):
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 def test_encoders(tmp_path: Path) -> None:
     """Encoders give the digits, of all numbers to ten bits, and no line of a digit that is zero."""
     block = Encoders()
@@ -253,7 +253,7 @@ def products_differ(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("encoding", "spacing"), [("booth4", 1), ("ent", 7)])
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(6)
 def test_sums_of_products(encoding: Encoding, spacing: int, tmp_path: Path) -> None:
     assert not products_differ(encoding, spacing, tmp_path, PAIRS)
 

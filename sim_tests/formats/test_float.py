@@ -213,7 +213,7 @@ def check_adder(
 
 
 @pytest.mark.parametrize("fmt", FLOATS.values(), ids=named)
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(6)
 def test_adder(fmt: FloatFormat, tmp_path: Path, record_property: Record) -> None:
     operands = pairs(fmt, 1_000_000)
     check_adder(fmt, 0, operands, tmp_path)
@@ -221,7 +221,7 @@ def test_adder(fmt: FloatFormat, tmp_path: Path, record_property: Record) -> Non
 
 
 @pytest.mark.parametrize(("fmt", "stages"), DEPTHS, ids=str)
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(8)
 def test_pipelined_adder(
     fmt: FloatFormat, stages: int, tmp_path: Path, record_property: Record
 ) -> None:
@@ -231,7 +231,7 @@ def test_pipelined_adder(
 
 
 @pytest.mark.parametrize("stages", [1, 2, 4, 7])
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(4)
 def test_enabled_adder(stages: int, tmp_path: Path) -> None:
     """The registers keep their contents while the adder does not run."""
     fmt = floating("fp16")
@@ -248,7 +248,7 @@ def check_multiplier(
 
 
 @pytest.mark.parametrize("fmt", FLOATS.values(), ids=named)
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(6)
 def test_multiplier(fmt: FloatFormat, tmp_path: Path, record_property: Record) -> None:
     operands = pairs(fmt, 1_000_000, 0, random_factors)
     check_multiplier(fmt, 0, operands, tmp_path)
@@ -258,7 +258,7 @@ def test_multiplier(fmt: FloatFormat, tmp_path: Path, record_property: Record) -
 @pytest.mark.parametrize(
     ("name", "stages"), [("fp8_e4m3", 1), ("fp16", 2), ("fp8_e5m2", 3), ("fp16", 4), ("fp16", 5)]
 )
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 def test_pipelined_multiplier(name: str, stages: int, tmp_path: Path) -> None:
     """At every depth, and while the registers keep their contents."""
     fmt = floating(name)
@@ -293,7 +293,7 @@ WIDENINGS = [
 
 
 @pytest.mark.parametrize(("source", "target"), WIDENINGS)
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 def test_widening(source: str, target: str, tmp_path: Path) -> None:
     """Every bit pattern."""
     src, dst = floating(source), floating(target)
@@ -352,7 +352,7 @@ MUTATIONS = {
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS)
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 def test_mutation_is_noticed(mutation: str, tmp_path: Path) -> None:
     fmt = floating("fp16")
     text = mutated(block_verilog(FloatAdder(fmt), 16), *MUTATIONS[mutation])

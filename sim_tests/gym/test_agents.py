@@ -45,7 +45,7 @@ class Climb(Agent):
 '''
 
 
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(4)
 @pytest.mark.parametrize("name", LIGHT)
 @pytest.mark.filterwarnings("ignore")
 def test_an_agent_uses_its_budget_and_follows_from_its_seed(name: str) -> None:
@@ -58,7 +58,7 @@ def test_an_agent_uses_its_budget_and_follows_from_its_seed(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(8)
 @pytest.mark.parametrize("name", LEARNED)
 @pytest.mark.filterwarnings("ignore")
 def test_an_agent_that_learns_does_so_where_its_library_is(

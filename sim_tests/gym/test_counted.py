@@ -137,7 +137,7 @@ def test_the_shipped_engines_are_counted() -> None:
     assert table.provenance["netlists"] == structures
 
 
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(16)
 def test_a_shipped_engine_is_that_of_its_netlist() -> None:
     space = Path(module.__file__).parents[2] / "hwgen/gym/spaces/engine.yaml"
     table, whole = load_table("engine"), read_sweep(space, __version__).plan

@@ -100,7 +100,7 @@ def test_rows_are_collected_once_and_an_interrupted_run_goes_on(
     assert len(made) == 5
 
 
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(12)
 @pytest.mark.parametrize("number", [3, 4])
 def test_a_design_becomes_a_row(number: int) -> None:
     config = data.design(37, number)
@@ -155,7 +155,7 @@ def test_a_correction_learns_a_constant_error(name: str) -> None:
     assert error == pytest.approx(2 * 0.3 / 2.3) if name == "analytical" else error < 0.01
 
 
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(8)
 @pytest.mark.parametrize("name", ["graph network alone", "boosting alone"])
 def test_a_model_of_its_own_learns_sizes(name: str) -> None:
     rows = rows_of(60)

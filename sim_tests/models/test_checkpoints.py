@@ -190,7 +190,7 @@ def test_units_have_no_soft_cap_of_scores(
         GoldenEngine(model, Units(hardware(CAPPED)))
 
 
-@pytest.mark.rotate(6)
+@pytest.mark.rotate(12)
 @pytest.mark.parametrize("name", NAMES)
 def test_jobs_and_their_host_in_c_compute_the_same(
     name: str, float_model: Callable[[str], Model], tmp_path: Path
@@ -208,7 +208,7 @@ def test_jobs_and_their_host_in_c_compute_the_same(
         np.testing.assert_array_equal(bits, logits[at - 1].view(np.uint32))
 
 
-@pytest.mark.rotate(6)
+@pytest.mark.rotate(12)
 @pytest.mark.parametrize("name", [name for name in NAMES if name != CAPPED])
 def test_a_list_computes_what_golden_runs_do(
     name: str, float_model: Callable[[str], Model], tmp_path: Path
@@ -247,7 +247,7 @@ def test_products_of_a_capped_layer_run_on_rtl(
     assert record.simulated == 14
 
 
-@pytest.mark.rotate(17)
+@pytest.mark.rotate(68)
 @pytest.mark.slow  # six designs are compiled
 @pytest.mark.parametrize("name", [name for name in NAMES if name != CAPPED])
 def test_a_layer_runs_on_rtl(

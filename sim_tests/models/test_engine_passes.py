@@ -37,7 +37,7 @@ from sim_tests.support.paths import ROOT
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(26)
+@pytest.mark.rotate(104)
 @pytest.mark.parametrize("network", NETWORKS)
 def test_estimates_of_whole_passes_are_within_the_bound(network: str) -> None:
     for row in comparisons([network]):
@@ -70,7 +70,7 @@ def simulated(host: JobHost, jobs: list[Job]) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(9)
 def test_cycles_of_a_queue_are_those_of_the_simulation() -> None:
     host = open_engine(design_of(engine()), cycles=0, read_latency=1, write_latency=1)
     with closing(host.model):
@@ -94,6 +94,7 @@ def test_jobs_of_a_long_queue_take_as_long_as_those_that_are_followed() -> None:
     assert cycles[2] - cycles[1] == pytest.approx(cycles[1] - cycles[0], rel=0.01)
 
 
+@pytest.mark.rotate(4)
 def test_a_small_pass_takes_the_cycles_of_the_simulation(tmp_path: Path) -> None:
     model = quantised(tmp_path, SMALL)
     compilation = JobCompilation(model, engine(), Settings())

@@ -44,7 +44,7 @@ def compared(capsys: pytest.CaptureFixture[str], *arguments: Any) -> tuple[int, 
     return status, captured.out, captured.err
 
 
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 def test_a_row_for_each_model_with_its_accuracy(
     models: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -86,7 +86,7 @@ def test_what_cannot_be_compared_is_refused(
         assert said in err
 
 
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 def test_texts_that_differ_are_said(
     models: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -101,7 +101,7 @@ def test_texts_that_differ_are_said(
     assert "different texts and do not compare" in text
 
 
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(8)
 def test_a_model_is_shown(
     models: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -155,7 +155,7 @@ def test_one_unit_for_all_operations_on_rows(model: Model, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(48)
+@pytest.mark.rotate(96)
 def test_hardware_computes_a_token_with_one_unit_for_rows(model: Model, tmp_path: Path) -> None:
     config = small_engine(shared=True)
     result = compiled(model, config, tmp_path / "c", tokens=1, context=4)
@@ -346,6 +346,7 @@ def compiled_by_command(
     return out, capsys.readouterr().out
 
 
+@pytest.mark.rotate(6)
 def test_commands(model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, printed = compiled_by_command(model, small_engine(), tmp_path, capsys)
     for text in ("layer.attention.keys", "prefill of 4 behind 0", "decode of 1 behind 15"):
@@ -467,7 +468,7 @@ def test_shipped_engines_of_groups(engine: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(64)
+@pytest.mark.rotate(240)
 @pytest.mark.parametrize("engine", GROUPS)
 def test_hardware_computes_a_token_with_groups(engine: str, tmp_path: Path) -> None:
     small, recipe = GROUPS[engine]

@@ -75,7 +75,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 def test_training_learns_and_says_what_it_did(trained: Path) -> None:
     record = json.loads((trained / "training.json").read_text(encoding="utf-8"))
     curve = [entry["held_bits_byte"] for entry in record["curve"]]
@@ -88,7 +88,7 @@ def test_training_learns_and_says_what_it_did(trained: Path) -> None:
     assert counts["held_bytes"] / (counts["train_bytes"] + counts["held_bytes"]) < 0.1
 
 
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 def test_the_file_is_the_trained_network(trained: Path, tmp_path: Path) -> None:
     """The reference gives the logits of the network that was trained, but for its rounding."""
     import_model(trained / "small.gguf", tmp_path)
@@ -102,7 +102,7 @@ def test_the_file_is_the_trained_network(trained: Path, tmp_path: Path) -> None:
     assert kept.origin == "TQ1_0"
 
 
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 def test_tokens_are_those_of_the_library_that_made_them(trained: Path, tmp_path: Path) -> None:
     from tokenizers import Tokenizer as Library
 
@@ -152,7 +152,7 @@ def test_verses_lose_their_numbers(tmp_path: Path) -> None:
         list(text.bible(tmp_path / "bible.py"))
 
 
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 def test_what_cannot_be_trained_or_written_is_refused(trained: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "train.npy", np.zeros(10, np.uint16))
     np.save(tmp_path / "held.npy", np.zeros(10, np.uint16))

@@ -289,7 +289,7 @@ def test_ternary_rtl_equals_the_golden_model(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("core", ["systolic", "ternary"])
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(6)
 def test_an_engine_does_the_whole_inference(
     data: Digits, network: Network, ternary: Network, core: str
 ) -> None:
@@ -455,7 +455,7 @@ def test_the_default_is_a_ternary_core(tmp_path: Path, capsys: pytest.CaptureFix
         ("ternary", "2.00 bits each in memory, 25.0 % of int8."),
     ],
 )
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(8)
 def test_the_command_runs_engines(
     core: str,
     text: str,

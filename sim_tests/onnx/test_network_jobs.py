@@ -465,7 +465,7 @@ def test_compiled_files_that_do_not_belong_together(tmp_path: Path) -> None:
 # -- hardware --------------------------------------------------------------------------------------
 
 
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(4)
 def test_hardware_does_the_jobs(tmp_path: Path) -> None:
     """A whole encoder on the RTL, whose sums the golden model's must equal."""
     model = imported(encoder(7), tmp_path)

@@ -443,7 +443,7 @@ def test_networks_of_quantised_operators_are_those_of_onnx_runtime(
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(6)
 @pytest.mark.parametrize("part", range(8))
 def test_the_tests_that_onnx_has(part: int) -> None:
     tests = [case for case in cases() if operator_of(case) is not None]

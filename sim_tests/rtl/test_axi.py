@@ -158,7 +158,7 @@ def named(shape: tuple[int, ...]) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES, ids=named)
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(4)
 def test_engines(shape: tuple[int, ...], tmp_path: Path) -> None:
     assert failures(shape, tmp_path) == []
 

@@ -67,7 +67,7 @@ def run(config: GemmStreamConfig, text: str, cases: tuple[str, ...], work: Path)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(9)
 def test_control(name: str, tmp_path: Path) -> None:
     """Verilator has nothing to say about it, and it does what it must."""
     config = configuration(name)

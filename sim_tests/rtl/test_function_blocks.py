@@ -84,7 +84,7 @@ def expected(unit: FunctionUnit, raw: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("case", FIXED, ids=named)
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(8)
 def test_every_fixed_point_input(case: Case, tmp_path: Path) -> None:
     stages = 1 + FIXED.index(case) % 5
     unit = unit_of(case)
@@ -96,7 +96,7 @@ def test_every_fixed_point_input(case: Case, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", FLOATING_SIMULATED, ids=named)
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(12)
 def test_every_16_bit_floating_point_input(case: Case, tmp_path: Path) -> None:
     unit = unit_of(case)
     stages = 1 + FLOATING_SIMULATED.index(case) % 5
@@ -107,7 +107,7 @@ def test_every_16_bit_floating_point_input(case: Case, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", WIDE, ids=named)
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 def test_corners_and_samples_of_wide_inputs(case: Case, tmp_path: Path) -> None:
     unit = unit_of(case)
     raw = corners_and_samples(unit, 4000)

@@ -47,7 +47,7 @@ def test_cores_with_modules_that_are_too_wide_are_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", WIDEST)
 @pytest.mark.slow
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(6)
 def test_the_widest_cores_are_elaborated(text: str) -> None:
     config = parse_config(f"name: wide\n{text}\n")
     assert core_rtlil(generate(core_of(config)), config.name)

@@ -103,7 +103,7 @@ def values_by_ranking(scores: Scores, goals: Sequence[Goal], count: int) -> list
     return list(ranked_by(goals)(scores.metrics)[numbers])
 
 
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 @pytest.mark.parametrize("number", range(len(SPACES)))
 def test_branch_and_bound_finds_what_ranking_finds(bases: dict[int, BaseList], number: int) -> None:
     sizes, clock, gb_s, goal_texts, limit_texts = SPACES[number]

@@ -106,7 +106,7 @@ def test_refused_is_what_build_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(10)
+@pytest.mark.rotate(20)
 @pytest.mark.parametrize("seed", range(10))
 def test_other_points_are_refused_alike(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seed: int
@@ -115,7 +115,7 @@ def test_other_points_are_refused_alike(
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(200)
+@pytest.mark.rotate(240)
 @pytest.mark.parametrize("seed", range(POINTS))
 def test_what_is_ranked_is_built(tmp_path: Path, seed: int) -> None:
     chosen = random.Random(seed)

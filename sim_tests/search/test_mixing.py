@@ -129,7 +129,7 @@ def test_an_engine_with_two_units_executes_a_mixture(
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(16)
+@pytest.mark.rotate(64)
 def test_a_layer_of_a_mixture_is_simulated(mixes: tuple[Path, dict[str, Any]]) -> None:
     output, document = mixes
     name = next(p["model"] for p in document["points"] if p["model"].startswith("mixed"))

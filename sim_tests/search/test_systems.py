@@ -155,7 +155,7 @@ def test_cycles_of_cores_at_once() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(6)
+@pytest.mark.rotate(12)
 @pytest.mark.parametrize("cores", [1, 2])
 def test_a_found_system_computes_both_workloads_at_once(few: Path, cores: int) -> None:
     wanted = request("ms<=1", cores=(cores,), widths=(64,))
@@ -167,7 +167,7 @@ def test_a_found_system_computes_both_workloads_at_once(few: Path, cores: int) -
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(8)
+@pytest.mark.rotate(16)
 def test_a_wrong_result_is_noticed(few: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = request("ms<=1", cores=(2,), widths=(64,))
     best = answer(wanted, few).best[0]

@@ -71,7 +71,7 @@ def test_engines_agree(text: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(9)
 def test_ports_of_thousands_of_bits() -> None:
     config: Any = parse_config(WIDE)
     assert max(port.data_width for port in config.ports) >= 3072
@@ -83,7 +83,7 @@ def test_ports_of_thousands_of_bits() -> None:
     "path",
     [pytest.param(p, marks=[pytest.mark.long] * (p.stem in LARGE), id=p.stem) for p in CONFIGS],
 )
-@pytest.mark.rotate(8)
+@pytest.mark.rotate(16)
 def test_shipped_configurations(path: Path) -> None:
     config = load_config(path)
     assert_equal(config, (5, 67, 37), ("fast", "cocotb"))

@@ -202,7 +202,7 @@ def test_a_beat_too_many_is_noticed(exported: dict[str, str], tmp_path: Path) ->
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(8)
+@pytest.mark.rotate(24)
 def test_verilator_runs_the_testbench(exported: dict[str, str], tmp_path: Path) -> None:
     write(exported, tmp_path)
     tool = require("verilator")

@@ -72,7 +72,7 @@ def test_another_top_module() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(9)
 def test_code_is_shared(tmp_path: Path) -> None:
     """Of the columns of a core there is one copy, where each had its own."""
     config = load_config(ROOT / "configs" / "lut_w2.yaml")

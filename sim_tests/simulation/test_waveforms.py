@@ -44,7 +44,7 @@ def test_signals_are_sampled_before_the_edge() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("waveform", WAVEFORMS, ids=lambda waveform: waveform.name)
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(6)
 def test_the_drawings_are_current(waveform: Waveform) -> None:
     text = render(waveform)
     ET.fromstring(text)

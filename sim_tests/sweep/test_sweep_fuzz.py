@@ -63,7 +63,7 @@ def mutate(data: Any, rng: random.Random) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(6)
 def test_a_sweep_runs_or_is_refused(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     file = tmp_path / "sweep.yaml"

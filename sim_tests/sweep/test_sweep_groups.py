@@ -85,7 +85,7 @@ def optimal(rows: list[dict[str, Any]]) -> set[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(4)
 @pytest.mark.parametrize(
     "name",
     ["activation", "target.technology", "family", "array.cols", "array.group_size",
@@ -130,7 +130,7 @@ class Here:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(4)
 @pytest.mark.parametrize("group", ["activation", "array.cols", "[activation, array.cols]"])
 def test_candidates_are_near_the_pareto_set_of_their_group(group: str, tmp_path: Path) -> None:
     (tmp_path / "sweep.yaml").write_text(f"{WIDE}group_by: {group}\n")
@@ -162,7 +162,7 @@ def test_candidates_are_near_the_pareto_set_of_their_group(group: str, tmp_path:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 def test_groups_survive_a_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = f"{TEXT}group_by: activation\nsample: {{points: 300, population: 20}}\n"
     out = swept(tmp_path, monkeypatch, text)

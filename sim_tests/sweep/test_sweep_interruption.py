@@ -120,7 +120,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["1", "2"])
-@pytest.mark.rotate(5)
+@pytest.mark.rotate(20)
 def test_a_killed_sweep_resumes_to_the_same_bytes(
     slow: Slow, whole: dict[str, bytes], tmp_path: Path, jobs: str
 ) -> None:
@@ -165,7 +165,7 @@ def test_an_interrupted_sweep_ends_and_keeps_what_is_done(slow: Slow, tmp_path: 
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(6)
 def test_a_worker_that_is_killed_is_named(slow: Slow, tmp_path: Path) -> None:
     (tmp_path / "slowly").touch()
     running = slow("out", "--jobs", "2")
@@ -179,7 +179,7 @@ def test_a_worker_that_is_killed_is_named(slow: Slow, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(6)
+@pytest.mark.rotate(18)
 def test_a_cluster_whose_worker_dies(slow: Slow, whole: dict[str, bytes], tmp_path: Path) -> None:
     path = os.pathsep.join([str(tmp_path), str(ROOT), *sys.path])
     (tmp_path / "slowly").touch()

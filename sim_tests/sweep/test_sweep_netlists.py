@@ -207,7 +207,7 @@ def test_returned_points_are_those_of_hwgen_estimate(sweep: Callable[..., dict[s
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(12)
+@pytest.mark.rotate(24)
 def test_fits_are_close_to_netlists_of_other_points(tmp_path: Path) -> None:
     path = tmp_path / "sweep.yaml"
     path.write_text(SWEEP)

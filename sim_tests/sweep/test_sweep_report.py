@@ -327,7 +327,7 @@ def test_axes_colours_and_order(tab: Any, data: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(4)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_as_it_opens(browser: Any, grouped: Path, width: int, scheme: str) -> None:
@@ -362,7 +362,7 @@ def test_the_page_as_it_opens(browser: Any, grouped: Path, width: int, scheme: s
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(4)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_each_technology_has_a_chart_with_common_axes(
     browser: Any, several: Path, page: Path, width: int

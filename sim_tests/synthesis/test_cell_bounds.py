@@ -79,7 +79,7 @@ def test_what_a_library_lacks_is_made_of_other_cells() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(8)
+@pytest.mark.rotate(16)
 @pytest.mark.parametrize("technology", technology_names("standard_cells"))
 def test_bounds_are_in_order(technology: str) -> None:
     require_tools(technology=technology)

@@ -19,7 +19,7 @@ from sim_tests.synthesis.tools import SYSTOLIC, require_tools
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(7)
+@pytest.mark.rotate(28)
 def test_faster_mappings_are_tried_if_the_clock_is_missed() -> None:
     require_tools("yosys", "opensta", technology="nangate45")
     design = Design.of(parse_config(SYSTOLIC.replace("rows: 2", "rows: 1")))
@@ -37,7 +37,7 @@ def test_faster_mappings_are_tried_if_the_clock_is_missed() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(7)
+@pytest.mark.rotate(28)
 def test_standard_cells_with_the_best_recipe() -> None:
     require_tools("yosys", technology="nangate45")
     core = parse_config(SYSTOLIC)

@@ -92,7 +92,7 @@ def model_of(macro: Macro, memories: Memories) -> str:
     ],
 )
 @pytest.mark.slow
-@pytest.mark.rotate(5)
+@pytest.mark.rotate(10)
 def test_designs_with_macros_pass_their_regression(
     tmp_path: Path, text: str, technology: str, arrangements: set[str]
 ) -> None:
@@ -188,7 +188,7 @@ def test_bad_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(5)
+@pytest.mark.rotate(10)
 def test_synthesis_with_and_without_macros() -> None:
     require_tools("yosys", technology="nangate45")
     config = parse_config(CORE)

@@ -201,7 +201,7 @@ def test_what_cannot_be_measured_is_said(
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(8)
+@pytest.mark.rotate(16)
 def test_power_at_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     require_tools("yosys", "verilator", technology="nangate45")
     path, data = tmp_path / "tiny.yaml", tmp_path / "zeros.npz"
@@ -230,7 +230,7 @@ def test_power_at_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(8)
+@pytest.mark.rotate(16)
 def test_the_netlist_of_a_core(tmp_path: Path) -> None:
     """Toggles are those that Verilator counts; glitches add some; a wrong cell is noticed."""
     require_tools("yosys", "verilator", technology="nangate45")

@@ -77,7 +77,7 @@ def words(values: list[list[int]], width: int, name: str) -> dict[str, Any]:
     ],
     ids=str,
 )
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(8)
 def test_published_datapath_accumulates_products(
     group_size: int,
     tables: int,

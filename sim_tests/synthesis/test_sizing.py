@@ -361,7 +361,7 @@ array: {rows: 2, cols: 2, depth: 4}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DESIGNS)
-@pytest.mark.rotate(6)
+@pytest.mark.rotate(24)
 def test_designs_compute_the_same(name: str, tmp_path: Path) -> None:
     """Compare a mapped design before and after, and its results with the golden model's."""
     require_tools("yosys", "verilator", technology="nangate45")

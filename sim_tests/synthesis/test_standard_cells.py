@@ -149,7 +149,7 @@ def require_pdk(name: str) -> None:
         ("ihp-sg13g2", "nf", False, 4000.0),
     ],
 )
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(9)
 def test_a_small_array_maps(
     technology: str, recipe: str, full_adders: bool, clock_ps: float, tmp_path: Path
 ) -> None:

@@ -230,7 +230,7 @@ def test_a_failing_job_ends_the_others(tmp_path: Path) -> None:
     # Those of Xilinx take seconds, and differ by DSP blocks, which neither design uses.
     [(n, t) for t in technology_names("fpga") for n in SOURCES if (n, t) != ("tinylut", "xcup")],
 )
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(9)
 def test_fpga_families(name: str, target: str) -> None:
     require_tools("yosys")
     core = parse_config(SOURCES[name])
@@ -284,7 +284,7 @@ def test_products_of_logic_are_products(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(12)
 def test_deep_memories_are_large_ones_by_a_recipe(tmp_path: Path) -> None:
     require_tools("yosys")
     yosys = probe("yosys").installation
@@ -489,7 +489,7 @@ def test_an_interrupted_run_leaves_nothing(config: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(6)
 def test_place_and_route(
     config: Path,
     tmp_path: Path,

@@ -105,6 +105,7 @@ def with_wires(
     return wires.add_wires(result)
 
 
+@pytest.mark.rotate(3)
 def test_wires_without_load_change_nothing(
     mapped: tuple[Path, SynthesisResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,6 +115,7 @@ def test_wires_without_load_change_nothing(
     assert placed.path_end == result.path_end
 
 
+@pytest.mark.rotate(3)
 def test_clock_is_slower_the_more_wires_hold(
     mapped: tuple[Path, SynthesisResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +142,7 @@ def test_core_holds_its_cells(mapped: tuple[Path, SynthesisResult]) -> None:
     assert "net_ff" not in placed.document()
 
 
+@pytest.mark.rotate(3)
 def test_power_includes_wires(mapped: tuple[Path, SynthesisResult]) -> None:
     path, result = mapped
     design = load_design(path)
@@ -156,6 +159,7 @@ def test_power_includes_wires(mapped: tuple[Path, SynthesisResult]) -> None:
     assert "wires without load" in bare.note
 
 
+@pytest.mark.rotate(3)
 def test_command_reports_both_clocks(
     mapped: tuple[Path, SynthesisResult], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -48,7 +48,7 @@ def test_networks_of_mlperf_tiny_are_those_of_the_reference(name: str, tmp_path:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(2)
+@pytest.mark.rotate(4)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_compiled_networks_of_mlperf_tiny_are_those_of_the_reference(
     name: str, tmp_path: Path

@@ -108,7 +108,7 @@ def hwgen(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedP
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(5)
+@pytest.mark.rotate(10)
 def test_build_and_run_without_a_home(unwritable: Path, tmp_path: Path) -> None:
     (tmp_path / "tiny.yaml").write_text(CONFIG)
     np.save(tmp_path / "a.npy", np.eye(2, dtype=np.int8))
@@ -169,7 +169,7 @@ def test_a_time_limit_does_not_count_the_preparation(
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(8)
 def test_what_was_removed_is_prepared_again(
     slow: Installation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -293,7 +293,7 @@ def test_pruning_accepts_files_that_vanish_meanwhile(
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(7)
+@pytest.mark.rotate(14)
 def test_a_damaged_object_of_the_shared_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -307,7 +307,7 @@ def test_build_reports_what_the_tool_said(adder: Path) -> None:
 
 
 @pytest.mark.parametrize("waves", [None, "fst", "vcd"])
-@pytest.mark.rotate(7)
+@pytest.mark.rotate(21)
 def test_verilator_compiles_and_runs(
     adder: Path, waves: Waves | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,7 +340,7 @@ def test_verilator_compiles_and_runs(
     assert [path.suffix for path in adder.glob("dump.*")] == ([f".{traced}"] if traced else [])
 
 
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 def test_the_runner_itself_can_compile(
     tmp_path_factory: pytest.TempPathFactory, adder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -363,7 +363,7 @@ def test_the_runner_itself_can_compile(
     assert (build_dir / "adder").is_file()
 
 
-@pytest.mark.rotate(3)
+@pytest.mark.rotate(6)
 def test_the_runtime_library_is_compiled_once(
     adder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
