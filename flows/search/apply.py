@@ -15,6 +15,7 @@ from flows.build.build import Build
 from flows.build.design import Design
 from flows.simulation.models.one_layer import cut
 from flows.simulation.models.program_run import run_compiled
+from flows.synthesis.synth import USUAL_EFFORT
 from flows.synthesis.verify import measure
 from hwgen.core.params.target import Target
 from hwgen.families.transformer.list_timing import timed_list
@@ -132,7 +133,7 @@ def synthesized_units(
     config: TransformerConfig,
     save: Callable[[dict[str, dict[str, Any]]], None] = lambda units: None,
 ) -> dict[str, dict[str, Any]]:
-    """Synthesize the units of an engine one after another, as the calibration does.
+    """Synthesize the units of an engine one after another, with the effort of `hwgen synth`.
 
     Parameters
     ----------
@@ -152,7 +153,7 @@ def synthesized_units(
     result: dict[str, dict[str, Any]] = {}
     for number, name in enumerate(sorted(alone, key=lambda name: _size(entries[name]))):
         report(f"synthesizing {name}", number, len(alone))
-        (measured,) = measure([alone[name]], 1, lambda done, total: None)
+        (measured,) = measure([alone[name]], 1, lambda done, total: None, USUAL_EFFORT)
         entry = entries[name]
         rows = {
             metric: _row(entry["metrics"].get(metric), value, entry["uncertainty"].get(metric))

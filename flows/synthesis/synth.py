@@ -40,6 +40,9 @@ effort ``best``; for larger ones that takes many minutes and gains a per cent.""
 
 Effort = Literal["normal", "clock", "best"]
 
+USUAL_EFFORT: Effort = "clock"
+"""Effort of `hwgen synth`, and of units of an engine that a search found."""
+
 
 def synthesize(
     design: Design | str,

@@ -13,7 +13,7 @@ from flows.build.design import Design
 from flows.build.load import choose
 from flows.synthesis.fpga import RESOURCES
 from flows.synthesis.result import SynthesisResult
-from flows.synthesis.synth import default_method, rank, synthesize
+from flows.synthesis.synth import Effort, default_method, rank, synthesize
 from flows.synthesis.synth_cache import cached_results
 from flows.tools.parallel import run_all
 from hwgen.core.params.base import FamilyConfig
@@ -43,7 +43,10 @@ class Measured:
 
 
 def measure(
-    configs: Sequence[FamilyConfig], jobs: int, on_progress: Callable[[int, int], None]
+    configs: Sequence[FamilyConfig],
+    jobs: int,
+    on_progress: Callable[[int, int], None],
+    effort: Effort = "normal",
 ) -> list[Measured]:
     """Synthesize configurations, each for its own technology and clock.
 
@@ -57,6 +60,8 @@ def measure(
         How many tools run at once.
     on_progress : callable
         Called with how many configurations are done and how many there are.
+    effort : {"normal", "clock", "best"}
+        See `flows.synthesis.synth.synthesize`.
 
     Raises
     ------
@@ -71,13 +76,13 @@ def measure(
         done += 1
         on_progress(done, len(configs))
 
-    return run_all([partial(_measure, config) for config in configs], jobs, follow)
+    return run_all([partial(_measure, config, effort) for config in configs], jobs, follow)
 
 
-def _measure(config: FamilyConfig) -> Measured:
+def _measure(config: FamilyConfig, effort: Effort) -> Measured:
     try:
         technology, design = config.target.technology, Design.of(choose(config))
-        return Measured(metrics_of(synthesize(design, technology)))
+        return Measured(metrics_of(synthesize(design, technology, effort=effort)))
     except (CheckFailed, ValueError) as error:  # a tool gave up, or `auto` misses the clock
         return Measured({}, str(error))
 

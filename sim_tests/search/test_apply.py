@@ -10,26 +10,29 @@ import pytest
 from flows.search import apply
 from flows.search.apply import apply_engine, as_calibrated, together
 from flows.search.space import needs_of, space_of
+from flows.synthesis.synth import USUAL_EFFORT
 from flows.synthesis.verify import Measured
+from hwgen.cli.synth import command as synth
 from hwgen.core.params.target import Target
 from hwgen.families.transformer.params import TransformerConfig
 from hwgen.models.files.store import Model
-from sim_tests.search.searching import CONTEXT
+from sim_tests.search.searching import CONTEXT, FRAME
 
 
 def test_each_unit_is_synthesized_and_one_that_fails_is_named(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     space = space_of(needs_of(model, CONTEXT), {"technology": "nangate45"}, (64,))
-    options = [every[0] for every in space.options[64].values()]
-    config: TransformerConfig = space.config("engine", 64, options)
+    options = [every[0] for every in space.options[FRAME].values()]
+    config: TransformerConfig = space.config("engine", FRAME, options)
     written: dict[str, str] = {}
     seen: list[Any] = []
     estimates: list[float] = []
     saved: list[dict[str, Any]] = []
 
-    def measured(configs: Any, jobs: int, progress: Any) -> list[Measured]:
+    def measured(configs: Any, jobs: int, progress: Any, effort: str) -> list[Measured]:
         (unit,) = configs
+        assert effort == "clock"  # as `hwgen synth` does: also without full adders
         assert unit.target == as_calibrated(config.target)
         seen.append(unit)
         if len(seen) == 3:
@@ -84,3 +87,8 @@ def test_an_easy_clock_is_raised_to_that_of_the_calibration() -> None:
     assert clock("nangate45", 800) == 800
     assert clock("asap7", 495.84) == 495.84  # as good as that of the calibration
     assert clock("xcup", 100) == 100
+
+
+def test_the_effort_is_that_of_synth() -> None:
+    (effort,) = (each for each in synth.params if each.name == "effort")
+    assert effort.default == USUAL_EFFORT
