@@ -13,7 +13,7 @@ from typing import Any
 from cost_model.configurations.metrics import RESOURCES
 from flows.build.build import NO_ESTIMATE, NO_STRUCTURE, Build
 from flows.build.design import Design
-from flows.search.space import PRODUCTS, Option, Space, buffers_name
+from flows.search.space import PRODUCTS, Frame, Option, Space, buffers_name
 from hwgen.errors import HwgenError
 from hwgen.families.transformer.params import TransformerConfig
 from hwgen.technologies import technologies
@@ -107,144 +107,160 @@ Run = Callable[[str, Callable[[Any], Any], Mapping[str, Any], Callable[[Any], An
 class UnitCosts:
     """Costs of the options of units.
 
-    Netlists are looked at of each form at the narrowest port that has it, with the smallest
-    buffers; ports and buffers cost what they cost of one form. Options that may win get their own
-    netlist by `look_at`.
+    Netlists are looked at of each form in the smallest frame that has it, with the smallest
+    buffers; parameters of frames, one by one, and buffers cost what they cost of one form. Options
+    that may win get their own netlist by `look_at`.
 
     Parameters
     ----------
     space : Space
     options : mapping
-        By width, by unit.
+        By frame, by unit.
     run : callable
         See `Run`.
     """
 
     def __init__(
-        self, space: Space, options: Mapping[int, Mapping[str, Sequence[Option]]], run: Run
+        self, space: Space, options: Mapping[Frame, Mapping[str, Sequence[Option]]], run: Run
     ) -> None:
         self.space, self.options, self._run = space, options, run
         self._costs: dict[str, Cost] = {}
-        self._first: dict[str, tuple[int, Option]] = {}
+        self._first: dict[str, tuple[Frame, Option]] = {}
         self._least: dict[str, int] = {}
-        self._narrowest: dict[str, int] = {}
+        self._smallest: dict[str, Frame] = {}
         self._sized = {
-            (_form(option), kib): option
-            for units in space.options.values() for every in units.values() for option in every
-            if (kib := _kib_of(option)) is not None
+            (frame, _form(option), _kib_of(option)): option
+            for frame, units in space.options.items()
+            for every in units.values() for option in every
         }  # fmt: skip
-        for width, units in options.items():
+        for frame in sorted(options):
+            units = options[frame]
             for unit, every in units.items():
                 for option in every:
-                    self._narrowest.setdefault(_form(option), width)
+                    self._smallest.setdefault(_form(option), frame)
                     kib = _kib_of(option)
                     if kib is not None:
                         self._least[unit] = min(self._least.get(unit, kib), kib)
-                self._first.setdefault(unit, (width, every[0]))
+                self._first.setdefault(unit, (frame, every[0]))
 
     def sample(self) -> None:
         """Look at the netlists that all costs follow from."""
         wanted: dict[str, CostItem] = {}
-        for width, units in self.options.items():
+        for frame, units in self.options.items():
             for every in units.values():
                 for option in every:
-                    for at, each, _ in self._terms(width, option):
+                    for at, each, _ in self._terms(frame, option):
                         wanted[self._key(at, each)] = self._item(at, each)
-            for option in self._base(width):
-                wanted[self._key(width, option)] = self._item(width, option)
-        for width in self._whole:
-            text = self._engine(width)
+        for frame in self._whole:
+            for option in self._base(frame):
+                wanted[self._key(frame, option)] = self._item(frame, option)
+            text = self._engine(frame)
             wanted[key_of("cost", text, None)] = CostItem(text, None)
         self._look(wanted)
 
-    def look_at(self, engines: Iterable[tuple[int, Sequence[Option]]]) -> bool:
+    def look_at(self, engines: Iterable[tuple[Frame, Sequence[Option]]]) -> bool:
         """Look at the netlists of the units of engines; return whether some were not before."""
         wanted = {
-            self._key(width, option): self._item(width, option)
-            for width, options in engines for option in options
+            self._key(frame, option): self._item(frame, option)
+            for frame, options in engines for option in options
         }  # fmt: skip
         wanted = {key: item for key, item in wanted.items() if key not in self._costs}
         self._look(wanted)
         return bool(wanted)
 
-    def of_width(self, width: int) -> dict[str, list[Cost]]:
-        """Return the costs of all options at a width, by unit."""
+    def of_frame(self, frame: Frame) -> dict[str, list[Cost]]:
+        """Return the costs of all options of a frame, by unit."""
         return {
-            unit: [self.cost(width, option) for option in every]
-            for unit, every in self.options[width].items()
+            unit: [self.cost(frame, option) for option in every]
+            for unit, every in self.options[frame].items()
         }
 
-    def cost(self, width: int, option: Option) -> Cost:
+    def cost(self, frame: Frame, option: Option) -> Cost:
         """Return the costs of an option."""
-        direct = self._costs.get(self._key(width, option))
+        direct = self._costs.get(self._key(frame, option))
         if direct is not None:
             return direct
         result: Cost | None = None
-        for at, each, sign in self._terms(width, option):
+        for at, each, sign in self._terms(frame, option):
             cost = self._costs[self._key(at, each)]
             result = cost if result is None else result.plus(cost, sign)
         assert result is not None
         return result
 
     @property
-    def _whole(self) -> list[int]:
-        """Widths at which a whole engine is looked at: of FPGAs, where it takes long, two."""
-        widths = sorted(self.options)
-        cells = not isinstance(technologies()[self.space.target["technology"]], Fpga)
-        return widths if cells else widths[:2]
+    def _whole(self) -> list[Frame]:
+        """Frames of which a whole engine is looked at: the smallest of a width.
 
-    def rest(self, width: int) -> tuple[Cost, float]:
+        Of FPGAs, where it takes long, only of two widths. Registers of the port count as well.
+        """
+        frames: dict[tuple[int, bool], Frame] = {}
+        for frame in sorted(self.options):
+            frames.setdefault((frame.data_width, frame.registered), frame)
+        cells = not isinstance(technologies()[self.space.target["technology"]], Fpga)
+        widths = sorted({width for width, _ in frames})
+        chosen = widths if cells else widths[:2]
+        return [frame for (width, _), frame in frames.items() if width in chosen]
+
+    def rest(self, frame: Frame) -> tuple[Cost, float]:
         """Return the costs beside the units, and the clock over that of the slowest unit.
 
-        At widths without a whole engine they grow with the width as between the others.
+        At widths without a whole engine they grow with the width as between the others. Bursts and
+        queues are taken not to change them.
         """
-        whole = self._whole
-        if width in whole:
-            return self._rest(width)
+        whole = [each for each in self._whole if each.registered == frame.registered]
+        same = [each for each in whole if each.data_width == frame.data_width]
+        if same:
+            return self._rest(same[0])
         (first, _), (last, slower) = self._rest(whole[0]), self._rest(whole[-1])
-        share = (width - whole[-1]) / max(1, whole[-1] - whole[0])
+        share = (frame.data_width - whole[-1].data_width) / max(
+            1, whole[-1].data_width - whole[0].data_width
+        )
         sums = tuple(b + share * (b - a) for a, b in zip(first.sums, last.sums, strict=True))
         return Cost(sums, last.fmax_mhz), slower
 
-    def _rest(self, width: int) -> tuple[Cost, float]:
-        engine = self._costs[key_of("cost", self._engine(width), None)]
-        first, *others = (self.cost(width, option) for option in self._base(width))
+    def _rest(self, frame: Frame) -> tuple[Cost, float]:
+        engine = self._costs[key_of("cost", self._engine(frame), None)]
+        first, *others = (self.cost(frame, option) for option in self._base(frame))
         total = first
         for other in others:
             total = total.plus(other)
         return engine.plus(total, -1), engine.fmax_mhz / total.fmax_mhz
 
-    def _base(self, width: int) -> list[Option]:
-        return [every[0] for every in self.options[width].values()]
+    def _base(self, frame: Frame) -> list[Option]:
+        """Return small units with the most registers, so that what is around them limits."""
+        return [max(every, key=_registers) for every in self.options[frame].values()]
 
-    def _engine(self, width: int) -> str:
-        return json.dumps(self.space.engine("engine", width, self._base(width)))
+    def _engine(self, frame: Frame) -> str:
+        return json.dumps(self.space.engine("engine", frame, self._base(frame)))
 
-    def _terms(self, width: int, option: Option) -> list[tuple[int, Option, int]]:
-        """Return widths and options whose costs, with a sign, add up to those of an option."""
-        narrow = self._narrowest[_form(option)]
-        first_width, first = self._first[option.unit]
-        least = self._least.get(option.unit)
-        form, small = option, first
-        if least is not None:
-            form, small = self._resized(option, least), self._resized(first, least)
-        terms = [(narrow, form, 1)]
-        if width != narrow:
-            terms += [(width, small, 1), (narrow, small, -1)]
-        kib = _kib_of(option)
-        if least is not None and kib is not None and kib != least:
-            terms += [(first_width, self._resized(first, kib), 1), (first_width, small, -1)]
+    def _terms(self, frame: Frame, option: Option) -> list[tuple[Frame, Option, int]]:
+        """Return frames and options whose costs, with a sign, add up to those of an option."""
+        small = self._smallest[_form(option)]
+        at, first = self._first[option.unit]
+        least, kib = self._least.get(option.unit), _kib_of(option)
+        terms = [(small, self._resized(small, option, least), 1)]
+        for step in self._steps(small, frame):
+            terms += [(step, self._resized(step, first, least), 1),
+                      (small, self._resized(small, first, least), -1)]  # fmt: skip
+        if kib != least:
+            terms += [(at, self._resized(at, first, kib), 1),
+                      (at, self._resized(at, first, least), -1)]  # fmt: skip
         return terms
 
-    def _resized(self, option: Option, kib: int) -> Option:
-        """Return an option with other buffers."""
-        return self._sized[_form(option), kib]
+    def _steps(self, small: Frame, frame: Frame) -> list[Frame]:
+        """Return frames whose changes of one add up to another, which itself does if it must."""
+        steps = list(small.steps_to(frame))
+        return steps if all(step in self.options for step in steps) else [frame]
 
-    def _item(self, width: int, option: Option) -> CostItem:
-        return unit_item(self.space, width, option)
+    def _resized(self, frame: Frame, option: Option, kib: int | None) -> Option:
+        """Return an option as a frame has it, with some buffers."""
+        return self._sized[frame, _form(option), kib]
 
-    def _key(self, width: int, option: Option) -> str:
-        return unit_key(self.space, width, option)
+    def _item(self, frame: Frame, option: Option) -> CostItem:
+        return unit_item(self.space, frame, option)
+
+    def _key(self, frame: Frame, option: Option) -> str:
+        return unit_key(self.space, frame, option)
 
     def _look(self, wanted: Mapping[str, CostItem]) -> None:
         results = self._run("netlists", cost_of, wanted, cost_from)
@@ -254,16 +270,16 @@ class UnitCosts:
         self._costs |= results
 
 
-def unit_item(space: Space, width: int, option: Option) -> CostItem:
+def unit_item(space: Space, frame: Frame, option: Option) -> CostItem:
     """Return a unit in an engine that has as little else as it can."""
-    others = [] if option.unit == PRODUCTS else [space.options[width][PRODUCTS][0]]
-    return CostItem(json.dumps(space.engine("engine", width, [*others, option])), option.unit)
+    others = [] if option.unit == PRODUCTS else [space.options[frame][PRODUCTS][0]]
+    return CostItem(json.dumps(space.engine("engine", frame, [*others, option])), option.unit)
 
 
-def unit_key(space: Space, width: int, option: Option) -> str:
+def unit_key(space: Space, frame: Frame, option: Option) -> str:
     """Return the key of the costs of a unit."""
     target = {name: value for name, value in space.target.items() if name != "memory"}
-    return key_of("cost", target, width, option.unit, option.values)
+    return key_of("cost", target, frame.memory, option.unit, option.values)
 
 
 def _form(option: Option) -> str:
@@ -271,6 +287,11 @@ def _form(option: Option) -> str:
     buffers = buffers_name(option.unit)
     shown = {name: value for name, value in option.shown.items() if name != buffers}
     return json.dumps([option.unit, shown])
+
+
+def _registers(option: Option) -> int:
+    """Return the registers in a core that its option states."""
+    return sum(option.values["compute"].get("pipeline", {}).values())
 
 
 def _kib_of(option: Option) -> int | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cost_model.configurations.metrics import RESOURCES
 from flows.search.costs import SUMS, Run, cost_from, cost_of, unit_item, unit_key
-from flows.search.space import PRODUCTS, Space, multiplies
+from flows.search.space import PRODUCTS, Frame, Space, multiplies
 from flows.search.tables import UnitTables
 from hwgen.errors import HwgenError
 from hwgen.technologies.utilization import NAMES, of, used_resources
@@ -44,24 +44,24 @@ class Least:
     units: dict[str, dict[str, float]]
 
 
-def least_resources(space: Space, width: int, run: Run, around: Mapping[str, float]) -> Least:
-    """Return the resources that every engine with a port takes at least: its smallest units.
+def least_resources(space: Space, frame: Frame, run: Run, around: Mapping[str, float]) -> Least:
+    """Return the resources that every engine with a frame takes at least: its smallest units.
 
     Parameters
     ----------
     space : Space
-    width : int
+    frame : Frame
     run : callable
         See `flows.search.costs.Run`.
     around : mapping
         See `least_around`; may be empty.
     """
     keys = {
-        unit: unit_key(space, width, options[0])
-        for unit, options in space.options[width].items() if not multiplies(unit)
+        unit: unit_key(space, frame, options[0])
+        for unit, options in space.options[frame].items() if not multiplies(unit)
     }  # fmt: skip
     items = {
-        key: unit_item(space, width, space.options[width][unit][0]) for unit, key in keys.items()
+        key: unit_item(space, frame, space.options[frame][unit][0]) for unit, key in keys.items()
     }
     costs = run("smallest units", cost_of, items, cost_from)
     for cost in costs.values():

@@ -149,8 +149,8 @@ def _page(results: Sequence[Result], document: dict[str, Any]) -> str:
         model, scores = str(result.request.model), result.scores
         of_list = {number for name, number in chosen if name == model}
         for number in sorted({*_front(result, first, second), *of_list}):
-            width, options = scores.options(number)
-            values: dict[str, Any] = {"model": model, "memory.data_width": width}
+            frame, options = scores.options(number)
+            values: dict[str, Any] = {"model": model, **frame.shown}
             for option in options:
                 values |= option.shown
             parameters |= dict.fromkeys(name for name in values if name != "model")

@@ -52,10 +52,10 @@ def write_provisional(directory: Path, ranking: Ranking) -> list[str]:
     folder.mkdir(exist_ok=True)
     entries, files = [], []
     for place, number in enumerate(map(int, ranking.numbers[: request.count]), 1):
-        width, options = scores.options(number)
+        frame, options = scores.options(number)
         metrics = {name: v if math.isfinite(v) else None for name, v in scores.at(number).items()}
         clock = metrics["clock_mhz"]
-        engine = ranking.space.engine("engine", width, options)
+        engine = ranking.space.engine("engine", frame, options)
         if clock is not None:
             engine["target"] = {**engine["target"], "clock_mhz": math.floor(clock * 100) / 100}
         line = "provisional: the search was interrupted, figures are those of tables"

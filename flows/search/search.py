@@ -26,8 +26,8 @@ from flows.search.cycles import BaseList, TimedOption, TimingItem, time_option
 from flows.search.goals import METRICS, Goal, objectives, order, smallest_first
 from flows.search.narrowing import lacking, least_around, least_resources
 from flows.search.result import Listed, Request, Result, Unmet
-from flows.search.space import Needs, Option, Space, needs_of, space_of
-from flows.search.tables import Scores, UnitTables, WidthTable
+from flows.search.space import Frame, Needs, Option, Space, needs_of, space_of
+from flows.search.tables import FrameTable, Scores, UnitTables
 from flows.search.words import limits_of, nearest, rejected
 from hwgen.errors import InputError
 from hwgen.models.files.store import Model
@@ -159,7 +159,7 @@ def _target(request: Request) -> dict[str, Any]:
 
 @dataclass
 class _Ranking:
-    """Engines of some widths, the best first.
+    """Engines of some frames, the best first.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ class _Ranking:
     proof : str
         Over how many points it is, and how.
     widest : UnitTables
-        Of the widest port.
+        Of the largest frame.
     """
 
     scores: Scores
@@ -195,10 +195,10 @@ def _ranked(
     """
     if request.target.device is None:
         return _rank(request, space, work, sorted(space.options), memory), []
-    ranking, widths, skipped = None, list[int](), list[dict[str, Any]]()
+    ranking, frames, skipped = None, list[Frame](), list[dict[str, Any]]()
     smallest, around = smallest_first(request.goals), dict[str, float]()
-    for width in sorted(space.options):
-        least = least_resources(space, width, work.run, around)
+    for width in space.widths:
+        least = least_resources(space, space.of_width(width)[0], work.run, around)
         reason = lacking(request.target.device, width, least)
         if not reason and ranking is not None and ranking.left.sum() >= request.count:
             found = ranking.scores.metrics["luts"][ranking.numbers[: request.count]].max()
@@ -208,24 +208,24 @@ def _ranked(
                     f" {least.total['luts']:,.0f} LUTs"
                 )
         if reason:
-            points = space.points_of([w for w in space.options if w >= width])
+            points = space.points_of([each for each in space.options if each.data_width >= width])
             skipped.append({"reason": reason, "points": points})
             break
-        widths.append(width)
+        frames += space.of_width(width)
         if smallest:
-            ranking = _rank(request, space, work, widths, memory)
+            ranking = _rank(request, space, work, frames, memory)
             around = least_around(ranking.widest)
-    if not widths:
+    if not frames:
         raise _no_width(request, skipped)
-    return ranking or _rank(request, space, work, widths, memory), skipped
+    return ranking or _rank(request, space, work, frames, memory), skipped
 
 
 def _rank(
-    request: Request, space: Space, work: Work, widths: Sequence[int], memory: int
+    request: Request, space: Space, work: Work, frames: Sequence[Frame], memory: int
 ) -> _Ranking:
-    """Rank the engines of some widths; units of the best ones get their own netlists."""
+    """Rank the engines of some frames; units of the best ones get their own netlists."""
     unusable: list[dict[str, Any]] = []
-    units, costs = _units(request, space.of_widths(widths), work, unusable)
+    units, costs = _units(request, space.of_frames(frames), work, unusable)
     every = sum(each.points for each in units)
     tables = [each.table() for each in units] if every <= EXHAUSTIVE else []
     proof = f"{every:,} points, all of which were ranked"
@@ -246,15 +246,15 @@ def _rank(
         if last == 1 or not costs.look_at(best):
             break
         for unit_tables in units:
-            unit_tables.costs = costs.of_width(unit_tables.width)
+            unit_tables.costs = costs.of_frame(unit_tables.frame)
         for table in tables:
-            table.costs = costs.of_width(table.width)
+            table.costs = costs.of_frame(table.frame)
     return _Ranking(scores, left, reasons, numbers, unusable, proof, units[-1])
 
 
 def _bounded(
     request: Request, units: Sequence[UnitTables], memory: int
-) -> tuple[list[WidthTable], str]:
+) -> tuple[list[FrameTable], str]:
     """Return tables of the options that the best engines have, and how many were looked at."""
     alone = units[0].only({unit: [0] for unit in units[0].options}).table()
     scores = Scores([alone], request.target, request.clock_mhz, memory, request.scenarios)
@@ -307,10 +307,10 @@ def _no_width(request: Request, skipped: list[dict[str, Any]]) -> Unmet:
     })  # fmt: skip
 
 
-def _base_list(request: Request, space: Space, width: int) -> BaseList:
-    """Return the list of a decode step on the first engine of a width."""
-    first = [every[0] for every in space.options[width].values()]
-    config = space.config("engine", width, first)
+def _base_list(request: Request, space: Space, frame: Frame) -> BaseList:
+    """Return the list of a decode step on the first engine of a frame."""
+    first = [every[0] for every in space.options[frame].values()]
+    config = space.config("engine", frame, first)
     return BaseList(Model(request.model), config, request.context - 1)
 
 
@@ -330,51 +330,51 @@ def _check_metrics(goals: Sequence[Goal], scores: Scores) -> None:
 def _units(
     request: Request, space: Space, work: Work, unusable: list[dict[str, Any]]
 ) -> tuple[list[UnitTables], UnitCosts]:
-    """Return the tables of units at each width of the port, and the costs in them."""
+    """Return the tables of units in each frame, and the costs in them."""
     contexts = [context - 1 for context in request.contexts]
     engines = {
-        width: json.dumps(space.engine("engine", width, [each[0] for each in options.values()]))
-        for width, options in space.options.items()
+        frame: json.dumps(space.engine("engine", frame, [each[0] for each in options.values()]))
+        for frame, options in space.options.items()
     }
     items: dict[str, TimingItem] = {}
-    keys: dict[tuple[int, str], list[list[str]]] = {}
+    keys: dict[tuple[Frame, str], list[list[str]]] = {}
     digest = request.digest
-    for width, units in space.options.items():
+    for frame, units in space.options.items():
         for unit, options in units.items():
-            keys[width, unit] = []
+            keys[frame, unit] = []
             for option in options:
-                keys[width, unit].append([])
+                keys[frame, unit].append([])
                 for context in contexts:
-                    base = json.dumps({"engine": json.loads(engines[width]), "context": context})
+                    base = json.dumps({"engine": json.loads(engines[frame]), "context": context})
                     key = key_of("cycles", digest, base, unit, option.values)
                     items[key] = TimingItem(request.model, base, len(items), option)
-                    keys[width, unit][-1].append(key)
+                    keys[frame, unit][-1].append(key)
     timed = work.run("jobs", time_option, items, _timed)
-    usable: dict[int, dict[str, tuple[list[Option], list[Jobs]]]] = {}
-    for width, units in space.options.items():
-        usable[width] = {}
+    usable: dict[Frame, dict[str, tuple[list[Option], list[Jobs]]]] = {}
+    for frame, units in space.options.items():
+        usable[frame] = {}
         for unit, options in units.items():
             pairs = []
-            for option, each in zip(options, keys[width, unit], strict=True):
+            for option, each in zip(options, keys[frame, unit], strict=True):
                 jobs = [timed[key] for key in each]
                 problem = next((one.problem for one in jobs if one.problem), "")
                 if problem:
-                    unusable.append({"option": f"{width} bits, {option}", "reason": problem})
+                    unusable.append({"option": f"{frame}, {option}", "reason": problem})
                 else:
                     pairs.append((option, jobs))
             pairs = _worthwhile(pairs)
-            usable[width][unit] = [p[0] for p in pairs], [p[1] for p in pairs]
-    widths = [width for width, units in usable.items() if all(o for o, _ in units.values())]
-    if not widths:
+            usable[frame][unit] = [p[0] for p in pairs], [p[1] for p in pairs]
+    frames = [frame for frame, units in usable.items() if all(o for o, _ in units.values())]
+    if not frames:
         reasons = dict.fromkeys(entry["reason"] for entry in unusable)
         raise InputError(f"no engine executes {request.model}: {'; '.join(reasons)}")
-    chosen = {width: usable[width] for width in widths}
+    chosen = {frame: usable[frame] for frame in frames}
     costs = UnitCosts(space, {
-        width: {unit: each for unit, (each, _) in units.items()} for width, units in chosen.items()
+        frame: {unit: each for unit, (each, _) in units.items()} for frame, units in chosen.items()
     }, work.run)  # fmt: skip
     costs.sample()
     return [
-        _unit_tables(request, space, width, units, costs) for width, units in chosen.items()
+        _unit_tables(request, space, frame, units, costs) for frame, units in chosen.items()
     ], costs
 
 
@@ -403,22 +403,22 @@ def _smaller(one: Option, other: Option) -> bool:
 def _unit_tables(
     request: Request,
     space: Space,
-    width: int,
+    frame: Frame,
     units: Mapping[str, tuple[list[Option], list[Jobs]]],
     costs: UnitCosts,
 ) -> UnitTables:
-    """Return the tables of the units of a width."""
+    """Return the tables of the units of a frame."""
     options = {unit: list(each) for unit, (each, _) in units.items()}
     first = [every[0] for every in options.values()]
-    config = space.config("engine", width, first)
+    config = space.config("engine", frame, first)
     every = [
         (BaseList(Model(request.model), config, context - 1),
          {unit: [jobs[number] for jobs in each] for unit, (_, each) in units.items()})
         for number, context in enumerate(request.contexts)
     ]  # fmt: skip
     (base, timed), *others = every
-    rest, slower = costs.rest(width)
-    return UnitTables(width, options, timed, costs.of_width(width), rest, slower, base, others)
+    rest, slower = costs.rest(frame)
+    return UnitTables(frame, options, timed, costs.of_frame(frame), rest, slower, base, others)
 
 
 # -- complete estimates ----------------------------------------------------------------------------
@@ -467,9 +467,9 @@ def complete(
     estimates = work.run("complete estimates", estimate_engine, items, complete_from)
     result = []
     for number, estimate in zip(numbers, estimates.values(), strict=True):
-        width, options = scores.options(number)
+        frame, options = scores.options(number)
         ranked = {name: _or_none(value) for name, value in scores.at(number).items()}
-        shown = {"memory.data_width": width}
+        shown = dict(frame.shown)
         for option in options:
             shown |= option.shown
         metrics = {**estimate.metrics, "memory_mib": ranked["memory_mib"]}
@@ -513,8 +513,8 @@ def _unmet(
 ) -> Unmet:
     """Return the error that names the nearest engine."""
     number, said = nearest(scores, request.goals)
-    width, options = scores.options(number)
-    shown = ", ".join([f"port of {width} bits", *map(str, options)])
+    frame, options = scores.options(number)
+    shown = ", ".join([str(frame), *map(str, options)])
     lines = [f"no engine of {scores.points:,} meets all goals and limits"]
     lines += [f"  {entry['points']:,} {entry['reason']}" for entry in reasons]
     if evaluated:
@@ -530,7 +530,7 @@ def _unmet(
     document = {
         "model": str(request.model),
         "factor": max((entry["factor"] for entry in said), default=1.0),
-        "nearest": {"memory.data_width": width, **_shown(options), "metrics": {
+        "nearest": {**frame.shown, **_shown(options), "metrics": {
             name: _or_none(value) for name, value in scores.at(number).items()
         }},
         "goals": said, "rejected": reasons,

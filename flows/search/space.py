@@ -69,6 +69,72 @@ class Option:
         return ", ".join(f"{name} {value}" for name, value in self.shown.items())
 
 
+@dataclass(frozen=True, order=True)
+class Frame:
+    """Memory port of an engine, and the queues and lists behind it, which all its units share.
+
+    Frames are ordered by size, the smallest first.
+
+    Parameters
+    ----------
+    data_width : int
+        Bits of the port.
+    max_burst, outstanding : int
+        Beats of its bursts, and bursts in flight.
+    queue : int
+        Jobs of the queue of each unit; 0 for the default of its family.
+    registered : bool
+        Whether its channels have registers.
+    address_width : int
+        Bits of an address; 0 for the default.
+    lists : tuple of (str, int)
+        Parameters of the processor of command lists.
+    """
+
+    data_width: int
+    max_burst: int
+    outstanding: int
+    queue: int = 0
+    registered: bool = False
+    address_width: int = 0
+    lists: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def memory(self) -> dict[str, Any]:
+        """Parameters of the port."""
+        result: dict[str, Any] = {
+            "data_width": self.data_width, "max_burst": self.max_burst,
+            "outstanding": self.outstanding,
+        }  # fmt: skip
+        if self.address_width:
+            result["address_width"] = self.address_width
+        if self.registered:
+            result["registered"] = True
+        return result
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """Distinguishing parameters, by dotted name."""
+        if not self.queue:
+            return {"memory.data_width": self.data_width}
+        return {
+            "memory.data_width": self.data_width, "memory.max_burst": self.max_burst,
+            "memory.channels": "registered" if self.registered else "direct", "queue": self.queue,
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        text = f"port of {self.data_width} bits"
+        if self.queue:
+            text += f", bursts of {self.max_burst}, queues of {self.queue}"
+        return text + ", registered" * self.registered
+
+    def steps_to(self, other: Frame) -> Iterator[Frame]:
+        """Yield frames that differ from this one as another does, each in one parameter."""
+        for name in ("data_width", "max_burst", "queue", "registered"):
+            if getattr(self, name) != getattr(other, name):
+                yield replace(self, **{name: getattr(other, name)})
+
+
 @dataclass(frozen=True)
 class Needs:
     """Requirements of a quantised decoder, the same for all sizes of an engine.
@@ -121,7 +187,7 @@ class Needs:
 
 @dataclass
 class Space:
-    """Options of each unit by the width of the port, and what no configuration may have.
+    """Options of each unit by the frame of the engine, and what no configuration may have.
 
     Parameters
     ----------
@@ -129,14 +195,14 @@ class Space:
     target : mapping
         Of the configurations.
     options : dict
-        By width, by unit.
+        By frame, by unit.
     illegal : dict of int
         Options that a rule of their family refuses, by the rule.
     """
 
     needs: Needs
     target: Mapping[str, Any]
-    options: dict[int, dict[str, list[Option]]] = field(default_factory=dict)
+    options: dict[Frame, dict[str, list[Option]]] = field(default_factory=dict)
     illegal: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -144,27 +210,39 @@ class Space:
         """Engines, one for each combination of options."""
         return self.points_of(self.options)
 
-    def points_of(self, widths: Iterable[int]) -> int:
-        """Return the engines with a port of some widths."""
-        return sum(math.prod(map(len, self.options[width].values())) for width in widths)
+    @property
+    def widths(self) -> list[int]:
+        """Widths of the port, the narrowest first."""
+        return sorted({frame.data_width for frame in self.options})
 
-    def of_widths(self, widths: Sequence[int]) -> Space:
-        """Return the part with ports of some widths."""
-        return replace(self, options={width: self.options[width] for width in widths})
+    def points_of(self, frames: Iterable[Frame]) -> int:
+        """Return the engines with some frames."""
+        return sum(math.prod(map(len, self.options[frame].values())) for frame in frames)
 
-    def engine(self, name: str, width: int, options: Iterable[Option]) -> dict[str, Any]:
+    def of_width(self, width: int) -> list[Frame]:
+        """Return the frames with a port of a width, the smallest first."""
+        return sorted(frame for frame in self.options if frame.data_width == width)
+
+    def of_frames(self, frames: Sequence[Frame]) -> Space:
+        """Return the part with some frames."""
+        return replace(self, options={frame: self.options[frame] for frame in frames})
+
+    def engine(self, name: str, frame: Frame, options: Iterable[Option]) -> dict[str, Any]:
         """Return the parameters of an engine."""
-        return {
+        result = {
             "name": name,
             "family": "transformer",
             "units": {each.unit: dict(each.values) for each in options},
-            "memory": {**units_file()["port"], "data_width": width},
+            "memory": frame.memory,
             "target": dict(self.target),
         }
+        if frame.lists:
+            result["lists"] = dict(frame.lists)
+        return result
 
-    def config(self, name: str, width: int, options: Iterable[Option]) -> TransformerConfig:
+    def config(self, name: str, frame: Frame, options: Iterable[Option]) -> TransformerConfig:
         """Return the configuration of an engine."""
-        return TransformerConfig.model_validate(self.engine(name, width, options))
+        return TransformerConfig.model_validate(self.engine(name, frame, options))
 
 
 def needs_of(model: Model, context: int) -> Needs:
@@ -279,16 +357,31 @@ def space_of(needs: Needs, target: Mapping[str, Any], widths: Sequence[int] = ()
         If no engine is legal.
     """
     space = Space(needs, target)
-    for width in widths or units_file()["port"]["data_width"]:
+    for frame in frames_of(needs, widths or units_file()["port"]["data_width"]):
         legal: dict[str, list[Option]] = {}
-        for unit, options in _options(needs, width).items():
+        for unit, options in unit_options(needs, frame).items():
             others = [legal[PRODUCTS][0]] if legal.get(PRODUCTS) else []
-            legal[unit] = [each for each in options if _legal(space, width, each, others)]
+            legal[unit] = [each for each in options if _legal(space, frame, each, others)]
         if all(legal.values()):
-            space.options[width] = legal
+            space.options[frame] = legal
     if not space.options:
         raise InputError("no engine is legal: " + "; ".join(space.illegal))
     return space
+
+
+def frames_of(needs: Needs, widths: Sequence[int]) -> list[Frame]:
+    """Return the frames of engines with ports of some widths."""
+    port = units_file()["port"]
+    if not needs.shared:
+        return [Frame(width, port["max_burst"], port["outstanding"]) for width in widths]
+    small = units_file()["small"]
+    port, lists = small["port"], tuple(small["lists"].items())
+    return [
+        Frame(width, burst, port["outstanding"], queue, registered, port["address_width"], lists)
+        for width, burst, queue, registered in itertools.product(
+            widths, port["max_burst"], small["queue"], port["registered"]
+        )
+    ]
 
 
 PRODUCTS = "products"
@@ -308,25 +401,26 @@ def buffers_name(unit: str) -> str:
     return f"{unit}.buffer_kib"
 
 
-def _options(needs: Needs, width: int) -> dict[str, list[Option]]:
+def unit_options(needs: Needs, frame: Frame) -> dict[str, list[Option]]:
+    """Return the options of each unit of engines with a frame, legal or not."""
     file = units_file()
-    rows = [name for name in file if name not in ("port", PRODUCTS, "heads")]
+    rows = [name for name in file if name not in ("port", "small", PRODUCTS, "heads")]
     if needs.shared:
         rows = ["rows"]
-    wider = {f"{PRODUCTS}_{fmt}": _product_options(needs, width, fmt) for fmt in needs.others}
+    wider = {f"{PRODUCTS}_{fmt}": _product_options(needs, frame, fmt) for fmt in needs.others}
     return {
-        PRODUCTS: _product_options(needs, width, needs.weight),
+        PRODUCTS: _product_options(needs, frame, needs.weight),
         **wider,
-        **{name: _row_options(name, needs, width) for name in rows},
-        "heads": _head_options(needs, width),
+        **{name: _row_options(name, needs, frame) for name in rows},
+        "heads": _head_options(needs, frame),
     }
 
 
-def _legal(space: Space, width: int, option: Option, others: Sequence[Option]) -> bool:
+def _legal(space: Space, frame: Frame, option: Option, others: Sequence[Option]) -> bool:
     """Return whether a unit is legal beside one that multiplies; note the rule that refuses it."""
     beside = [] if option.unit == PRODUCTS else others
     try:
-        space.config("engine", width, [*beside, option])
+        space.config("engine", frame, [*beside, option])
     except ValidationError as error:
         rule = str(error.errors()[0]["msg"]).split(", not ")[0]
         space.illegal[rule] = space.illegal.get(rule, 0) + 1
@@ -338,13 +432,23 @@ def _rounded(elements: int) -> int:
     return -(-elements // _ROW) * _ROW
 
 
-def _stream_unit(file: Mapping[str, Any], compute: Mapping[str, Any]) -> dict[str, Any]:
+def _stream_unit(
+    file: Mapping[str, Any],
+    compute: Mapping[str, Any],
+    frame: Frame,
+    pipeline: Mapping[str, int],
+) -> dict[str, Any]:
     """Return a unit around a core, with room for two bursts at its ports."""
-    burst = units_file()["port"]["max_burst"]
-    return {**file["unit"], "compute": dict(compute), "buffers": {"port_beats": 2 * burst}}
+    core = {**compute, "pipeline": dict(pipeline)} if pipeline else dict(compute)
+    buffers = {"port_beats": 2 * frame.max_burst}
+    return {**_queued(file["unit"], frame), "compute": core, "buffers": buffers}
 
 
-def _row_options(unit: str, needs: Needs, width: int) -> list[Option]:
+def _queued(unit: Mapping[str, Any], frame: Frame) -> dict[str, Any]:
+    return {**unit, "queue": frame.queue} if frame.queue else dict(unit)
+
+
+def _row_options(unit: str, needs: Needs, frame: Frame) -> list[Option]:
     """Return the options of a row unit: lanes, as many as the port can feed."""
     file = units_file()[unit]
     compute, least = dict(file["compute"]), int(file["least"])
@@ -368,41 +472,56 @@ def _row_options(unit: str, needs: Needs, width: int) -> list[Option]:
     else:
         array = {"operations": ["dequantise"]}
     array["longest_row"] = _rounded(longest)
-    most = max(least, width // 32)
+    most = max(least, frame.data_width // 32)
+    pipelines = units_file()["small"]["pipelines"][unit] if needs.shared else [{}]
     return [
         Option(
             unit,
-            _stream_unit(file, {**compute, "array": {**array, "lanes": lanes}}),
-            {f"{unit}.lanes": lanes},
+            _stream_unit(file, {**compute, "array": {**array, "lanes": lanes}}, frame, pipeline),
+            {f"{unit}.lanes": lanes, **_shown_pipeline(unit, pipeline)},
         )
         for lanes in file["lanes"]
         if least <= lanes <= most
+        for pipeline in pipelines
     ]
 
 
-def _head_options(needs: Needs, width: int) -> list[Option]:
+def _shown_pipeline(unit: str, pipeline: Mapping[str, int]) -> dict[str, str]:
+    """Return the registers of a core that are not the default, as options show them."""
+    text = ", ".join(f"{name} {number}" for name, number in pipeline.items())
+    return {f"{unit}.pipeline": text} if text else {}
+
+
+def _head_options(needs: Needs, frame: Frame) -> list[Option]:
     """Return the options of the unit for attention: lanes; its rows are those of a head of keys."""
     file = units_file()["heads"]
     core = {**file["compute"], "head": needs.head, "max_keys": _rounded(needs.context)}
+    pipelines = units_file()["small"]["pipelines"]["heads"] if needs.shared else [{}]
     return [
         Option(
             "heads",
-            _stream_unit(file, {**core, "array": {"rows": needs.group, "lanes": lanes}}),
-            {"heads.rows": needs.group, "heads.lanes": lanes},
+            _stream_unit(
+                file, {**core, "array": {"rows": needs.group, "lanes": lanes}}, frame, pipeline
+            ),
+            {"heads.rows": needs.group, "heads.lanes": lanes, **_shown_pipeline("heads", pipeline)},
         )
         for lanes in file["lanes"]
-        if lanes <= min(max(2, width // 8), needs.head)
+        if lanes <= min(max(2, frame.data_width // 8), needs.head)
+        for pipeline in pipelines
     ]
 
 
-def _product_options(needs: Needs, width: int, weight: str) -> list[Option]:
+def _product_options(needs: Needs, frame: Frame, weight: str) -> list[Option]:
     """Return the options of the unit that multiplies by weights of a format.
 
     A token of decode streams all weights once, so that arrays take from a quarter to twice the
-    weights that a beat of the port brings.
+    weights that a beat of the port brings; of small engines from half of these to all.
     """
+    width = frame.data_width
     bits = _BITS.get(weight) or block_format(weight).element.width
     most, least = max(8, 2 * width // bits), width // bits // 4
+    if needs.shared:
+        most, least = max(8, width // bits), width // bits // 2
     if needs.in_blocks:  # a core has a block of products at a time, and two columns at least
         most = max(most, 2 * block_format(weight).block)
     file = units_file()[PRODUCTS]
@@ -416,7 +535,7 @@ def _product_options(needs: Needs, width: int, weight: str) -> list[Option]:
                 **file["unit"]["buffers"], "weight_kib": kib, "output_kib": kib,
                 "activation_kib": max(kib, _kib(needs.longest_k)),
             }  # fmt: skip
-            unit = {**file["unit"], "compute": core, "buffers": buffers}
+            unit = {**_queued(file["unit"], frame), "compute": core, "buffers": buffers}
             result.append(Option(unit_name, unit, {**shown, buffers_name(unit_name): kib}))
     return result
 

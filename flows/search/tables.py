@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metrics of all engines of a space, by tables of their units.
 
-For each width of the port there are arrays with an axis for each unit. Area, resources and energy
+For each frame there are arrays with an axis for each unit. Area, resources and energy
 are sums over the units and what is around them, the clock is that of the slowest, and cycles are
 those of the list of a decode step.
 """
@@ -20,7 +20,7 @@ from cost_model.configurations.metrics import RESOURCES
 from flows.search.costs import SUMS, Cost
 from flows.search.cycles import BaseList, TimedOption, combined
 from flows.search.scenarios import Scenario
-from flows.search.space import Option
+from flows.search.space import Frame, Option
 from hwgen.core.params.off_chip import OffChip
 from hwgen.core.params.target import Target
 from hwgen.technologies import fpga_family, technologies
@@ -87,11 +87,11 @@ class Step:
 
 @dataclass
 class UnitOptions:
-    """Units of engines with a port of one width: jobs and costs of their options.
+    """Units of engines with a frame: jobs and costs of their options.
 
     Parameters
     ----------
-    width : int
+    frame : Frame
     options : dict
         By unit.
     timed : dict
@@ -104,7 +104,7 @@ class UnitOptions:
         Clock of an engine over that of its slowest unit.
     """
 
-    width: int
+    frame: Frame
     options: dict[str, list[Option]]
     timed: dict[str, list[TimedOption]]
     costs: dict[str, list[Cost]]
@@ -142,11 +142,11 @@ class UnitTables(UnitOptions):
     base: BaseList
     others: list[tuple[BaseList, dict[str, list[TimedOption]]]] = field(default_factory=list)
 
-    def table(self) -> WidthTable:
+    def table(self) -> FrameTable:
         """Return the table of all of them."""
         cycles, moved = combined(self.base, self.timed)
         others = [(*combined(base, timed), timed) for base, timed in self.others]
-        return WidthTable(self.width, self.options, self.timed, self.costs, self.rest, self.slower,
+        return FrameTable(self.frame, self.options, self.timed, self.costs, self.rest, self.slower,
                           cycles, moved, others)  # fmt: skip
 
     def only(self, chosen: Mapping[str, Sequence[int]]) -> UnitTables:
@@ -162,7 +162,7 @@ class UnitTables(UnitOptions):
 
 
 @dataclass
-class WidthTable(UnitOptions):
+class FrameTable(UnitOptions):
     """The same with the cycles of all engines; see `UnitOptions`.
 
     Parameters
@@ -221,7 +221,7 @@ class Scores:
 
     Parameters
     ----------
-    tables : list of WidthTable
+    tables : list of FrameTable
     target : Target
         Technology or device, and the memory.
     clock_mhz : float or None
@@ -234,7 +234,7 @@ class Scores:
         By the names of `flows.search.goals.METRICS`.
     """
 
-    tables: list[WidthTable]
+    tables: list[FrameTable]
     target: Target
     clock_mhz: float | None
     memory_bytes: int = 0
@@ -261,13 +261,13 @@ class Scores:
         return self.clock_mhz or self.target.clock_mhz
 
     def of_table(
-        self, table: WidthTable, faster: float = 1.0, wider: float = 1.0
+        self, table: FrameTable, faster: float = 1.0, wider: float = 1.0
     ) -> dict[str, Array]:
         """Return the metrics of the engines of a table.
 
         Parameters
         ----------
-        table : WidthTable
+        table : FrameTable
         faster, wider : float
             Factors of the clock, and of the bandwidth of the memory.
         """
@@ -364,7 +364,7 @@ class Scores:
             )
         return result
 
-    def point(self, number: int) -> tuple[WidthTable, tuple[int, ...]]:
+    def point(self, number: int) -> tuple[FrameTable, tuple[int, ...]]:
         """Return the table of an engine, and which option of each unit it has."""
         for table in self.tables:
             if number < table.points:
@@ -372,14 +372,14 @@ class Scores:
             number -= table.points
         raise IndexError(number)
 
-    def options(self, number: int) -> tuple[int, list[Option]]:
-        """Return the width and the options of an engine."""
+    def options(self, number: int) -> tuple[Frame, list[Option]]:
+        """Return the frame and the options of an engine."""
         table, index = self.point(number)
-        return table.width, [
+        return table.frame, [
             options[i] for options, i in zip(table.options.values(), index, strict=True)
         ]
 
-    def number(self, table: WidthTable, index: Sequence[int]) -> int:
+    def number(self, table: FrameTable, index: Sequence[int]) -> int:
         """Return the number of an engine."""
         before = 0
         for each in self.tables:

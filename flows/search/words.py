@@ -64,7 +64,7 @@ def _limit(scores: Scores, number: int) -> str:
     scenario, units = scores.slowest(number)
     memory = scenario.memory
     gb_s = memory.peak_gb_s * memory.share if memory.peak_gb_s else None
-    bus = table.width // 8
+    bus = table.frame.data_width // 8
     for i, (unit, timed) in zip(index, units.items(), strict=True):
         for cycles, moved in timed[i].operations:
             ms = cycles / clock * 1e-3
@@ -73,7 +73,7 @@ def _limit(scores: Scores, number: int) -> str:
             if off_chip > ms:
                 name = "the bandwidth of the memory" + (", weights" if multiplies(unit) else "")
             elif moved / bus >= 0.9 * cycles:
-                name = f"the memory port of {table.width} bits" + (
+                name = f"the memory port of {table.frame.data_width} bits" + (
                     ", weights" if multiplies(unit) else ""
                 )
             shares[name] = shares.get(name, 0.0) + max(ms, off_chip)

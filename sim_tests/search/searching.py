@@ -14,6 +14,7 @@ from flows.search.costs import SUMS, Cost, CostItem, cost_of
 from flows.search.goals import parse_goals
 from flows.search.result import Listed, Request
 from flows.search.scenarios import Scenario
+from flows.search.space import Frame
 from hwgen.core.params.off_chip import OffChip
 from hwgen.core.params.target import Target
 from hwgen.models.files.store import Model
@@ -21,7 +22,7 @@ from sim_tests.models.model_files import Small
 
 SMALL = replace(Small(), width=32, hidden=64, heads=2, kv_heads=1)
 CONTEXT = 16
-WIDTH = 64
+FRAME = Frame(64, max_burst=16, outstanding=8)
 
 
 class Here:

@@ -15,34 +15,34 @@ from flows.search.branches import best_of, missed_by, ranked_by
 from flows.search.costs import SUMS, Cost
 from flows.search.cycles import BaseList, TimedOption
 from flows.search.goals import Goal, objectives, order, parse_goals
-from flows.search.space import Option, Space, needs_of, space_of
+from flows.search.space import Frame, Option, Space, needs_of, space_of
 from flows.search.tables import Scores, UnitTables
 from flows.search.words import rejected
 from hwgen.core.params.off_chip import OffChip
 from hwgen.core.params.target import Target
 from hwgen.models.files.store import Model
-from sim_tests.search.searching import CONTEXT
+from sim_tests.search.searching import CONTEXT, FRAME
 
 WIDTHS = (64, 128)
 
 
 @pytest.fixture(scope="module")
-def bases(model: Model) -> dict[int, BaseList]:
-    """Return lists of a model, on an engine for each width of the port."""
+def bases(model: Model) -> dict[Frame, BaseList]:
+    """Return lists of a model, on an engine with each frame."""
     space: Space = space_of(needs_of(model, CONTEXT), {"technology": "nangate45"}, WIDTHS)
     return {
-        width: BaseList(
+        frame: BaseList(
             model,
-            space.config("engine", width, [every[0] for every in units.values()]),
+            space.config("engine", frame, [every[0] for every in units.values()]),
             CONTEXT - 1,
         )
-        for width, units in space.options.items()
+        for frame, units in space.options.items()
     }
 
 
-def invented(base: BaseList, width: int, sizes: Sequence[int], seed: int) -> UnitTables:
+def invented(base: BaseList, frame: Frame, sizes: Sequence[int], seed: int) -> UnitTables:
     """Return options with drawn cycles and costs; faster ones often cost more."""
-    rng = np.random.default_rng([seed, width])
+    rng = np.random.default_rng([seed, frame.data_width])
     options, timed, costs = {}, {}, {}
     for unit, size in zip(base.units, sizes, strict=True):
         options[unit] = [Option(unit, {}, {f"{unit}.n": n}) for n in range(size)]
@@ -61,7 +61,7 @@ def invented(base: BaseList, width: int, sizes: Sequence[int], seed: int) -> Uni
                  rng.uniform(300, 600))
             for each in speed
         ]  # fmt: skip
-    return UnitTables(width, options, timed, costs, Cost((500.0,) * len(SUMS), 900.0), 0.97, base)
+    return UnitTables(frame, options, timed, costs, Cost((500.0,) * len(SUMS), 900.0), 0.97, base)
 
 
 def scores_of(units: Sequence[UnitTables], target: Target, clock: float | None) -> Scores:
@@ -105,10 +105,12 @@ def values_by_ranking(scores: Scores, goals: Sequence[Goal], count: int) -> list
 
 @pytest.mark.rotate(6)
 @pytest.mark.parametrize("number", range(len(SPACES)))
-def test_branch_and_bound_finds_what_ranking_finds(bases: dict[int, BaseList], number: int) -> None:
+def test_branch_and_bound_finds_what_ranking_finds(
+    bases: dict[Frame, BaseList], number: int
+) -> None:
     sizes, clock, gb_s, goal_texts, limit_texts = SPACES[number]
     target = Target(memory=OffChip(gb_s=gb_s)) if gb_s else Target()
-    units = [invented(base, width, sizes, number) for width, base in bases.items()]
+    units = [invented(base, frame, sizes, number) for frame, base in bases.items()]
     assert sum(each.points for each in units) >= 1e5
     scores = scores_of(units, target, clock)
     goals = parse_goals(filled(goal_texts, scores), filled(limit_texts, scores))
@@ -129,9 +131,9 @@ def test_branch_and_bound_finds_what_ranking_finds(bases: dict[int, BaseList], n
 
 
 def test_bounds_are_bounds_and_a_wrong_one_is_noticed(
-    bases: dict[int, BaseList], monkeypatch: pytest.MonkeyPatch
+    bases: dict[Frame, BaseList], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    units = [invented(bases[64], 64, (12, 3, 3, 3, 2, 3, 3), 5)]
+    units = [invented(bases[FRAME], FRAME, (12, 3, 3, 3, 2, 3, 3), 5)]
     target = Target(memory=OffChip(gb_s=0.5))
     scores = scores_of(units, target, None)
     goals = parse_goals([f"tokens_per_s>={np.quantile(scores.metrics['tokens_per_s'], 0.5)}"], [])

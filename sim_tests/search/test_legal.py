@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,20 @@ from flows.build.build import Build
 from flows.build.design import Design
 from flows.build.load import load_config
 from flows.search import space as spaces
-from flows.search.space import PRODUCTS, Needs, Option, Space, space_of, units_file
+from flows.search.space import (
+    PRODUCTS,
+    Frame,
+    Needs,
+    Option,
+    Space,
+    frames_of,
+    space_of,
+    unit_options,
+    units_file,
+)
 from hwgen.errors import HwgenError
+from hwgen.families.transformer.params import TransformerConfig
+from sim_tests.support.paths import CONFIGS
 
 POINTS = 200
 
@@ -31,7 +45,8 @@ BLOCKS = Needs("int8", "int4_g32", ("rms_norm", "rope", "gated", "add", "argmax"
 MIXED = Needs("int8", "int4_g32", ("rms_norm", "rope", "gated", "add", "argmax"), "silu", 0,
               longest_row=320, longest_k=640, head=32, group=2, context=20,
               others=("int8_g32",))  # fmt: skip
-NEEDS = (TERNARY, INT8, BLOCKS, MIXED)
+SHARED = replace(TERNARY, shared=True)
+NEEDS = (TERNARY, INT8, BLOCKS, MIXED, SHARED)
 
 
 def wide_file() -> dict[str, Any]:
@@ -45,7 +60,10 @@ def wide_file() -> dict[str, Any]:
                 unit["least"] = 1
     file[PRODUCTS]["buffer_kib"] = [1, 4, 512]
     for core in file[PRODUCTS]["cores"]:
-        core["sizes"] = {name: [1, *sizes, 3] for name, sizes in core["sizes"].items()}
+        core["sizes"] = {
+            name: sizes if name == "method" else [1, *sizes, 3]
+            for name, sizes in core["sizes"].items()
+        }
     return file
 
 
@@ -54,13 +72,13 @@ def write(path: Path, engine: dict[str, Any]) -> Path:
     return path
 
 
-def drawn(needs: Needs, width: int, chosen: random.Random) -> list[Option]:
-    return [chosen.choice(every) for every in spaces._options(needs, width).values() if every]
+def drawn(needs: Needs, frame: Frame, chosen: random.Random) -> list[Option]:
+    return [chosen.choice(every) for every in unit_options(needs, frame).values() if every]
 
 
-def complete(space: Space, width: int, options: list[Option]) -> bool:
+def complete(space: Space, frame: Frame, options: list[Option]) -> bool:
     """Return whether all options of an engine are of the space."""
-    known = space.options.get(width)
+    known = space.options.get(frame)
     return known is not None and all(
         any(each.values == option.values for each in known[option.unit]) for option in options
     )
@@ -86,15 +104,15 @@ def compare_refusals(
     every = [(needs, space_of(needs, {"technology": "asap7"})) for needs in NEEDS]
     while sum(seen.values()) < POINTS:
         needs, space = chosen.choice(every)
-        width = chosen.choice(spaces.units_file()["port"]["data_width"])
-        options = drawn(needs, width, chosen)
-        if len(options) < 7 + len(needs.others):
-            assert width not in space.options
+        frame = chosen.choice(frames_of(needs, file["port"]["data_width"]))
+        options = drawn(needs, frame, chosen)
+        if len(options) < (3 if needs.shared else 7 + len(needs.others)):
+            assert frame not in space.options
             continue
-        expected = complete(space, width, options)
+        expected = complete(space, frame, options)
         if seen[expected] > 0.7 * POINTS:
             continue
-        engine = space.engine("engine", width, options)
+        engine = space.engine("engine", frame, options)
         assert built(engine, directory / "engine.yaml") == expected, engine
         seen[expected] += 1
     return seen
@@ -121,8 +139,30 @@ def test_what_is_ranked_is_built(tmp_path: Path, seed: int) -> None:
     chosen = random.Random(seed)
     needs = chosen.choice(NEEDS)
     space = space_of(needs, {"technology": "asap7"})
-    width = chosen.choice(list(space.options))
-    options = [chosen.choice(each) for each in space.options[width].values()]
-    config = load_config(write(tmp_path / "engine.yaml", space.engine("engine", width, options)))
+    frame = chosen.choice(list(space.options))
+    options = [chosen.choice(each) for each in space.options[frame].values()]
+    config = load_config(write(tmp_path / "engine.yaml", space.engine("engine", frame, options)))
     files = Build(Design.of(config))
     assert "module engine" in files.design.verilog
+
+
+def test_the_decoder_of_a_board_is_of_the_space() -> None:
+    shipped = yaml.safe_load((CONFIGS / "boards" / "decoder.yaml").read_text("utf-8"))
+    needs = Needs(
+        "int8", "ternary", ("rms_norm", "rope", "gated", "add", "argmax"), "relu2", 0,
+        longest_row=2048, longest_k=2048, head=64, group=4, context=512, shared=True,
+    )  # fmt: skip
+    space = space_of(needs, shipped["target"], (32,))
+
+    def plain(engine: dict[str, Any]) -> dict[str, Any]:
+        values = TransformerConfig.model_validate({**engine, "name": "decoder"}).resolved()
+        operations = values["units"]["rows"]["compute"]["array"]["operations"]
+        values["units"]["rows"]["compute"]["array"]["operations"] = sorted(operations)
+        return values
+
+    wanted = plain(shipped)
+    assert any(
+        plain(space.engine("decoder", frame, options)) == wanted
+        for frame, units in space.options.items() if frame.registered and frame.queue == 1
+        for options in itertools.product(*units.values())
+    )  # fmt: skip

@@ -27,6 +27,7 @@ from hwgen.models.run.float_engine import FloatEngine
 from sim_tests.models.model_files import Small
 from sim_tests.models.test_model_golden import TOKENS
 from sim_tests.models.test_model_runs import made
+from sim_tests.search.searching import FRAME
 from sim_tests.support.paths import CONFIGS, ROOT
 
 FORMATS = ("int4", "int8")
@@ -125,7 +126,7 @@ def test_an_engine_with_two_units_executes_a_mixture(
     used = {core.name for core in checked_engine(model, config).cores.values()}
     assert used == {"products", "wide"}
     space = space_of(needs_of(model, 16), {"technology": "asap7"}, (64,))
-    assert list(space.options[64])[:2] == ["products", "products_int8_g32"]
+    assert list(space.options[FRAME])[:2] == ["products", "products_int8_g32"]
 
 
 @pytest.mark.slow
@@ -135,8 +136,8 @@ def test_a_layer_of_a_mixture_is_simulated(mixes: tuple[Path, dict[str, Any]]) -
     name = next(p["model"] for p in document["points"] if p["model"].startswith("mixed"))
     model = Model(output / name)
     space = space_of(needs_of(model, 16), {"technology": "asap7"}, (64,))
-    options = [every[0] for every in space.options[64].values()]
-    simulated = simulate_layer(model, space.config("engine", 64, options))
+    options = [every[0] for every in space.options[FRAME].values()]
+    simulated = simulate_layer(model, space.config("engine", FRAME, options))
     assert simulated["compared"] > 0
     assert abs(simulated["modelled"] / simulated["cycles"] - 1) < 0.1
 

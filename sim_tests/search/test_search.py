@@ -23,7 +23,7 @@ from flows.search.output import write_result
 from flows.search.result import Unmet
 from flows.search.search import search
 from flows.search.space import Option, Space, needs_of, space_of
-from flows.search.tables import Scores, WidthTable
+from flows.search.tables import FrameTable, Scores
 from flows.search.words import limits_of, nearest, rejected
 from hwgen.cli import main
 from hwgen.core.params.target import Target
@@ -31,30 +31,30 @@ from hwgen.errors import InputError
 from hwgen.families.transformer.list_timing import timed_list
 from hwgen.models.files.store import Model
 from hwgen.models.quantise.record import RECORD
-from sim_tests.search.searching import CONTEXT, WIDTH, Here, request_of
+from sim_tests.search.searching import CONTEXT, FRAME, Here, request_of
 
 
 @pytest.fixture(scope="module")
 def space(model: Model) -> Space:
-    return space_of(needs_of(model, CONTEXT), {"technology": "nangate45"}, (WIDTH,))
+    return space_of(needs_of(model, CONTEXT), {"technology": "nangate45"}, (FRAME.data_width,))
 
 
 def drawn(space: Space, seed: int) -> list[Option]:
     chosen = random.Random(seed)
-    return [chosen.choice(options) for options in space.options[WIDTH].values()]
+    return [chosen.choice(options) for options in space.options[FRAME].values()]
 
 
 def test_cycles_by_tables_are_those_of_the_whole_list(model: Model, space: Space) -> None:
     units = {unit: options[:: max(1, len(options) // 3)] for unit, options in
-             space.options[WIDTH].items()}  # fmt: skip
+             space.options[FRAME].items()}  # fmt: skip
     first = [options[0] for options in units.values()]
-    base = BaseList(model, space.config("engine", WIDTH, first), CONTEXT - 1)
+    base = BaseList(model, space.config("engine", FRAME, first), CONTEXT - 1)
     tables: dict[str, list[TimedOption]] = {}
     for number, (unit, options) in enumerate(units.items()):
         tables[unit] = []
         for option in options:
             changed = [*first[:number], option, *first[number + 1 :]]
-            other = BaseList(model, space.config("engine", WIDTH, changed), CONTEXT - 1)
+            other = BaseList(model, space.config("engine", FRAME, changed), CONTEXT - 1)
             tables[unit].append(other.timed(base, unit))
     cycles, _ = combined(base, tables)
     chosen = random.Random(1)
@@ -62,7 +62,7 @@ def test_cycles_by_tables_are_those_of_the_whole_list(model: Model, space: Space
     for _ in range(12):
         index = [chosen.randrange(len(options)) for options in units.values()]
         options = [every[i] for every, i in zip(units.values(), index, strict=True)]
-        config = space.config("engine", WIDTH, options)
+        config = space.config("engine", FRAME, options)
         ours.append(int(cycles[tuple(index)]))
         plain.append(timed_list(config, BaseList(model, config, CONTEXT - 1).events).cycles)
     assert np.allclose(ours, plain, rtol=1e-2)  # of large models 1e-4: lists differ by some words
@@ -71,7 +71,7 @@ def test_cycles_by_tables_are_those_of_the_whole_list(model: Model, space: Space
 
 
 def test_a_search_notices_jobs_that_take_longer(model: Model, space: Space) -> None:
-    config = space.config("engine", WIDTH, drawn(space, 0))
+    config = space.config("engine", FRAME, drawn(space, 0))
     base = BaseList(model, config, CONTEXT - 1)
     tables = {unit: [base.timed(base, unit)] for unit in base.units}
     cycles, moved = combined(base, tables)
@@ -86,33 +86,33 @@ def test_a_search_notices_jobs_that_take_longer(model: Model, space: Space) -> N
 def test_costs_by_tables_are_those_of_the_engine(space: Space, seed: int) -> None:
     engines = [drawn(space, seed), drawn(space, seed + 10)]
     few = {
-        unit: [each[number] for each in engines] for number, unit in enumerate(space.options[WIDTH])
+        unit: [each[number] for each in engines] for number, unit in enumerate(space.options[FRAME])
     }
 
     def run(_: object, function: object, items: dict[str, CostItem], __: object) -> object:
         return {key: cost_of(item) for key, item in items.items()}
 
-    costs = UnitCosts(space, {WIDTH: few}, run)  # type: ignore[arg-type]
+    costs = UnitCosts(space, {FRAME: few}, run)  # type: ignore[arg-type]
     costs.sample()
-    costs.look_at([(WIDTH, each) for each in engines])
-    rest, _ = costs.rest(WIDTH)
+    costs.look_at([(FRAME, each) for each in engines])
+    rest, _ = costs.rest(FRAME)
     total = rest
     for option in engines[1]:
-        total = total.plus(costs.cost(WIDTH, option))
-    engine = cost_of(CostItem(json.dumps(space.engine("engine", WIDTH, engines[1])), None))
+        total = total.plus(costs.cost(FRAME, option))
+    engine = cost_of(CostItem(json.dumps(space.engine("engine", FRAME, engines[1])), None))
     assert np.allclose(total.sums[:3], engine.sums[:3], rtol=2e-3)
     assert engine.fmax_mhz <= total.fmax_mhz * 1.001
 
 
 def test_what_a_search_calls_legal_is_legal(space: Space) -> None:
     for seed in range(200):
-        space.config("engine", WIDTH, drawn(space, seed))
+        space.config("engine", FRAME, drawn(space, seed))
 
 
-def table(space: Space) -> WidthTable:
+def table(space: Space) -> FrameTable:
     """Return a table with invented jobs and costs."""
     chosen = random.Random(3)
-    options = {unit: list(every[:2]) for unit, every in space.options[WIDTH].items()}
+    options = {unit: list(every[:2]) for unit, every in space.options[FRAME].items()}
     sizes = list(map(len, options.values()))
     timed, costs = {}, {}
     for n, (unit, every) in enumerate(options.items()):
@@ -130,7 +130,7 @@ def table(space: Space) -> WidthTable:
         shape[axis] = 1
     moved = np.full(sizes, chosen.randrange(100, 200))
     rest = Cost((0.0,) * len(SUMS), 500.0)
-    return WidthTable(WIDTH, options, timed, costs, rest, 1.0, total, moved)
+    return FrameTable(FRAME, options, timed, costs, rest, 1.0, total, moved)
 
 
 def test_rejections_name_each_point_once(space: Space) -> None:
@@ -323,7 +323,8 @@ def test_a_device_that_is_too_small_is_no_missed_goal(quick: Model, tmp_path: Pa
     large, other = Large(), SearchJournal(tmp_path / "other.jsonl")
     with pytest.raises(Unmet, match=r"no engine for .* fits ecp5-25f") as caught:
         search(replace(request, target=target), large, other)
-    assert large.items == 7 < items  # the smallest units, one for all rows among them, and no jobs
+    # The smallest units, also those beside one unit for all rows, and no jobs.
+    assert large.items == 8 < items
     assert "(24,288)" in str(caught.value)
     assert caught.value.document["rejected"][0]["points"] > 10
     other.close()
