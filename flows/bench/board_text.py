@@ -58,7 +58,7 @@ CYCLES = 1 << 30
 BLOCKS, BLOCK_BYTES = 8, 256
 """Blocks of the image that are written at the pins, as many that are read there, and their size."""
 
-_KEY = ("board", "configuration", "clock_mhz")
+_KEY = ("board", "configuration", "clock_mhz", "memory_ratio")
 
 
 def exchange_blocks(connection: EngineBoard, port: SimulatedBoard, compiled: CompiledList) -> int:
@@ -103,6 +103,8 @@ class Progress:
     port : SimulatedBoard
     wanted : sequence of int
         The golden tokens.
+    memory_ratio : int
+        Cycles of the SDRAM in one of the design.
 
     Attributes
     ----------
@@ -111,8 +113,9 @@ class Progress:
         the words that had gone over the data pins of the SDRAM then.
     """
 
-    def __init__(self, port: SimulatedBoard, wanted: Sequence[int]) -> None:
+    def __init__(self, port: SimulatedBoard, wanted: Sequence[int], memory_ratio: int = 1) -> None:
         self._port, self._begin, self.wanted = port, port.cycles, list(wanted)
+        self._memory_ratio = memory_ratio
         self.tokens: list[int] = []
         self.cycles: list[int] = []
         self.words: list[int] = []
@@ -143,7 +146,8 @@ class Progress:
         if len(self.tokens) > 1:
             cycles = self.cycles[-1] - self.cycles[0]
             result["cycles_per_token"] = round(cycles / (len(self.tokens) - 1))
-            result["share_of_peak"] = round((self.words[-1] - self.words[0]) / cycles, 4)
+            most = cycles * self._memory_ratio
+            result["share_of_peak"] = round((self.words[-1] - self.words[0]) / most, 4)
         return result
 
 
@@ -182,7 +186,7 @@ def write_text(
             "exchanged_bytes": exchange_blocks(connection, port, compiled),
             "equal_memory_bytes": None,
         }
-        progress, begin = Progress(port, wanted), time.process_time()
+        progress, begin = Progress(port, wanted, design.memory_ratio), time.process_time()
 
         def append(tokens: list[int]) -> None:
             progress.append(tokens)
@@ -228,6 +232,8 @@ class Request:
         Tokens to append.
     clock_mhz : float, optional
         Default that of the configuration's target.
+    memory_ratio : int
+        Cycles of the SDRAM in one of the design.
     """
 
     board: str
@@ -236,12 +242,14 @@ class Request:
     prompt: str
     count: int
     clock_mhz: float | None = None
+    memory_ratio: int = 1
 
     def design(self) -> BoardDesign:
         """Return the design that is simulated, and that a bitstream is made of."""
         data, design = board_named(self.board), load_design(self.config)
         clock_mhz = self.clock_mhz or design.params.target.clock_mhz
-        return BoardDesign(design, data, baud=BAUD, pll=pll_of(data, clock_mhz))
+        pll = pll_of(data, clock_mhz, self.memory_ratio)
+        return BoardDesign(design, data, baud=BAUD, pll=pll)
 
 
 def measure(request: Request, store: Callable[[Document], None]) -> None:
@@ -261,6 +269,7 @@ def measure(request: Request, store: Callable[[Document], None]) -> None:
             "board": request.board,
             "configuration": request.config.stem,
             "clock_mhz": design.clock_mhz,
+            "memory_ratio": design.memory_ratio,
             "model": compiled.document["name"],
             "verilog_sha256": hashlib.sha256(design.verilog.encode()).hexdigest(),
             "baud": design.baud,
@@ -295,7 +304,7 @@ def store(document: Mapping[str, Any]) -> None:
 
 
 _HEADINGS = (
-    "board", "configuration", "model", "clock, MHz", "tokens of the prompt",
+    "board", "configuration", "model", "clock, MHz", "clock of the SDRAM", "tokens of the prompt",
     "tokens appended, each golden", "bytes of memory, each golden", "cycles to the first token",
     "cycles of each other token", "tokens/s", "share of the SDRAM's peak", "SHA-256 of the Verilog",
 )  # fmt: skip
@@ -309,7 +318,8 @@ def table(documents: Iterable[Mapping[str, Any]]) -> str:
         first, equal = each.get("first_token_cycles"), each["equal_memory_bytes"]
         rows.append([
             each["board"], f"`{each['configuration']}`", each["model"], f"{each['clock_mhz']:g}",
-            f"{each['prompt_tokens']}", f"{each['tokens']} of {each['asked']}",
+            f"{each['memory_ratio'] * each['clock_mhz']:g}", f"{each['prompt_tokens']}",
+            f"{each['tokens']} of {each['asked']}",
             f"{equal:,}" if equal else "not compared", f"{first:,}" if first else "-",
             f"{cycles:,}" if cycles else "-",
             f"{1e6 * each['clock_mhz'] / cycles:.1f}" if cycles else "-",
@@ -332,13 +342,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--tokens", type=int, default=32, metavar="N", help="default %(default)s")
     options.add_argument("--clock", type=float, metavar="MHZ",
                          help="clock of the board, default that of the configuration")  # fmt: skip
+    options.add_argument("--memory-ratio", type=int, default=1, choices=[1, 2],
+                         help="cycles of the SDRAM in one of the design")  # fmt: skip
     options.add_argument("--stored", action="store_true", help="measure nothing")
     options.add_argument("--write", type=Path, metavar="PAGE", help="docs/engines-on-boards.md")
     chosen = options.parse_args(arguments)
     if not chosen.stored:
         request = Request(
-            chosen.board, chosen.config, chosen.model, chosen.prompt, chosen.tokens, chosen.clock
-        )
+            chosen.board, chosen.config, chosen.model, chosen.prompt, chosen.tokens, chosen.clock,
+            chosen.memory_ratio,
+        )  # fmt: skip
         measure(request, store)
     documents = stored()
     click.echo(json.dumps(documents, indent=1) if chosen.json else table(documents))

@@ -14,7 +14,7 @@ from flows.board.design import BoardDesign
 from flows.pnr.pnr import bitstream, packer_of, place_and_route
 from flows.synthesis.result import PnrResult
 from hwgen.board.model import BoardData
-from hwgen.board.pll import Pll, pll_below
+from hwgen.board.pll import Pll, pll_below, with_memory_clocks
 from hwgen.board.registry import board, boards
 from hwgen.errors import CheckFailed, InputError
 from hwgen.reports.roofline import distinct
@@ -259,11 +259,18 @@ def with_clock(design: BoardDesign, mhz: float) -> BoardDesign:
     InputError
         If the board has no PLL, or it makes no such clock.
     """
-    return replace(design, pll=pll_of(design.board, mhz))
+    return replace(design, pll=pll_of(design.board, mhz, design.memory_ratio))
 
 
-def pll_of(board: BoardData, mhz: float) -> Pll | None:
+def pll_of(board: BoardData, mhz: float, memory_ratio: int = 1) -> Pll | None:
     """Return the PLL of a board for the fastest clock not above `mhz`, None for the oscillator's.
+
+    Parameters
+    ----------
+    board : BoardData
+    mhz : float
+    memory_ratio : int
+        Cycles of the SDRAM in one of the design: 1, or 2, for which there is always a PLL.
 
     Raises
     ------
@@ -272,6 +279,8 @@ def pll_of(board: BoardData, mhz: float) -> Pll | None:
     """
     if board.pll is None:
         raise InputError(f"--clock: the file of {board.name} names no PLL (field `pll`)")
+    if memory_ratio > 1:
+        return with_memory_clocks(pll_below(board.pll, board.clock_hz, 1e6 * mhz))
     if board.clock_hz == round(1e6 * mhz):
         return None
     return pll_below(board.pll, board.clock_hz, 1e6 * mhz)

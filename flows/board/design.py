@@ -97,8 +97,9 @@ class BoardDesign(Surroundings):
 
         core: Any = self.design.core
         return SystemParams(
-            core.name, tuple(core.buses), core.params.memory, self.chip, self.clock_hz
-        )
+            core.name, tuple(core.buses), core.params.memory, self.chip, self.clock_hz,
+            self.memory_ratio,
+        )  # fmt: skip
 
     @property
     def chip(self) -> SdramChip:
@@ -123,8 +124,13 @@ class BoardDesign(Surroundings):
 
     @property
     def oscillator_hz(self) -> int:
-        """Frequency at the pin in a simulation: a model of a PLL counts cycles of its output."""
-        return self.pll.hz if self.pll else self.board.clock_hz
+        """Frequency at the pin in a simulation: that of the fastest output of a PLL's model."""
+        return self.pll.hz * self.memory_ratio if self.pll else self.board.clock_hz
+
+    @property
+    def memory_ratio(self) -> int:
+        """Cycles of the SDRAM in one of the design."""
+        return self.pll.memory_ratio if self.pll else 1
 
     @property
     def clock_hz(self) -> int:
@@ -158,7 +164,7 @@ class BoardDesign(Surroundings):
         board = self.board
         return TopParams(
             self.bridge_params,
-            clock_hz=self.oscillator_hz,
+            clock_hz=self.pll.hz if self.pll else self.board.clock_hz,
             divider=self.divider,
             baud=self.baud,
             led_low=board.led.active_low if board.led else None,
@@ -166,6 +172,7 @@ class BoardDesign(Surroundings):
             link=self.link,
             pll=self.pll,
             sdram=self.on_memory,
+            memory_ratio=self.memory_ratio,
         )
 
     @cached_property

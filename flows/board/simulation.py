@@ -86,13 +86,15 @@ def sdram_times(
 
 def _memory(design: Surroundings) -> list[str]:
     """Return the C++ that describes the SDRAM and reads its pins."""
-    geometry, times, counts, least = sdram_times(design.chip, design.clock_hz)
+    ratio = design.memory_ratio
+    geometry, times, counts, least = sdram_times(design.chip, ratio * design.clock_hz)
     numbers = ", ".join(map(repr, (*geometry, *times, *counts)))
     listed = ", ".join(map(repr, least))
     pins = ("cke", "cs_n", "ras_n", "cas_n", "we_n", "ba", "a", "dqm", "dq_o", "dq_oe")
     levels = ", ".join(f"top.sdram_{name}" for name in pins)
     return [
         "#define HWGEN_SDRAM",
+        f"constexpr bool SDRAM_CLOCK_IS_LATE = {str(ratio > 1).lower()};",
         '#include "sdram.h"',
         f"static const hwgen::SdramTimes SDRAM_TIMES = {{{numbers}, {{{listed}}}}};",
         f"inline hwgen::SdramPins read_sdram(const Vtop& top) {{ return {{{levels}}}; }}",
@@ -138,6 +140,7 @@ class SimulatedBoard:
     ) -> None:
         self._library = _load(library or compile_board(design))
         self._clock_hz = design.oscillator_hz
+        self._ratio = design.memory_ratio
         self._board = self._library.hwgen_board_open(self._clock_hz / design.baud / rate, seed)
         if design.needs_reset:
             self.press(pressed=True)
@@ -178,12 +181,12 @@ class SimulatedBoard:
 
     @property
     def cycles(self) -> int:
-        """Cycles of the oscillator since power-up."""
-        return int(self._library.hwgen_board_cycles(self._board))
+        """Cycles since power-up, of the oscillator or of the clock that a PLL makes of it."""
+        return int(self._library.hwgen_board_cycles(self._board)) // self._ratio
 
     def now(self) -> float:
         """Return the simulated seconds since power-up."""
-        return self.cycles / self._clock_hz
+        return self.cycles * self._ratio / self._clock_hz
 
     @property
     def memory_error(self) -> str:

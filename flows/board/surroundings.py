@@ -105,6 +105,11 @@ class Surroundings(ABC):
         """Verilog of primitives of the FPGA, for simulation alone."""
         return ""
 
+    @property
+    def memory_ratio(self) -> int:
+        """Cycles of the SDRAM in one of the design."""
+        return 1
+
     # -- what is common --------------------------------------------------------------------------
 
     @property

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from hwgen.errors import InputError
 
 Primitive: TypeAlias = Literal["SB_PLL40_PAD", "EHXPLLL", "rPLL", "CC_PLL"]
 """Primitives of iCE40, ECP5, Gowin's LittleBee and GateMate."""
+
+_OSCILLATOR_HZ, _MIDDLE_HZ = (400e6, 800e6), 600e6  # of ECP5
 
 GRID_HZ = 62_500
 """Frequencies are multiples of this, so that serial rates need few bits of phase."""
@@ -27,11 +29,14 @@ class Pll:
         Frequency at its output.
     parameters : tuple of (str, int or str)
         Of the primitive.
+    memory_ratio : int
+        Cycles of a memory's clocks in one of the output; 1: it makes none.
     """
 
     primitive: Primitive
     hz: int
     parameters: tuple[tuple[str, int | str], ...]
+    memory_ratio: int = 1
 
 
 def pll_below(primitive: Primitive, input_hz: int, limit_hz: float) -> Pll:
@@ -50,6 +55,45 @@ def pll_below(primitive: Primitive, input_hz: int, limit_hz: float) -> Pll:
             f" {input_hz / 1e6:g} MHz; the lowest is {lowest / 1e6:g} MHz"
         )
     return max(made, key=lambda pll: pll.hz)
+
+
+def with_memory_clocks(pll: Pll) -> Pll:
+    """Return the settings that also make two clocks of twice the frequency.
+
+    The first has each second edge with the output, for a controller; the second comes a quarter of
+    its period later, for the register of the pad that inverts it: the chip's clock is three
+    quarters late.
+
+    Raises
+    ------
+    InputError
+        If the primitive does not make them.
+    """
+    if pll.primitive != "EHXPLLL":
+        raise InputError(
+            f"--memory-ratio: {pll.primitive} makes no clocks of a memory here; EHXPLLL of the ECP5"
+            " does. Leave the option out"
+        )
+    values = dict(pll.parameters)
+    lowest, highest = _OSCILLATOR_HZ
+    even = [n for n in range(4, 129, 2) if lowest <= n * pll.hz <= highest]
+    if not even:
+        raise InputError(
+            f"--memory-ratio: the oscillator of {pll.primitive} runs at {lowest / 1e6:g} to"
+            f" {highest / 1e6:g} MHz, no multiple of twice {pll.hz / 1e6:g} MHz. Choose another"
+            " clock (--clock)"
+        )
+    output = min(even, key=lambda n: abs(n * pll.hz - _MIDDLE_HZ))
+    fast = output // 2
+    # In periods of the oscillator: DIV - 1 is in phase, and the fine part counts eighths.
+    coarse, fine = divmod(8 * (fast - 1) + 2 * fast, 8)
+    values |= {
+        "CLKOP_DIV": output, "CLKOP_CPHASE": output - 1,
+        "CLKOS_ENABLE": "ENABLED", "CLKOS_DIV": fast, "CLKOS_CPHASE": fast - 1, "CLKOS_FPHASE": 0,
+        "CLKOS2_ENABLE": "ENABLED", "CLKOS2_DIV": fast, "CLKOS2_CPHASE": coarse,
+        "CLKOS2_FPHASE": fine,
+    }  # fmt: skip
+    return replace(pll, parameters=tuple(values.items()), memory_ratio=2)
 
 
 def plls(primitive: Primitive, input_hz: int) -> Iterator[Pll]:
@@ -93,8 +137,8 @@ def _ecp5(input_hz: int) -> _Settings:
             if not 3.125e6 <= hz <= 400e6:
                 continue
             # In the middle of the oscillator's range.
-            output = max(1, round(600e6 / hz))
-            if output <= 128 and 400e6 <= hz * output <= 800e6:
+            output = max(1, round(_MIDDLE_HZ / hz))
+            if output <= 128 and _OSCILLATOR_HZ[0] <= hz * output <= _OSCILLATOR_HZ[1]:
                 yield hz, {
                     "PLLRST_ENA": "DISABLED", "INTFB_WAKE": "DISABLED", "STDBY_ENABLE": "DISABLED",
                     "DPHASE_SOURCE": "DISABLED", "OUTDIVIDER_MUXA": "DIVA", "CLKI_DIV": reference,

@@ -64,8 +64,10 @@ def _link_options(function: F) -> F:
 
 
 def _board_options(function: F) -> F:
-    """Add options of a board: parameters `divide` and `pin`."""
+    """Add options of a board: parameters `divide`, `memory_ratio` and `pin`."""
     for option in (
+        click.option("--memory-ratio", "memory_ratio", type=click.Choice(["1", "2"]), default="1",
+                     show_default=True, help="Cycles of the SDRAM in a cycle of the design."),
         click.option("--pin", metavar="PORT=PIN", multiple=True, callback=_pins,
                      help="Another pin of the package for a port of the link; repeatable."),
         click.option("--divide", metavar="N", type=int, default=1, show_default=True,
@@ -208,6 +210,7 @@ def build_command(
     baud: int,
     buffer: int,
     divide: int,
+    memory_ratio: str,
     pin: dict[str, str],
     recipe: str | None,
     clock_mhz: float | None,
@@ -226,7 +229,7 @@ def build_command(
     from flows.board.build import build_board, build_fastest, check_fit
 
     options = {"baud": baud, "divider": divide, "buffer_bytes": buffer}
-    design = _design(name, config, link, pin, clock_mhz, **options)
+    design = _design(name, config, link, pin, clock_mhz, int(memory_ratio), **options)
     estimate = check_fit(design)
     if not as_json:
         click.echo(_needs(estimate), err=True)
@@ -251,6 +254,7 @@ def _design(
     link: Link,
     pins: dict[str, str],
     clock_mhz: float | None = None,
+    memory_ratio: int = 1,
     **options: Any,
 ) -> BoardDesign:
     from flows.board.build import pll_of
@@ -260,7 +264,13 @@ def _design(
 
     data, design = board(name).with_pins(link, pins), load_design(config)
     target = design.params.target
-    pll = None if clock_mhz in (None, _FASTEST) else pll_of(data, clock_mhz)
+    if memory_ratio > 1 and not design.core.buses:
+        raise click.UsageError(
+            f"--memory-ratio is for engines on memory; {design.name} has streams"
+        )
+    asked, pll = clock_mhz or data.clock.mhz, None  # of "auto", where the search begins
+    if memory_ratio > 1 or clock_mhz:
+        pll = pll_of(data, asked, memory_ratio)
     if pll is not None and clock_mhz is not None and pll.hz < 0.98e6 * clock_mhz:
         click.echo(
             f"note: the clock is {pll.hz / 1e6:g} MHz, the fastest below {clock_mhz:g} MHz that the"
@@ -343,7 +353,8 @@ def _needs(estimate: Mapping[str, Any]) -> str:
               help="Clock by the PLL in MHz; default that of the oscillator.")  # fmt: skip
 @json_option
 def estimate_command(
-    name: str, config: Path, link: Link, baud: int, buffer: int, divide: int, pin: dict[str, str],
+    name: str, config: Path, link: Link, baud: int, buffer: int, divide: int, memory_ratio: str,
+    pin: dict[str, str],
     clock_mhz: float | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Estimate what a core and all that a board needs around it take of its device.
@@ -354,7 +365,7 @@ def estimate_command(
 
     _check_clock(clock_mhz, "estimate takes a clock in MHz")
     options = {"baud": baud, "divider": divide, "buffer_bytes": buffer}
-    design = _design(name, config, link, pin, clock_mhz, **options)
+    design = _design(name, config, link, pin, clock_mhz, int(memory_ratio), **options)
     estimate = estimate_board(design)
     device = estimate["device"]
     if as_json:
@@ -503,6 +514,7 @@ def test_command(
     baud: int,
     buffer: int,
     divide: int,
+    memory_ratio: str,
     pin: dict[str, str],
     clock_mhz: float | None,
     port: str,
@@ -516,14 +528,16 @@ def test_command(
         raise click.UsageError("either --board or --pinout is needed")
     design: Surroundings
     if pinout is not None:
-        if pin or divide != 1 or clock_mhz is not None:
-            raise click.UsageError("--pin, --divide and --clock are options of boards")
+        if pin or divide != 1 or memory_ratio != "1" or clock_mhz is not None:
+            raise click.UsageError(
+                "--pin, --divide, --memory-ratio and --clock are options of boards"
+            )
         design = _chip(config, pinout, link, baud=baud, buffer_bytes=buffer)
     else:
         assert name is not None
         _check_clock(clock_mhz, "test takes the clock of its report")
         options = {"baud": baud, "divider": divide, "buffer_bytes": buffer}
-        design = _design(name, config, link, pin, clock_mhz, **options)
+        design = _design(name, config, link, pin, clock_mhz, int(memory_ratio), **options)
     done = random_job_on(design, None if port == SIMULATION else port, seed)
     if as_json:
         emit_json(done)
@@ -570,6 +584,7 @@ def run_command(
     baud: int,
     buffer: int,
     divide: int,
+    memory_ratio: str,
     pin: dict[str, str],
     clock_mhz: float | None,
     port: str,
@@ -588,7 +603,7 @@ def run_command(
         raise click.UsageError("give either --prompt or --prompt-tokens")
     _check_clock(clock_mhz, "run takes the clock of its report")
     options = {"baud": baud, "divider": divide, "buffer_bytes": buffer}
-    design = _design(name, config, link, pin, clock_mhz, **options)
+    design = _design(name, config, link, pin, clock_mhz, int(memory_ratio), **options)
     with (
         tempfile.TemporaryDirectory(prefix="hwgen-board-") as directory,
         task_progress("running", quiet=as_json) as update,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from amaranth.hdl import Const, Instance, Signal
@@ -32,11 +33,16 @@ _CONSTANTS: dict[Primitive, dict[str, tuple[int, int]]] = {
 }  # fmt: skip
 """Inputs with a constant level: value and width."""
 
+MEMORY_PORTS: dict[Primitive, tuple[str, str]] = {"EHXPLLL": ("CLKOS", "CLKOS2")}
+"""Outputs of the primitives that make a clock of a memory: the controller's, and the chip's."""
+
 LOCK_CYCLES = 64
 """Cycles after which a model has locked."""
 
 
-def instance(pll: Pll, source: Signal, clock: Signal, locked: Signal) -> Instance:
+def instance(
+    pll: Pll, source: Signal, clock: Signal, locked: Signal, memory: Sequence[Signal] = ()
+) -> Instance:
     """Return a phase-locked loop.
 
     Parameters
@@ -46,10 +52,14 @@ def instance(pll: Pll, source: Signal, clock: Signal, locked: Signal) -> Instanc
         The oscillator.
     clock, locked : Signal
         Its output, and whether it is stable.
+    memory : sequence of Signal
+        Clocks of `MEMORY_PORTS`, if it has them.
     """
     into, out, lock = PORTS[pll.primitive]
     wires: dict[str, Any] = {f"p_{name}": value for name, value in pll.parameters}
     wires |= {f"i_{into}": source, f"o_{out}": clock, f"o_{lock}": locked}
+    if memory:
+        wires |= {f"o_{n}": s for n, s in zip(MEMORY_PORTS[pll.primitive], memory, strict=True)}
     wires |= {
         f"i_{n}": Const(value, width) for n, (value, width) in _CONSTANTS[pll.primitive].items()
     }
@@ -62,8 +72,8 @@ def instance(pll: Pll, source: Signal, clock: Signal, locked: Signal) -> Instanc
 def model(pll: Pll, *, locks: bool = True) -> str:
     """Return Verilog that stands for the primitive in a simulation.
 
-    Time is counted in cycles of the output there: the simulated oscillator has its frequency, and
-    the output is the input.
+    Time is counted in cycles of the fastest output there: the simulated oscillator has its
+    frequency, and this output is the input.  Of another output, each edge is an edge of that one.
 
     Parameters
     ----------
@@ -71,15 +81,29 @@ def model(pll: Pll, *, locks: bool = True) -> str:
     locks : bool
         Whether it locks after `LOCK_CYCLES`, or never.
     """
-    into, out, lock = PORTS[pll.primitive]
+    into, _, lock = PORTS[pll.primitive]
     return f"""\
 {_heading(pll)}
   reg [7:0] count = 8'd0;
   always @(posedge {into}[0]) if (count != 8'd{LOCK_CYCLES}) count <= count + 8'd1;
-  assign {out} = {into}[0];
+{_outputs(pll)}
   assign {lock} = {"count == 8'd" + str(LOCK_CYCLES) if locks else "1'b0"};
 endmodule
 """
+
+
+def _outputs(pll: Pll) -> str:
+    """Return the assignments of the clocks of a model."""
+    into, out, _ = PORTS[pll.primitive]
+    if pll.memory_ratio == 1:
+        return f"  assign {out} = {into}[0];"
+    fast, chip = MEMORY_PORTS[pll.primitive]
+    return f"""\
+  reg second = 1'b0;
+  always @(negedge {into}[0]) second <= ~second;
+  assign {out} = {into}[0] & second;
+  assign {fast} = {into}[0];
+  assign {chip} = {into}[0];"""
 
 
 def declaration(pll: Pll) -> str:
@@ -94,5 +118,7 @@ def _heading(pll: Pll) -> str:
         inputs.append(("CLKFB", 1))
     ports = [f"input [{width - 1}:0] {name}" for name, width in inputs]
     ports += [f"output {out}", f"output {lock}"]
+    if pll.memory_ratio > 1:
+        ports += [f"output {name}" for name in MEMORY_PORTS[pll.primitive]]
     parameters = ", ".join(f"parameter {name} = 0" for name, _ in pll.parameters)
     return f"module {pll.primitive} #({parameters}) ({', '.join(ports)});"

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.board.build import pll_of
 from flows.board.design import BoardDesign
 from flows.board.jobs import random_job_on, run_on
 from flows.board.sdram.simulation import quick
@@ -28,6 +29,7 @@ from hwgen.core.operation import gemm_operands
 from hwgen.errors import InputError
 from sim_tests.board.simulated import BAUD, DeafLine, NoisyLine
 from sim_tests.board.simulated import simulated as small_board
+from sim_tests.support.paths import ROOT
 
 GEMM = """name: eng
 family: gemm_stream
@@ -100,6 +102,26 @@ def check(connection: EngineBoard, simulated: SimulatedBoard, seed: int = 0) -> 
         result = run_on(connection, core, job, operands)["result"]
         assert np.array_equal(result, core.golden(job, operands)["result"])
     assert simulated.memory_error == ""
+
+
+@pytest.mark.rotate(8)
+def test_products_go_through_an_sdram_of_twice_the_clock() -> None:
+    design = engine(GEMM.format(width=32, bits=26), pll=pll_of(board("ulx3s-85f"), 37.5, 2))
+    simulated = SimulatedBoard(design, library=compile_board(design, cycles=10_000))
+    with connect_engine(simulated, design.design.core, **PATIENT) as connection:
+        data = bytes(range(256))
+        connection.write_memory(0x1003, data)
+        assert connection.read_memory(0x1003, 256) == data
+        check(connection, simulated)
+        connection.reset()
+        check(connection, simulated, seed=7)
+
+
+def test_two_clocks_of_a_memory_are_for_engines(capsys: pytest.CaptureFixture[str]) -> None:
+    config = str(ROOT / "configs" / "lut_w2.yaml")
+    command = ["board", "estimate", "--board", "ulx3s-85f", "--config", config]
+    assert main([*command, "--memory-ratio", "2"]) == 2
+    assert "--memory-ratio is for engines on memory" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

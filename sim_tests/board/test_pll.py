@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flows.board import build
-from flows.board.build import build_fastest, with_clock
+from flows.board.build import build_fastest, pll_of, with_clock
 from flows.board.simulation import SimulatedBoard, compile_board
 from hwgen.board import BoardError, connect
 from hwgen.board.pll import GRID_HZ, Pll, pll_below, plls
@@ -36,6 +36,27 @@ def output_hz(pll: Pll, input_hz: int) -> float:
         return input_hz / (values["IDIV_SEL"] + 1) * (values["FBDIV_SEL"] + 1)
     assert float(values["REF_CLK"]) * 1e6 == input_hz
     return 1e6 * float(values["OUT_CLK"])
+
+
+@pytest.mark.parametrize("mhz", [12.5, 25, 37.5, 50, 62.5, 100])
+def test_clocks_of_a_memory_have_twice_the_frequency(mhz: float) -> None:
+    data = board("ulx3s-85f")
+    pll = pll_of(data, mhz, 2)
+    assert pll is not None
+    values: dict[str, Any] = dict(pll.parameters)
+    assert output_hz(pll, data.clock_hz) == pll.hz == 1e6 * mhz
+    assert values["CLKOP_DIV"] == 2 * values["CLKOS_DIV"] == 2 * values["CLKOS2_DIV"]
+    for name in ("CLKOP", "CLKOS"):  # in phase
+        assert values[f"{name}_CPHASE"] == values[f"{name}_DIV"] - 1
+    eighths = 8 * values["CLKOS2_CPHASE"] + values["CLKOS2_FPHASE"]
+    late = eighths - 8 * (values["CLKOS2_DIV"] - 1)
+    assert late * 4 == 8 * values["CLKOS2_DIV"]  # a quarter of its period
+    assert values["CLKOS2_CPHASE"] < 128
+
+
+def test_only_some_primitives_make_the_clocks_of_a_memory() -> None:
+    with pytest.raises(InputError, match="--memory-ratio: SB_PLL40_PAD makes no clocks"):
+        pll_of(board("icebreaker"), 24, 2)
 
 
 @pytest.mark.parametrize("name", boards())

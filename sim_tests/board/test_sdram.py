@@ -11,17 +11,20 @@ from typing import Any
 import pytest
 
 from flows.bench.sdram import PATTERNS, SECTION, share_cells
+from flows.board.sdram import simulation
 from flows.board.sdram.chip import Pins, SdramError, SdramModel
 from flows.board.sdram.simulation import (
     Result,
     Transfer,
     quick,
     random_transfers,
+    share_of_peak,
     simulate,
 )
 from hwgen.board.sdram import SdramChip, sdram_chips
 from hwgen.technologies.off_chip import memory_types
 from rtl_templates.board.sdram import SdramParams
+from rtl_templates.board.sdram_crossing import FastSdramController
 from rtl_templates.board.sdram_timing import SdramCycles, sdram_cycles
 from sim_tests.support.paths import ROOT
 
@@ -70,6 +73,47 @@ def test_long_random_traffic(seed: int) -> None:
     chip, clock_hz, width, _, inverted = random.choice(CASES)
     random_run(chip, clock_hz, width, count=100, stall=random.random() / 2, inverted=inverted,
                seed=seed)  # fmt: skip
+
+
+DOUBLE = [(ISSI, 75e6, 32, 0.0), (ISSI, 142e6, 32, 0.3), (MICRON, 100e6, 64, 0.6)]
+
+
+@pytest.mark.rotate(9)
+@pytest.mark.parametrize(("chip", "clock_hz", "width", "stall"), DOUBLE)
+def test_a_port_of_half_the_clock_has_the_bytes_of_a_dictionary(
+    chip: SdramChip, clock_hz: float, width: int, stall: float
+) -> None:
+    chip = quick(chip)
+    for seed in range(2):
+        transfers = random_transfers(Random(seed), 60, width, chip.size)
+        result = simulate(transfers, chip, clock_hz, width, stall=stall, seed=seed, ratio=2)
+        assert result.beats > 400
+        assert result.compared > 200
+
+
+@pytest.mark.rotate(4)
+def test_a_port_of_half_the_clock_moves_a_beat_in_each_of_its_cycles() -> None:
+    for write in (False, True):
+        words = (tuple(range(16)), (15,) * 16) if write else ((), ())
+        bursts = [Transfer(write, 64 * i, 16, 0, *words) for i in range(40)]
+        result = simulate(bursts, quick(ISSI), 75e6, ratio=2)
+        assert 0.95 < share_of_peak(result, 32) / 2 <= 1
+
+
+@pytest.mark.parametrize("capture", [-1, 1])
+def test_words_of_twice_the_clock_are_sampled_in_time(capture: int) -> None:
+    transfers = random_transfers(Random(1), 30, 32, ISSI.size, errors=False)
+    with pytest.raises(AssertionError, match="Transfer"):
+        simulate(transfers, quick(ISSI), 75e6, capture=capture, ratio=2)
+
+
+def test_beats_that_cross_in_the_wrong_cycle_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    last = FastSdramController._last
+    monkeypatch.setattr(FastSdramController, "_last", lambda self, m: ~last(self, m))
+    transfers = random_transfers(Random(1), 30, 32, ISSI.size, errors=False)
+    monkeypatch.setattr(simulation, "_LATEST", 3000)
+    with pytest.raises(AssertionError):
+        simulate(transfers, quick(ISSI), 75e6, ratio=2)
 
 
 # Bursts in which the time between two commands is the least: rows of one bank and of others, a read

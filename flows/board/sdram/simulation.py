@@ -15,6 +15,7 @@ from amaranth.sim import Simulator
 from flows.board.sdram.chip import Pins, SdramError, SdramModel
 from hwgen.board.sdram import SdramChip
 from rtl_templates.board.sdram import SdramController, SdramParams
+from rtl_templates.board.sdram_crossing import FAST, FastSdramController
 from rtl_templates.board.sdram_timing import SdramCycles
 
 ADDRESS_WIDTH = 32
@@ -210,6 +211,7 @@ def simulate(
     inverted: bool = False,
     cycles: SdramCycles | None = None,
     capture: int | None = None,
+    ratio: int = 1,
 ) -> Result:
     """Simulate bursts until each is answered.
 
@@ -229,6 +231,9 @@ def simulate(
         Timing of the controller, instead of that of the chip.
     capture : int, optional
         When the controller samples words, instead of what fits the clock of the chip.
+    ratio : int
+        Cycles of controller and chip in one of the port: 1, or 2 with a clock of the chip that is
+        three quarters late (`FastSdramController`).
 
     Raises
     ------
@@ -240,13 +245,15 @@ def simulate(
     if capture is None:
         capture = -1 if inverted else 0
     params = SdramParams(chip, clock_hz, data_width, ADDRESS_WIDTH, capture, cycles)
-    controller = SdramController(params)
+    controller: Any = SdramController(params) if ratio == 1 else FastSdramController(params)
     clock_ns = 1e9 / clock_hz
     model = SdramModel(chip, clock_ns)
     manager = Manager(transfers, data_width // 8, chip.size, stall, seed)
     m = Module()
     m.submodules.controller = controller
     m.domains.chip = ClockDomain(reset_less=True)
+    if ratio > 1:
+        m.domains += ClockDomain(FAST)
     pins = [getattr(controller, name) for name in _PINS]
     outputs = [getattr(controller.bus, name) for name in _OUTPUTS]
     passed = 0
@@ -255,6 +262,7 @@ def simulate(
     async def drive_chip(ctx: Any) -> None:
         nonlocal failure
         last: int | None = None
+        before: int | None = None
         while True:
             _, _, *levels = await ctx.tick("chip").sample(*pins)
             try:
@@ -262,6 +270,8 @@ def simulate(
             except SdramError as error:
                 failure = error
                 return
+            if ratio > 1:  # it comes too late for the controller's next edge
+                word, before = before, word
             # The pins have no definite level while nobody drives them.
             level = 0xDEAD if word is None else word
             if level != last:
@@ -287,10 +297,13 @@ def simulate(
             passed += 1
 
     simulator = Simulator(m)
-    simulator.add_clock(clock_ns * 1e-9, phase=clock_ns * 0.5e-9)
-    simulator.add_clock(
-        clock_ns * 1e-9, phase=clock_ns * (0.0 if inverted else 0.5) * 1e-9, domain="chip"
-    )
+    period = round(clock_ns, 3) * 1e-9  # so that multiples are whole femtoseconds
+    simulator.add_clock(ratio * period, phase=0.5 * period)
+    late = 0.0 if inverted else 0.5
+    if ratio > 1:
+        simulator.add_clock(period, phase=0.5 * period, domain=FAST)
+        late = 1.25
+    simulator.add_clock(period, phase=late * period, domain="chip")
     simulator.add_testbench(drive_chip, background=True)
     simulator.add_testbench(drive_bus)
     simulator.run()

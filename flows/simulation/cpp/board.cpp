@@ -206,7 +206,11 @@ struct Board {
 #ifdef HWGEN_SDRAM
         // The chip has the inverted clock.  Nobody drives the pins where it returns no word.  The
         // word is evaluated with the next edge, where Verilator settles inputs before registers.
-        const int word = sdram.step(read_sdram(*top));
+        // A clock that is three quarters of a cycle late is stepped here too, as the pins no longer
+        // change; its word comes so late that the edge after the next one reads it.
+        const int out = sdram.step(read_sdram(*top));
+        const int word = SDRAM_CLOCK_IS_LATE ? word_before : out;
+        word_before = out;
         top->sdram_dq_i = static_cast<uint16_t>(word < 0 ? 0xdead : word);
 #endif
         cycles++;
@@ -218,6 +222,7 @@ struct Board {
     Adapter adapter;
 #ifdef HWGEN_SDRAM
     hwgen::Sdram sdram{SDRAM_TIMES};
+    int word_before = -1;
 #endif
     uint64_t cycles = 0;
     bool connected = true;
