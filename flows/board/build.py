@@ -81,6 +81,7 @@ class BoardBuild:
             "divider": design.divider,
             "buffer_bytes": design.buffer_bytes,
             "clock_mhz": design.clock_mhz,
+            "memory_ratio": design.memory_ratio,
             "fmax_mhz": best.fmax_mhz,
             "estimated_fmax_mhz": self.estimate["metrics"]["fmax_mhz"],
             "seed": best.seed,

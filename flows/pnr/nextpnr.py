@@ -108,7 +108,7 @@ def run_seed(job: Job, seed: int, *, use_cache: bool) -> Outcome:
             failed = replace(result, failure=str(error), wall_seconds=_since(start))
             return Outcome(failed, {}, {f"{stem}.log": (work / "log").read_bytes()})
         report = json.loads((work / "report.json").read_text(encoding="utf-8"))
-        result = replace(result, **_timing(report), wall_seconds=_since(start))
+        result = replace(result, **clock_metrics(report), wall_seconds=_since(start))
         used = {
             name: {"used": int(row["used"]), "available": int(row["available"])}
             for name, row in report["utilization"].items()
@@ -132,8 +132,8 @@ def _since(start: float) -> float:
     return round(time.monotonic() - start, 3)
 
 
-def _timing(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Return frequency, delay and ends of the critical path between registers.
+def clock_metrics(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return frequency, delay and ends of the critical path between registers, of a report.
 
     Several clocks have common edges: the frequency is that of the slowest, which leaves every path
     the time that it needs; one from clock to clock has a period of the fastest.
