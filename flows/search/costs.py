@@ -240,8 +240,9 @@ class UnitCosts:
         least, kib = self._least.get(option.unit), _kib_of(option)
         terms = [(small, self._resized(small, option, least), 1)]
         for step in self._steps(small, frame):
-            terms += [(step, self._resized(step, first, least), 1),
-                      (small, self._resized(small, first, least), -1)]  # fmt: skip
+            common = self._common(small, step, option.unit, least)
+            terms += [(step, self._resized(step, common, least), 1),
+                      (small, self._resized(small, common, least), -1)]  # fmt: skip
         if kib != least:
             terms += [(at, self._resized(at, first, kib), 1),
                       (at, self._resized(at, first, least), -1)]  # fmt: skip
@@ -251,6 +252,14 @@ class UnitCosts:
         """Return frames whose changes of one add up to another, which itself does if it must."""
         steps = list(small.steps_to(frame))
         return steps if all(step in self.options for step in steps) else [frame]
+
+    def _common(self, small: Frame, step: Frame, unit: str, kib: int | None) -> Option:
+        """Return the first option of a unit that two frames have, with some buffers."""
+        return next(
+            option for option in self.options[small][unit]
+            if (step, _form(option), kib) in self._sized
+            and (small, _form(option), kib) in self._sized
+        )  # fmt: skip
 
     def _resized(self, frame: Frame, option: Option, kib: int | None) -> Option:
         """Return an option as a frame has it, with some buffers."""

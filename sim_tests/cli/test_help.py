@@ -260,8 +260,8 @@ def test_progress_is_lines_without_a_terminal(
             time.sleep(0.06)
     lines = capsys.readouterr().err.splitlines()
     assert 2 <= len(lines) <= 6
-    assert all(line.startswith("importing: 1 s, ") for line in lines)
-    assert any("1 of 4 tensors, about 1 s left" in line for line in lines)
+    assert all(re.match(r"importing: \d+ s, ", line) for line in lines)
+    assert any(re.search(r"1 of 4 tensors, about \d+ s left", line) for line in lines)
     with task_progress("importing", quiet=True):
         report("tensors", 1, 2)
         time.sleep(0.1)

@@ -22,7 +22,7 @@ from flows.search.journal import SearchJournal
 from flows.search.output import write_result
 from flows.search.result import Unmet
 from flows.search.search import search
-from flows.search.space import Option, Space, needs_of, space_of
+from flows.search.space import Frame, Option, Space, needs_of, space_of
 from flows.search.tables import FrameTable, Scores
 from flows.search.words import limits_of, nearest, rejected
 from hwgen.cli import main
@@ -102,6 +102,30 @@ def test_costs_by_tables_are_those_of_the_engine(space: Space, seed: int) -> Non
     engine = cost_of(CostItem(json.dumps(space.engine("engine", FRAME, engines[1])), None))
     assert np.allclose(total.sums[:3], engine.sums[:3], rtol=2e-3)
     assert engine.fmax_mhz <= total.fmax_mhz * 1.001
+
+
+def test_costs_of_a_frame_are_those_of_options_that_both_frames_have(space: Space) -> None:
+    """The first option of the narrow frames is not among those of the wide ones."""
+    first, second = (
+        Option("products", {"n": n}, {"products.cols": n, "products.buffer_kib": 1}) for n in (2, 4)
+    )
+    frames = {
+        (width, burst): Frame(width, max_burst=burst, outstanding=4, queue=1)
+        for width in (32, 64) for burst in (8, 16)
+    }  # fmt: skip
+    options = {
+        frame: {"products": [first, second] if width == 32 else [second]}
+        for (width, _), frame in frames.items()
+    }
+    costs = UnitCosts(replace(space, options=options), options, lambda *_: {})
+    sizes = [
+        ((32, 8), first, 70.0), ((32, 16), first, 80.0),
+        ((32, 8), second, 100.0), ((64, 8), second, 150.0),
+    ]  # fmt: skip
+    for at, option, size in sizes:
+        cost = Cost((size, *[1.0] * (len(SUMS) - 1)), 300.0)
+        costs._costs[costs._key(frames[at], option)] = cost
+    assert costs.cost(frames[64, 16], second).sums[0] == 160.0  # 100, 50 for width, 10 for bursts
 
 
 def test_what_a_search_calls_legal_is_legal(space: Space) -> None:
