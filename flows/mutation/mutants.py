@@ -36,6 +36,9 @@ _MODULE = re.compile(r"^module (\w+)", re.MULTILINE)
 _OPTION = re.compile(r"-(\w+) (\S+)")
 _SOURCE = re.compile(r"-src design\.v:(\d+)")
 _CLOCK = re.compile(r"-port (RD_|WR_)?CLK ")
+_UNUSED = re.compile(r"-port (RD_EN|RD_ARST|RD_SRST) ")
+"""Pins of the reads of memories, all of which are asynchronous: Yosys has them constant."""
+
 _TIMEOUT_S = 600.0
 
 
@@ -125,7 +128,9 @@ mutate -list {_CANDIDATES * count} -seed {seed + 1} -o candidates.txt
     while len(chosen) < count and any(by_module.values()):
         for module in sorted(by_module):
             if by_module[module] and len(chosen) < count:
-                chosen.append((module, by_module[module].pop()))
+                command = by_module[module].pop()
+                if not _UNUSED.search(command):
+                    chosen.append((module, command))
     classes = generators(design)
     return [
         Mutant(number, module.removeprefix(f"{design.name}_"), _class_of(module, classes), command)
