@@ -12,11 +12,12 @@ import numpy as np
 
 from flows.simulation.bus.wires import bits_of
 from flows.simulation.cases import JobSpec
-from flows.simulation.operands import draw_operands, draw_scalars
+from flows.simulation.operands import TIES, draw_near_ties, draw_operands, draw_scalars
 from flows.simulation.post_cases import badly_extended, columns_of, settings_of
 from hwgen.core.core import Core
 from hwgen.core.operation import RECORDS, Arrays, Job, StreamPlan
 from hwgen.core.post import PostSettings
+from hwgen.core.protocols import RoundingCore
 from hwgen.core.schedule.stream import StreamProduct
 from hwgen.formats import differences
 
@@ -131,8 +132,12 @@ def draw_job(core: Core[Any], spec: JobSpec, rng: np.random.Generator) -> BenchJ
     """Return a job of a case with random operands."""
     operation = core.select_operation(spec.operation)
     sizes = dict(spec.sizes)
-    operands = draw_operands(core, operation, sizes, spec.pattern, rng)
-    scalars, post = draw_scalars(operation, rng, spec.pattern), None
+    if spec.pattern == TIES and isinstance(core, RoundingCore):
+        operands, scalars = draw_near_ties(core, operation, sizes, rng)
+    else:
+        operands = draw_operands(core, operation, sizes, spec.pattern, rng)
+        scalars = draw_scalars(operation, rng, spec.pattern)
+    post = None
     if spec.post is not None:
         post = settings_of(core.params)[spec.post]
         columns = columns_of(post, sizes["N"], core.params, rng)

@@ -16,12 +16,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from flows.simulation.operands import PATTERNS, WIDE
+from flows.simulation.operands import PATTERNS, TIES, WIDE
 from flows.simulation.post_cases import settings_of
 from hwgen.core.core import Core
 from hwgen.core.operation import GEMM, Operation
 from hwgen.core.port import POST
-from hwgen.core.protocols import ListCore, OperandSource
+from hwgen.core.protocols import ListCore, OperandSource, RoundingCore
 from hwgen.families.gemm_stream.core import GemmStreamCore
 
 PROBABILITIES = (0.0, 0.3, 0.9)
@@ -54,6 +54,9 @@ _WAITING = 40
 
 _ROWS = 24
 """Rows of jobs whose operands are far apart."""
+
+_TIE_JOBS = 4
+"""Jobs of an operation whose results are near ties."""
 
 _LARGEST_OF_ROWS = 20_000
 """Arithmetic operations of such a job, unless fewer rows have as many."""
@@ -248,6 +251,8 @@ def _stream_cases(core: Core[Any], rng: np.random.Generator) -> list[Case]:
     if not isinstance(core, OperandSource):  # whose operands are of its own distribution
         planned += [Case(f"{each.name}_wide", _wide(each)) for each in core.operations
                     if each.name != GEMM]  # fmt: skip
+    if isinstance(core, RoundingCore):
+        planned += [Case(f"{each.name}_ties", _ties(each)) for each in core.operations]
     for i, probabilities in enumerate(pairwise([PROBABILITIES] * max(3, len(ports)))):
         planned.append(Case(f"stalls_{i}", draw(3), tuple(zip(ports, probabilities, strict=False))))
     for i in range(4):
@@ -286,14 +291,24 @@ def _operation_cases(operation: Operation) -> list[Case]:
     return [Case(f"{name}_shapes", tuple(tried)), Case(f"{name}_values", tuple(values))]
 
 
+def _ties(operation: Operation) -> tuple[JobSpec, ...]:
+    """Return jobs of many rows whose results are near ties."""
+    return (JobSpec(operation.name, _many_rows(operation), TIES),) * _TIE_JOBS
+
+
 def _wide(operation: Operation) -> tuple[JobSpec, ...]:
     """Return jobs of many rows whose operands are far apart, and one of random operands."""
+    sizes = _many_rows(operation)
+    return (*[JobSpec(operation.name, sizes, WIDE)] * 3, JobSpec(operation.name, sizes))
+
+
+def _many_rows(operation: Operation) -> tuple[tuple[str, int], ...]:
+    """Return the largest sizes with up to `_ROWS` rows, as long as the job stays small."""
     (first, usual), *others = _largest(operation)
     rows = max(usual, min(_ROWS, operation.sizes[0].most))
     while rows > usual and operation.work({first: rows, **dict(others)}) > _LARGEST_OF_ROWS:
         rows -= 1
-    sizes = ((first, rows), *others)
-    return (*[JobSpec(operation.name, sizes, WIDE)] * 3, JobSpec(operation.name, sizes))
+    return ((first, rows), *others)
 
 
 def _long_axis(operation: Operation, axis: str) -> tuple[tuple[str, int], ...]:
@@ -464,6 +479,8 @@ def _placed_cases(core: Core[Any], rng: np.random.Generator) -> list[Case]:
         works = sum(operation.work(dict(spec.sizes)) for spec in wide)
         if works <= _LARGEST_IN_MEMORY * len(wide):
             planned.append(Case(f"{operation.name}_wide", wide))
+            if isinstance(core, RoundingCore):
+                planned.append(Case(f"{operation.name}_ties", _ties(operation)))
         planned.append(Case(f"{operation.name}_scattered", chosen[:3], odd=True, scattered=True))
     return planned
 

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from hwgen.core.core import Core
-from hwgen.core.operation import Operation, Sizes, lengths_of
+from hwgen.core.operation import Job, Operation, Sizes, lengths_of
 from hwgen.core.params.base import FamilyConfig
-from hwgen.core.protocols import OperandSource
+from hwgen.core.protocols import OperandSource, RoundingCore
+from hwgen.formats import NumberFormat
 from hwgen.formats.floating import FloatFormat
 from hwgen.formats.integer import IntegerFormat
 
@@ -29,6 +31,25 @@ WIDE = "wide"
 
 Sums of such numbers show every shift and rounding; with it, scalars are as far apart.
 """
+
+TIES = "ties"
+"""A further pattern: rows whose results, before they are rounded, are next to a tie.
+
+A tie is halfway between neighbours of the output format.  A wrong low bit anywhere before the
+rounding moves such a result to the other neighbour; elsewhere it is rounded away.
+"""
+
+MODERATE = "moderate"
+"""A further pattern: normally distributed, of any scale from row to row, if numbers are real."""
+
+_CANDIDATES = 8192
+"""Rows among which those near ties are chosen."""
+
+_TRIALS = 4
+"""Scalars that are tried, with a pattern each."""
+
+_TIE_ERROR = 2.0**-22
+"""Relative distance from a tie that counts as near: two units in the last place of fp32."""
 
 _NEAR = 14
 """Powers of two within which the magnitudes of a row are."""
@@ -50,6 +71,73 @@ def draw_operands(
         tensor.name: draw_array(tensor.format, lengths_of(tensor, sizes), pattern, index, rng)
         for index, tensor in enumerate(operation.operands)
     }
+
+
+def draw_near_ties(
+    core: Core[Any], operation: Operation, sizes: Sizes, rng: np.random.Generator
+) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+    """Return operands and scalars: of many rows those for which most results are near ties.
+
+    Parameters
+    ----------
+    core : Core
+        That is a `RoundingCore`, too.
+    operation : Operation
+    sizes : mapping of int
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    operands : dict of ndarray
+        By name.
+    scalars : dict of float
+        By name.
+    """
+    seed = int(rng.integers(1 << 32))
+    operands, scalars = _near_tie_rows(core, operation.name, tuple(sizes.items()), seed)
+    return dict(operands), dict(scalars)
+
+
+@lru_cache
+def _near_tie_rows(
+    core: Core[Any], name: str, sizes: tuple[tuple[str, int], ...], seed: int
+) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+    assert isinstance(core, RoundingCore)
+    operation, rng = core.select_operation(name), np.random.default_rng(seed)
+    axis = operation.sizes[0].name
+    rows = dict(sizes)[axis]
+    many = {**dict(sizes), axis: max(_CANDIDATES, rows)}
+    best: tuple[int, dict[str, np.ndarray], dict[str, float]] | None = None
+    for trial in range(_TRIALS):
+        pattern = ("random", WIDE, MODERATE)[trial % 3]
+        scalars = draw_scalars(operation, rng, "random" if trial % 2 else WIDE)
+        drawn = {
+            tensor.name: draw_array(tensor.format, lengths_of(tensor, many), pattern, index, rng)
+            for index, tensor in enumerate(operation.operands)
+        }
+        rounding = core.unrounded(Job(operation, many, scalars), drawn)
+        near = np.zeros(many[axis], int)
+        if rounding is not None:
+            near = _near_ties(*rounding).sum(axis=1)
+        chosen = np.argsort(-near, kind="stable")[:rows]
+        if best is None or near[chosen].sum() > best[0]:
+            operands = {
+                tensor.name: drawn[tensor.name][chosen]
+                if tensor.shape[0] == axis
+                else drawn[tensor.name]
+                for tensor in operation.operands
+            }
+            best = int(near[chosen].sum()), operands, scalars
+    assert best is not None
+    return best[1:]
+
+
+def _near_ties(exact: np.ndarray, fmt: NumberFormat) -> np.ndarray:
+    """Mark numbers that are rounded to another one if their last bits change."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        ends = [fmt.nearest(exact * (1 + error)) for error in (-_TIE_ERROR, _TIE_ERROR)]
+        near: np.ndarray = np.isfinite(exact) & (ends[0] != ends[1])
+    return near
 
 
 def draw_scalars(
@@ -91,13 +179,18 @@ def draw_array(
     Blocks run along the rows of the first operand and the columns of the second.
     """
     if fmt.is_block:
-        pattern = {"opposite": ("lowest", "highest")[index], WIDE: "random"}.get(pattern, pattern)
+        uniform = {WIDE: "random", MODERATE: "random"}
+        pattern = {"opposite": ("lowest", "highest")[index], **uniform}.get(pattern, pattern)
         lines: np.ndarray = fmt.sample(rng, shape if index == 0 else shape[::-1], pattern)
         return lines if index == 0 else lines.T
     low, high = fmt.min, fmt.max
     if pattern == WIDE and (fmt.is_integer or fmt.is_float):
         return _wide(fmt, shape, rng)
-    if pattern in ("random", "sparse", "special", WIDE):
+    if pattern == MODERATE and fmt.is_float:
+        scales = 2.0 ** rng.uniform(-5, 5, (*shape[:-1], 1))
+        moderate: np.ndarray = fmt.nearest(rng.standard_normal(shape) * scales).astype(fmt.dtype)
+        return moderate
+    if pattern in ("random", "sparse", "special", WIDE, MODERATE):
         values = fmt.random(rng, shape)
         if pattern == "sparse":
             values[rng.random(shape) < 0.8] = fmt.zero

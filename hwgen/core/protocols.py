@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hwgen.core.memories import Buffer, Use
     from hwgen.core.operation import Array, Arrays, Job, Operation, Sizes
     from hwgen.core.port import Beats, StreamPort
+    from hwgen.formats import NumberFormat
 
     Size = tuple[int, int, int]
     """M, K and N of one product."""
@@ -100,6 +101,25 @@ class OperandSource(Protocol):
             ``random``, ``sparse``, ``zero``, ``lowest``, ``highest``, ``opposite`` or
             ``alternating``.
         rng : numpy.random.Generator
+        """
+
+
+@runtime_checkable
+class RoundingCore(Protocol):
+    """A core that rounds its results once, at the end, and can compute them without that."""
+
+    def unrounded(self, job: Job, operands: Arrays) -> tuple[Array, NumberFormat] | None:
+        """Return results before they are rounded, and the format that they are rounded to.
+
+        Parameters
+        ----------
+        job : Job
+        operands : mapping of ndarray
+
+        Returns
+        -------
+        (ndarray of float64, NumberFormat) or None
+            The numbers of the main result; None if it is not rounded.
         """
 
 

@@ -13,6 +13,7 @@ from hwgen.families.vector import golden
 from hwgen.families.vector.operations import CODES
 from hwgen.families.vector.params import VectorConfig
 from hwgen.families.vector.schedule import Plan, beats_of_row
+from hwgen.formats import NumberFormat
 
 OVERHEAD = 1
 """Cycles of a job for its command, taken while no other is worked on."""
@@ -32,6 +33,13 @@ class VectorCore(Core[VectorConfig]):
     def golden(self, job: Job, operands: Arrays) -> dict[str, Array]:
         """Return the results of a row operation by name."""
         return golden.operate(self.params, job.operation, operands, job.scalars)
+
+    def unrounded(self, job: Job, operands: Arrays) -> tuple[Array, NumberFormat] | None:
+        """Return results in single precision, and the format that they are rounded to."""
+        exact = golden.unrounded(self.params, job.operation, operands, job.scalars)
+        if exact is None:
+            return None
+        return exact, self.params.output_of(self.params.datapaths[job.operation.name])
 
     def cycles(self, jobs: Sequence[Job], operands: Sequence[Arrays] | None = None) -> Cycles:
         """Return the exact cycles of row operations that follow each other without a pause.

@@ -77,6 +77,48 @@ def operate(
     InputError
         If operands or scalars do not fit the operation.
     """
+    path = config.datapaths[operation.name]
+    results = _operate(config, operation, operands, scalars)
+    if not path.last_only:
+        results["result"] = _narrow(config.output_of(path), results["result"])
+    return results
+
+
+def unrounded(
+    config: VectorConfig,
+    operation: Operation,
+    operands: Mapping[str, NDArray[Any]],
+    scalars: Mapping[str, float],
+) -> NDArray[np.float64] | None:
+    """Return the results of a row operation in single precision, before they are rounded.
+
+    Parameters
+    ----------
+    config, operation, operands, scalars
+        As of `operate`.
+
+    Returns
+    -------
+    ndarray or None
+        None if the results are positions.
+
+    Raises
+    ------
+    InputError
+        If operands or scalars do not fit the operation.
+    """
+    if config.datapaths[operation.name].last_only:
+        return None
+    return REAL.to_float64(_operate(config, operation, operands, scalars)["result"])
+
+
+def _operate(
+    config: VectorConfig,
+    operation: Operation,
+    operands: Mapping[str, NDArray[Any]],
+    scalars: Mapping[str, float],
+) -> dict[str, NDArray[Any]]:
+    """Return the results of a row operation by name, the elements in single precision."""
     sizes = operation.check_operands(operands)
     scalar_values = operation.check_scalars(scalars)
     path = config.datapaths[operation.name]
@@ -93,7 +135,7 @@ def _computed(
     pair: Bits,
     numbers: NDArray[Any] | None,
 ) -> dict[str, NDArray[Any]]:
-    """Return the results of a datapath by name.
+    """Return the results of a datapath by name, the elements as bits of single precision.
 
     Parameters
     ----------
@@ -170,7 +212,7 @@ def _computed(
             o = add(REAL, o, reals(config.input, operands["y"]))
         elif path.term == "p":
             o = add(REAL, o, parameters[1])
-    return {"result": _narrow(config.output_of(path), o), **results}
+    return {"result": o, **results}
 
 
 def respond(config: VectorConfig, beats: Mapping[str, NDArray[np.uint8]]) -> NDArray[np.uint8]:
@@ -221,8 +263,9 @@ def respond(config: VectorConfig, beats: Mapping[str, NDArray[np.uint8]]) -> NDA
         image[:, :4] = result["positions"].astype("<u4").view(np.uint8).reshape(rows, 4)
         return image
     made = -(-length // out.lanes)
-    padded = np.zeros((rows, made * out.lanes), result["result"].dtype)
-    padded[:, :length] = result["result"]
+    narrow = _narrow(config.output_of(path), result["result"])
+    padded = np.zeros((rows, made * out.lanes), narrow.dtype)
+    padded[:, :length] = narrow
     image = out.pack(padded.reshape(rows, made, out.lanes))
     if path.tail:
         tails = np.zeros((rows, 1, size), np.uint8)
