@@ -22,9 +22,9 @@ from flows.build.design import Design
 from flows.mutation.campaign import Verdict, run_mutants
 from flows.mutation.equivalence import Proof, prove_equal, questions_of
 from flows.mutation.mutants import Mutant, draw_mutants, mutated
-from flows.mutation.questions import Questions
 from flows.tools.parallel import processors
 from hwgen.core.registry import family
+from hwgen.errors import CheckFailed
 
 GOAL = 0.99
 """Score that every family is to reach."""
@@ -131,6 +131,8 @@ class Score(NamedTuple):
         How many there are, were noticed, and were proven to do what the design does.
     modules : int
         Modules in which they are.
+    seed : int
+        With which they were drawn.
     """
 
     family: str
@@ -138,6 +140,7 @@ class Score(NamedTuple):
     caught: int
     equal: int
     modules: int
+    seed: int = 0
 
     @property
     def score(self) -> float:
@@ -172,18 +175,70 @@ def campaign(
     mutants = draw_mutants(design, count, work, seed=seed)
     verdicts = run_mutants(mutated(design, mutants, work), mutants, work, jobs=jobs)
     left = [each for each in mutants if not verdicts[each.number].caught]
-    if not left:
-        return score_of(name, mutants, verdicts, []), []
-    questions = questions_of(NAME, left, work)
-    survivors = [_survivor(name, each, questions, work, seconds) for each in left]
-    return score_of(name, mutants, verdicts, survivors), survivors
+    survivors = _survivors(name, left, work, seconds)
+    return score_of(name, mutants, verdicts, survivors)._replace(seed=seed), survivors
 
 
-def _survivor(
-    name: str, mutant: Mutant, questions: Questions, work: Path, seconds: int
-) -> Survivor:
-    proof, _ = prove_equal(questions, mutant.number, work, seconds=seconds)
-    return Survivor(name, mutant.module, mutant.generator, mutant.change, proof)
+def repeat(
+    score: Score,
+    stored: Sequence[Survivor],
+    work: Path,
+    *,
+    jobs: int = 1,
+    seconds: int = PROOF_S,
+) -> tuple[Score, list[Survivor]]:
+    """Return a stored score, and its survivors, after those ran again and were proven again.
+
+    Mutants that were caught or proven equal are not tried again.
+
+    Parameters
+    ----------
+    score : Score
+    stored : sequence of Survivor
+        Those of the family, with the ones that are proven equal.
+    work : Path
+        Directory for all files.
+    jobs : int
+        Simulations at once.
+    seconds : int
+        Limit of the proof of a mutant.
+
+    Raises
+    ------
+    CheckFailed
+        If the design has changed so that a survivor is not among its mutants any more.
+    """
+    name = score.family
+    design = design_of(name)
+    drawn = draw_mutants(design, score.mutants, work, seed=score.seed)
+    wanted = {each.change for each in stored if each.proof != "equal"}
+    mutants = [each for each in drawn if each.change in wanted]
+    if missing := sorted(wanted - {each.change for each in mutants}):
+        raise CheckFailed(f"{name} has changed: measure it again; no mutant `{missing[0]}`")
+    verdicts = run_mutants(mutated(design, mutants, work), mutants, work, jobs=jobs)
+    left = [each for each in mutants if not verdicts[each.number].caught]
+    again = _survivors(name, left, work, seconds)
+    equal = [each for each in stored if each.proof == "equal"]
+    proven = sum(each.proof == "equal" for each in again)
+    caught = score.caught + len(mutants) - len(left)
+    return score._replace(caught=caught, equal=score.equal + proven), [*equal, *again]
+
+
+def _survivors(name: str, mutants: Sequence[Mutant], work: Path, seconds: int) -> list[Survivor]:
+    """Return mutants that no case noticed, each with its proof."""
+    if not mutants:
+        return []
+    questions = questions_of(NAME, mutants, work)
+    return [
+        Survivor(
+            name,
+            each.module,
+            each.generator,
+            each.change,
+            prove_equal(questions, each.number, work, seconds=seconds)[0],
+        )
+        for each in mutants
+    ]
 
 
 def score_of(
@@ -229,6 +284,21 @@ def load_results() -> tuple[list[Score], list[Survivor]]:
     return scores, [Survivor(**each) for each in document["survivors"]]
 
 
+def stored_result(name: str) -> tuple[Score, list[Survivor]]:
+    """Return the score and the survivors of the last campaign of a family.
+
+    Raises
+    ------
+    CheckFailed
+        If it has never been measured.
+    """
+    scores, survivors = load_results()
+    score = next((each for each in scores if each.family == name), None)
+    if score is None:
+        raise CheckFailed(f"{name} has not been measured: run a campaign first")
+    return score, [each for each in survivors if each.family == name]
+
+
 def keep(score: Score, survivors: Sequence[Survivor]) -> None:
     """Write the result of a campaign in the place of that family's last one."""
     scores, others = load_results()
@@ -250,6 +320,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--jobs", type=int, default=processors(), help="default: all processors")
+    options.add_argument(
+        "--survivors-only", action="store_true",
+        help="run the survivors that are stored, not new mutants",
+    )  # fmt: skip
     options.add_argument("--stored", action="store_true", help="run nothing, show what is stored")
     options.add_argument("--write", type=Path, metavar="FILE", help="replace the table of scores")
     options.add_argument(
@@ -258,9 +332,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = options.parse_args(arguments)
     for name in () if chosen.stored else chosen.family or CONFIGS:
         with tempfile.TemporaryDirectory() as directory:
-            score, left = campaign(
-                name, Path(directory), count=chosen.mutants, seed=chosen.seed, jobs=chosen.jobs
-            )
+            work = Path(directory)
+            if chosen.survivors_only:
+                score, left = repeat(*stored_result(name), work, jobs=chosen.jobs)
+            else:
+                score, left = campaign(
+                    name, work, count=chosen.mutants, seed=chosen.seed, jobs=chosen.jobs
+                )
         click.echo(f"{name}: {100 * score.score:.1f} %", err=True)
         keep(score, left)
     scores, survivors = load_results()

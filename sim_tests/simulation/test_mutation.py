@@ -19,6 +19,7 @@ from flows.bench.mutation import (
     campaign,
     design_of,
     load_results,
+    repeat,
     score_of,
     survivors_table,
     table,
@@ -32,6 +33,7 @@ from flows.mutation.questions import Questions
 from flows.tools import process
 from flows.tools.toolchain import require
 from hwgen.core.registry import families
+from hwgen.errors import CheckFailed
 from sim_tests.support.selection import commit_seed
 
 FLAT = """\
@@ -71,6 +73,15 @@ def test_mutants_are_spread_over_modules(tmp_path: Path) -> None:
     classes = {each.module: each.generator for each in mutants}
     assert classes["core"] == "rtl_templates.systolic.core.StationaryCore"
     assert " -ctrl " not in mutants[0].command
+
+
+@pytest.mark.slow
+def test_constant_pins_of_memories_are_not_changed(tmp_path: Path) -> None:
+    """Reads are asynchronous: Yosys refuses an enable or a reset of them that varies."""
+    commands = [each.command for each in draw_mutants(design_of("stream_engine"), 200, tmp_path)]
+    assert len(commands) == 200
+    assert any(".words" in each for each in commands)
+    assert not [c for c in commands if "RD_EN" in c or "RD_SRST" in c or "RD_ARST" in c]
 
 
 @pytest.mark.slow
@@ -246,6 +257,26 @@ def test_tables() -> None:
     assert "| vector | 2 | 10 | 8 | 1 | 1 | 88.9 % |" in table([score])
     assert survivors_table([equal]) == "None."
     assert survivors_table([equal, survivor]).count("vector") == 1
+
+
+def test_survivors_of_a_design_that_has_changed_are_refused(tmp_path: Path) -> None:
+    score = Score("systolic", 20, 18, 0, 9)
+    gone = Survivor("systolic", "core", "rtl.Core", "const0 at Y[0] of core.$gone", "unknown")
+    with pytest.raises(CheckFailed, match=r"systolic has changed: .*no mutant .*core\.\$gone"):
+        repeat(score, [gone], tmp_path)
+
+
+@pytest.mark.long
+def test_survivors_run_again(tmp_path: Path) -> None:
+    """One that is caught by now counts as such; what had been proven equal stays."""
+    mutants = draw_mutants(design_of("systolic"), 20, tmp_path, seed=3)
+    verdicts = run_mutants(mutated(design_of("systolic"), mutants, tmp_path), mutants, tmp_path)
+    caught = next(each for each in mutants if verdicts[each.number].caught)
+    alive = Survivor("systolic", caught.module, caught.generator, caught.change, "unknown")
+    equal = alive._replace(change="proven before", proof="equal")
+    score, left = repeat(Score("systolic", 20, 18, 1, 9, 3), [alive, equal], tmp_path)
+    assert score == Score("systolic", 20, 19, 1, 9, 3)
+    assert left == [equal]
 
 
 def test_stored_results() -> None:
