@@ -22,6 +22,7 @@ from hwgen.core.core import Core
 from hwgen.core.operation import GEMM, Operation
 from hwgen.core.port import POST
 from hwgen.core.protocols import ListCore, OperandSource, RoundingCore
+from hwgen.core.registry import core_of
 from hwgen.families.gemm_stream.core import GemmStreamCore
 
 PROBABILITIES = (0.0, 0.3, 0.9)
@@ -468,6 +469,7 @@ def _product_cases(core: Core[Any], posts: int) -> list[Case]:
 def _placed_cases(core: Core[Any], rng: np.random.Generator) -> list[Case]:
     """Return cases of shapes and values of an engine around a stream core."""
     planned: list[Case] = []
+    rounds = isinstance(core_of(core.params.compute), RoundingCore)
     for operation in core.operations:
         small = _memory_shapes(operation)
         chosen = tuple(JobSpec(operation.name, small[i]) for i in rng.permutation(len(small))[:5])
@@ -479,7 +481,7 @@ def _placed_cases(core: Core[Any], rng: np.random.Generator) -> list[Case]:
         works = sum(operation.work(dict(spec.sizes)) for spec in wide)
         if works <= _LARGEST_IN_MEMORY * len(wide):
             planned.append(Case(f"{operation.name}_wide", wide))
-            if isinstance(core, RoundingCore):
+            if rounds:
                 planned.append(Case(f"{operation.name}_ties", _ties(operation)))
         planned.append(Case(f"{operation.name}_scattered", chosen[:3], odd=True, scattered=True))
     return planned

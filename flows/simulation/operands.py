@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -43,7 +44,10 @@ MODERATE = "moderate"
 """A further pattern: normally distributed, of any scale from row to row, if numbers are real."""
 
 _CANDIDATES = 8192
-"""Rows among which those near ties are chosen."""
+"""Rows among which those near ties are chosen, fewer if they are long."""
+
+_CANDIDATE_ELEMENTS = 1 << 17
+"""Elements of such rows, at most."""
 
 _TRIALS = 4
 """Scalars that are tried, with a pattern each."""
@@ -106,7 +110,9 @@ def _near_tie_rows(
     operation, rng = core.select_operation(name), np.random.default_rng(seed)
     axis = operation.sizes[0].name
     rows = dict(sizes)[axis]
-    many = {**dict(sizes), axis: max(_CANDIDATES, rows)}
+    per_row = math.prod(lengths_of(operation.operands[0], {**dict(sizes), axis: 1}))
+    count = min(_CANDIDATES, _CANDIDATE_ELEMENTS // per_row)
+    many = {**dict(sizes), axis: max(count, rows)}
     best: tuple[int, dict[str, np.ndarray], dict[str, float]] | None = None
     for trial in range(_TRIALS):
         pattern = ("random", WIDE, MODERATE)[trial % 3]

@@ -10,6 +10,7 @@ from flows.bench.mutation import design_of
 from flows.simulation.bench_jobs import draw_job
 from flows.simulation.cases import JobSpec, cases
 from flows.simulation.operands import TIES, draw_near_ties
+from flows.simulation.placement import source_core
 from hwgen.core.protocols import RoundingCore
 from hwgen.core.registry import core_of
 from hwgen.formats import differences
@@ -30,7 +31,7 @@ ERROR = 2.0**-22
 )
 def test_results_near_ties_show_an_error_in_the_last_places(family: str, name: str) -> None:
     """Results change if those in single precision are off by two units in the last place."""
-    core = core_of(design_of(family).params)
+    core = source_core(core_of(design_of(family).params))
     assert isinstance(core, RoundingCore)
     operation = core.select_operation(name)
 

@@ -10,13 +10,11 @@ from hwgen.core.cycles.basis import Cycles
 from hwgen.core.cycles.unit_job import UnitJob
 from hwgen.core.lists.golden import Memory
 from hwgen.core.operation import Array, Arrays, Job
-from hwgen.core.protocols import RoundingCore
 from hwgen.core.registry import core_of
 from hwgen.core.schedule.memory import MemoryPlan, memory_plan
 from hwgen.families.stream_engine import golden
 from hwgen.families.stream_engine.cycles import engine_cycles, register_cycles
 from hwgen.families.stream_engine.params import StreamEngineConfig
-from hwgen.formats import NumberFormat
 
 
 class StreamEngineCore(Core[StreamEngineConfig]):
@@ -34,11 +32,6 @@ class StreamEngineCore(Core[StreamEngineConfig]):
     def golden(self, job: Job, operands: Arrays) -> dict[str, Array]:
         """Return the results by name: those of the core inside."""
         return core_of(self.params.compute).golden(job, operands)
-
-    def unrounded(self, job: Job, operands: Arrays) -> tuple[Array, NumberFormat] | None:
-        """Return results before they are rounded, and their format; None if they never are."""
-        child = core_of(self.params.compute)
-        return child.unrounded(job, operands) if isinstance(child, RoundingCore) else None
 
     def cycles(self, jobs: Sequence[Job], operands: Sequence[Arrays] | None = None) -> Cycles:
         """Return the modelled cycles of jobs that follow each other."""
