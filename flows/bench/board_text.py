@@ -103,8 +103,6 @@ class Progress:
     port : SimulatedBoard
     wanted : sequence of int
         The golden tokens.
-    memory_ratio : int
-        Cycles of the SDRAM in one of the design.
 
     Attributes
     ----------
@@ -113,9 +111,8 @@ class Progress:
         the words that had gone over the data pins of the SDRAM then.
     """
 
-    def __init__(self, port: SimulatedBoard, wanted: Sequence[int], memory_ratio: int = 1) -> None:
+    def __init__(self, port: SimulatedBoard, wanted: Sequence[int]) -> None:
         self._port, self._begin, self.wanted = port, port.cycles, list(wanted)
-        self._memory_ratio = memory_ratio
         self.tokens: list[int] = []
         self.cycles: list[int] = []
         self.words: list[int] = []
@@ -146,8 +143,8 @@ class Progress:
         if len(self.tokens) > 1:
             cycles = self.cycles[-1] - self.cycles[0]
             result["cycles_per_token"] = round(cycles / (len(self.tokens) - 1))
-            most = cycles * self._memory_ratio
-            result["share_of_peak"] = round((self.words[-1] - self.words[0]) / most, 4)
+            words = self.words[-1] - self.words[0]
+            result["share_of_peak"] = round(words / (cycles * self._port.ratio), 4)
         return result
 
 
@@ -186,7 +183,7 @@ def write_text(
             "exchanged_bytes": exchange_blocks(connection, port, compiled),
             "equal_memory_bytes": None,
         }
-        progress, begin = Progress(port, wanted, design.memory_ratio), time.process_time()
+        progress, begin = Progress(port, wanted), time.process_time()
 
         def append(tokens: list[int]) -> None:
             progress.append(tokens)
@@ -248,8 +245,8 @@ class Request:
         """Return the design that is simulated, and that a bitstream is made of."""
         data, design = board_named(self.board), load_design(self.config)
         clock_mhz = self.clock_mhz or design.params.target.clock_mhz
-        pll = pll_of(data, clock_mhz, self.memory_ratio)
-        return BoardDesign(design, data, baud=BAUD, pll=pll)
+        pll = pll_of(data, clock_mhz)
+        return BoardDesign(design, data, baud=BAUD, pll=pll, memory_ratio=self.memory_ratio)
 
 
 def measure(request: Request, store: Callable[[Document], None]) -> None:
@@ -269,7 +266,7 @@ def measure(request: Request, store: Callable[[Document], None]) -> None:
             "board": request.board,
             "configuration": request.config.stem,
             "clock_mhz": design.clock_mhz,
-            "memory_ratio": design.memory_ratio,
+            "memory_ratio": design.ratio,
             "model": compiled.document["name"],
             "verilog_sha256": hashlib.sha256(design.verilog.encode()).hexdigest(),
             "baud": design.baud,

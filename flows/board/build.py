@@ -14,7 +14,7 @@ from flows.board.design import BoardDesign
 from flows.pnr.pnr import bitstream, packer_of, place_and_route
 from flows.synthesis.result import PnrResult
 from hwgen.board.model import BoardData
-from hwgen.board.pll import Pll, pll_below, with_memory_clocks
+from hwgen.board.pll import Pll, pll_below
 from hwgen.board.registry import board, boards
 from hwgen.errors import CheckFailed, InputError
 from hwgen.reports.roofline import distinct
@@ -81,14 +81,14 @@ class BoardBuild:
             "divider": design.divider,
             "buffer_bytes": design.buffer_bytes,
             "clock_mhz": design.clock_mhz,
-            "memory_ratio": design.memory_ratio,
+            "memory_ratio": design.ratio,
             "fmax_mhz": best.fmax_mhz,
             "estimated_fmax_mhz": self.estimate["metrics"]["fmax_mhz"],
             "seed": best.seed,
             "seeds": len(result.seeds),
             "fmax_of_seeds_mhz": [seed.fmax_mhz for seed in result.seeds],
             "oscillator_mhz": design.board.clock.mhz,
-            "pll": {} if design.pll is None else dict(design.pll.parameters),
+            "pll": {} if design.loop is None else dict(design.loop.parameters),
             "clocks_tried_mhz": [list(pair) for pair in self.tried],
             "path": [best.path_start, best.path_end],
             "utilization": result.utilization,
@@ -260,18 +260,11 @@ def with_clock(design: BoardDesign, mhz: float) -> BoardDesign:
     InputError
         If the board has no PLL, or it makes no such clock.
     """
-    return replace(design, pll=pll_of(design.board, mhz, design.memory_ratio))
+    return replace(design, pll=pll_of(design.board, mhz))
 
 
-def pll_of(board: BoardData, mhz: float, memory_ratio: int = 1) -> Pll | None:
+def pll_of(board: BoardData, mhz: float) -> Pll | None:
     """Return the PLL of a board for the fastest clock not above `mhz`, None for the oscillator's.
-
-    Parameters
-    ----------
-    board : BoardData
-    mhz : float
-    memory_ratio : int
-        Cycles of the SDRAM in one of the design: 1, or 2, for which there is always a PLL.
 
     Raises
     ------
@@ -280,8 +273,6 @@ def pll_of(board: BoardData, mhz: float, memory_ratio: int = 1) -> Pll | None:
     """
     if board.pll is None:
         raise InputError(f"--clock: the file of {board.name} names no PLL (field `pll`)")
-    if memory_ratio > 1:
-        return with_memory_clocks(pll_below(board.pll, board.clock_hz, 1e6 * mhz))
     if board.clock_hz == round(1e6 * mhz):
         return None
     return pll_below(board.pll, board.clock_hz, 1e6 * mhz)

@@ -15,12 +15,15 @@ from hwgen.board.pinout import Wire
 from hwgen.board.pll import Pll
 from hwgen.board.ports import BAUD
 from hwgen.board.registry import board, boards
-from hwgen.board.sdram import SdramChip, sdram_chips
+from hwgen.board.sdram import RATIOS, SdramChip, sdram_chips
+from hwgen.board.sdram_pads import PADS, Margins, best_phase, margins
 from hwgen.errors import InputError
 
 if TYPE_CHECKING:
     from rtl_templates.board.memory_system import SystemParams
     from rtl_templates.board.top import TopParams
+
+_PHASE = ("CLKOP_DIV", "CLKOS_DIV", "CLKOS_CPHASE", "CLKOS_FPHASE")
 
 DIVIDERS = (1, 2, 4, 8, 16)
 """Cycles of the oscillator in a cycle of the design."""
@@ -46,6 +49,9 @@ class BoardDesign(Surroundings):
     link : {"uart", "spi"}
     pll : Pll, optional
         Makes the clock; default the oscillator's, divided.
+    memory_ratio : int
+        Cycles of the SDRAM in a cycle of the design: 1, or 2 where a PLL makes its clock and the
+        pads are left a margin.
 
     Raises
     ------
@@ -61,6 +67,7 @@ class BoardDesign(Surroundings):
     silence_s: float = SILENCE_S
     link: Link = "uart"
     pll: Pll | None = None
+    memory_ratio: int = 1
 
     def __post_init__(self) -> None:
         if self.divider not in DIVIDERS:
@@ -85,6 +92,7 @@ class BoardDesign(Surroundings):
             raise InputError("--divide: the clock of an SDRAM is not divided; use --clock")
         if sum(bus.protocol == "axi4" for bus in core.buses) != 1:
             raise InputError(f"{core.name!r} has several memory ports: a board serves one")
+        self._check_ratio(self.memory_ratio)
         try:
             _ = self.system_params
         except ValueError as error:
@@ -98,8 +106,74 @@ class BoardDesign(Surroundings):
         core: Any = self.design.core
         return SystemParams(
             core.name, tuple(core.buses), core.params.memory, self.chip, self.clock_hz,
-            self.memory_ratio,
+            **self._at_pads,
         )  # fmt: skip
+
+    @property
+    def _at_pads(self) -> dict[str, int]:
+        """What differs with twice the clock for the SDRAM."""
+        if self.ratio == 1:
+            return {}
+        registers = PADS[self.board.memory.pad]
+        return {"ratio": self.ratio, "capture": registers.capture(self.margins.sampled)}
+
+    def _check_ratio(self, ratio: int) -> None:
+        """Raise `InputError` if the SDRAM cannot have that many cycles in one of the design."""
+        name = self.board.name
+        if ratio not in RATIOS:
+            raise InputError(f"--memory-ratio: must be 1 or 2, not {ratio}")
+        if ratio == 1:
+            return
+        if self.board.memory.pad not in PADS:
+            raise InputError(f"--memory-ratio: the pads of {name} have no registers for 2")
+        if self.pll is None or not self.pll.phases_ns:
+            raise InputError(
+                "--memory-ratio: 2 needs a PLL with a second output: choose a clock (--clock) that"
+                f" is not the {self.board.clock.mhz:g} MHz of the oscillator of {name}"
+            )
+        try:
+            _ = self._phase
+        except ValueError as error:
+            raise InputError(f"--memory-ratio: {error}; or take 1") from None
+
+    @cached_property
+    def _phase(self) -> tuple[float, Margins]:
+        """Phase of the SDRAM's clock in ns, and the margins that it leaves."""
+        assert self.pll is not None
+        registers, period = PADS[self.board.memory.pad], 1e9 / self.pll.hz / max(RATIOS)
+        return best_phase(self.chip, registers, period, self.pll.phases_ns)
+
+    @property
+    def margins(self) -> Margins:
+        """Margins at the pads of an SDRAM with twice the clock of the design."""
+        return self._phase[1]
+
+    @property
+    def ratio(self) -> int:
+        """Cycles of the SDRAM in a cycle of the design."""
+        return self.memory_ratio if self.on_memory else 1
+
+    @property
+    def sampled_edges(self) -> int:
+        """Edges after which the pads surely sample a word, by the phase that the PLL is set to."""
+        loop = self.loop
+        if loop is None or loop.phase_ns is None:
+            return 0
+        settings = {name: int(value) for name, value in loop.parameters if name in _PHASE}
+        # From the settings in the Verilog alone: cycles of the oscillator, and eighths of them.
+        cycles = settings["CLKOS_CPHASE"] + 1 + settings["CLKOS_FPHASE"] / 8
+        period = 1e9 / loop.hz / settings["CLKOP_DIV"]
+        clock_ns = period * settings["CLKOS_DIV"]
+        later = cycles % settings["CLKOS_DIV"] * period
+        left = margins(self.chip, PADS[self.board.memory.pad], clock_ns, later)
+        return left.sampled if left.least >= 0 else 0
+
+    @property
+    def loop(self) -> Pll | None:
+        """The PLL, with the second output that an SDRAM of twice the clock needs."""
+        if self.pll is None or self.ratio == 1:
+            return self.pll
+        return self.pll.doubled(self._phase[0])
 
     @property
     def chip(self) -> SdramChip:
@@ -124,13 +198,8 @@ class BoardDesign(Surroundings):
 
     @property
     def oscillator_hz(self) -> int:
-        """Frequency at the pin in a simulation: that of the fastest output of a PLL's model."""
-        return self.pll.hz * self.memory_ratio if self.pll else self.board.clock_hz
-
-    @property
-    def memory_ratio(self) -> int:
-        """Cycles of the SDRAM in one of the design."""
-        return self.pll.memory_ratio if self.pll else 1
+        """Frequency at the pin in a simulation: a model of a PLL counts cycles of its output."""
+        return self.pll.hz if self.pll else self.board.clock_hz
 
     @property
     def clock_hz(self) -> int:
@@ -142,14 +211,14 @@ class BoardDesign(Surroundings):
         """The model of the PLL, if there is one."""
         from rtl_templates.board.pll import model  # start-up time: Amaranth
 
-        return model(self.pll) if self.pll else ""
+        return model(self.loop) if self.loop else ""
 
     @property
     def declarations(self) -> str:
         """Declarations of primitives, for synthesis."""
         from rtl_templates.board.pll import declaration  # start-up time: Amaranth
 
-        return declaration(self.pll) if self.pll else ""
+        return declaration(self.loop) if self.loop else ""
 
     @property
     def wires(self) -> dict[str, Wire]:
@@ -164,15 +233,15 @@ class BoardDesign(Surroundings):
         board = self.board
         return TopParams(
             self.bridge_params,
-            clock_hz=self.pll.hz if self.pll else self.board.clock_hz,
+            clock_hz=self.oscillator_hz,
             divider=self.divider,
             baud=self.baud,
             led_low=board.led.active_low if board.led else None,
             button_low=board.button.active_low if board.button else None,
             link=self.link,
-            pll=self.pll,
+            pll=self.loop,
             sdram=self.on_memory,
-            memory_ratio=self.memory_ratio,
+            ratio=self.ratio,
         )
 
     @cached_property
@@ -190,4 +259,5 @@ class BoardDesign(Surroundings):
         """The Verilog of the pads of a memory, the top module then."""
         if not self.on_memory:
             return ""
-        return pads_of(self.name, self.top_name, list(self.wires), self.board.memory.pad)
+        pad = self.board.memory.pad
+        return pads_of(self.name, self.top_name, list(self.wires), pad, self.ratio)

@@ -12,7 +12,7 @@ from flows.simulation.registry import simulator
 from flows.simulation.stream_program import HARNESS
 from hwgen.board.model import LINKS
 from hwgen.board.pinout import Wire
-from hwgen.board.sdram import SdramChip
+from hwgen.board.sdram import SDRAM_PORTS, SdramChip
 from hwgen.errors import CheckFailed, InputError
 from rtl_templates.board.top import POWER_UP_CYCLES
 
@@ -86,18 +86,26 @@ def sdram_times(
 
 def _memory(design: Surroundings) -> list[str]:
     """Return the C++ that describes the SDRAM and reads its pins."""
-    ratio = design.memory_ratio
-    geometry, times, counts, least = sdram_times(design.chip, ratio * design.clock_hz)
+    geometry, times, counts, least = sdram_times(design.chip, design.ratio * design.clock_hz)
     numbers = ", ".join(map(repr, (*geometry, *times, *counts)))
     listed = ", ".join(map(repr, least))
     pins = ("cke", "cs_n", "ras_n", "cas_n", "we_n", "ba", "a", "dqm", "dq_o", "dq_oe")
     levels = ", ".join(f"top.sdram_{name}" for name in pins)
+    halves = []
+    if design.ratio > 1:
+        levels = ", ".join(
+            "top.sdram_dq_oe" if name == "dq_oe"
+            else f"static_cast<int>(top.sdram_{name} >> half * {bits} & {(1 << bits) - 1}u)"
+            for name, bits in ((name, SDRAM_PORTS[name]) for name in pins)
+        )  # fmt: skip
+        halves = [f"#define HWGEN_SDRAM_DOUBLE {design.sampled_edges}"]
+    half = ", int half" if halves else ""
     return [
+        *halves,
         "#define HWGEN_SDRAM",
-        f"constexpr bool SDRAM_CLOCK_IS_LATE = {str(ratio > 1).lower()};",
         '#include "sdram.h"',
         f"static const hwgen::SdramTimes SDRAM_TIMES = {{{numbers}, {{{listed}}}}};",
-        f"inline hwgen::SdramPins read_sdram(const Vtop& top) {{ return {{{levels}}}; }}",
+        f"inline hwgen::SdramPins read_sdram(const Vtop& top{half}) {{ return {{{levels}}}; }}",
     ]
 
 
@@ -128,6 +136,11 @@ class SimulatedBoard:
         Rate of the adapter's bits relative to that of the design.
     seed : int
         Of registers without a value at power-up.
+
+    Attributes
+    ----------
+    ratio : int
+        Cycles of the SDRAM in a cycle of the design.
     """
 
     def __init__(
@@ -140,7 +153,7 @@ class SimulatedBoard:
     ) -> None:
         self._library = _load(library or compile_board(design))
         self._clock_hz = design.oscillator_hz
-        self._ratio = design.memory_ratio
+        self.ratio = design.ratio
         self._board = self._library.hwgen_board_open(self._clock_hz / design.baud / rate, seed)
         if design.needs_reset:
             self.press(pressed=True)
@@ -181,12 +194,12 @@ class SimulatedBoard:
 
     @property
     def cycles(self) -> int:
-        """Cycles since power-up, of the oscillator or of the clock that a PLL makes of it."""
-        return int(self._library.hwgen_board_cycles(self._board)) // self._ratio
+        """Cycles of the oscillator since power-up."""
+        return int(self._library.hwgen_board_cycles(self._board))
 
     def now(self) -> float:
         """Return the simulated seconds since power-up."""
-        return self.cycles * self._ratio / self._clock_hz
+        return self.cycles / self._clock_hz
 
     @property
     def memory_error(self) -> str:

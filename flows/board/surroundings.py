@@ -101,14 +101,19 @@ class Surroundings(ABC):
         """Parameters of the core's surroundings."""
 
     @property
+    def ratio(self) -> int:
+        """Cycles of the SDRAM in a cycle of the design."""
+        return 1
+
+    @property
+    def sampled_edges(self) -> int:
+        """Edges after which pads sample a word of an SDRAM with twice the clock."""
+        return 0
+
+    @property
     def models(self) -> str:
         """Verilog of primitives of the FPGA, for simulation alone."""
         return ""
-
-    @property
-    def memory_ratio(self) -> int:
-        """Cycles of the SDRAM in one of the design."""
-        return 1
 
     # -- what is common --------------------------------------------------------------------------
 

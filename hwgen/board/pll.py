@@ -12,8 +12,6 @@ from hwgen.errors import InputError
 Primitive: TypeAlias = Literal["SB_PLL40_PAD", "EHXPLLL", "rPLL", "CC_PLL"]
 """Primitives of iCE40, ECP5, Gowin's LittleBee and GateMate."""
 
-_OSCILLATOR_HZ, _MIDDLE_HZ = (400e6, 800e6), 600e6  # of ECP5
-
 GRID_HZ = 62_500
 """Frequencies are multiples of this, so that serial rates need few bits of phase."""
 
@@ -29,14 +27,53 @@ class Pll:
         Frequency at its output.
     parameters : tuple of (str, int or str)
         Of the primitive.
-    memory_ratio : int
-        Cycles of a memory's clocks in one of the output; 1: it makes none.
+    phase_ns : float, optional
+        Time by which its second output, of twice the frequency, is later; default there is none.
     """
 
     primitive: Primitive
     hz: int
     parameters: tuple[tuple[str, int | str], ...]
-    memory_ratio: int = 1
+    phase_ns: float | None = None
+
+    @property
+    def phases_ns(self) -> list[float]:
+        """The phases of a second output of twice the frequency; none if it cannot be made."""
+        if self.primitive != "EHXPLLL":
+            return []
+        # The divider begins later by cycles of the oscillator, and by eighths of them.
+        eighths = _EIGHTHS * self._even_divider
+        return [1e9 / self.hz * step / eighths for step in range(eighths // 2)]
+
+    def doubled(self, phase_ns: float) -> Pll:
+        """Return the loop with a second output of twice the frequency.
+
+        Parameters
+        ----------
+        phase_ns : float
+            One of `phases_ns`.
+        """
+        divider = self._even_divider
+        steps = self.phases_ns.index(phase_ns)
+        changed = dict(self.parameters) | {
+            "CLKOP_DIV": divider, "CLKOP_CPHASE": divider - 1,
+            "CLKOS_ENABLE": "ENABLED", "CLKOS_DIV": divider // 2,
+            "CLKOS_CPHASE": divider // 2 - 1 + steps // _EIGHTHS,
+            "CLKOS_FPHASE": steps % _EIGHTHS, "OUTDIVIDER_MUXB": "DIVB",
+        }  # fmt: skip
+        return replace(self, parameters=tuple(changed.items()), phase_ns=phase_ns)
+
+    @property
+    def _even_divider(self) -> int:
+        """The divider of the oscillator, or the next one that is even and in its range."""
+        divider = int(dict(self.parameters)["CLKOP_DIV"])
+        if divider % 2:
+            divider += 1 if self.hz * (divider + 1) <= _ECP5_OSCILLATOR_HZ[1] else -1
+        return divider
+
+
+_EIGHTHS = 8
+_ECP5_OSCILLATOR_HZ = 400e6, 800e6
 
 
 def pll_below(primitive: Primitive, input_hz: int, limit_hz: float) -> Pll:
@@ -55,45 +92,6 @@ def pll_below(primitive: Primitive, input_hz: int, limit_hz: float) -> Pll:
             f" {input_hz / 1e6:g} MHz; the lowest is {lowest / 1e6:g} MHz"
         )
     return max(made, key=lambda pll: pll.hz)
-
-
-def with_memory_clocks(pll: Pll) -> Pll:
-    """Return the settings that also make two clocks of twice the frequency.
-
-    The first has each second edge with the output, for a controller; the second comes a quarter of
-    its period later, for the register of the pad that inverts it: the chip's clock is three
-    quarters late.
-
-    Raises
-    ------
-    InputError
-        If the primitive does not make them.
-    """
-    if pll.primitive != "EHXPLLL":
-        raise InputError(
-            f"--memory-ratio: {pll.primitive} makes no clocks of a memory here; EHXPLLL of the ECP5"
-            " does. Leave the option out"
-        )
-    values = dict(pll.parameters)
-    lowest, highest = _OSCILLATOR_HZ
-    even = [n for n in range(4, 129, 2) if lowest <= n * pll.hz <= highest]
-    if not even:
-        raise InputError(
-            f"--memory-ratio: the oscillator of {pll.primitive} runs at {lowest / 1e6:g} to"
-            f" {highest / 1e6:g} MHz, no multiple of twice {pll.hz / 1e6:g} MHz. Choose another"
-            " clock (--clock)"
-        )
-    output = min(even, key=lambda n: abs(n * pll.hz - _MIDDLE_HZ))
-    fast = output // 2
-    # In periods of the oscillator: DIV - 1 is in phase, and the fine part counts eighths.
-    coarse, fine = divmod(8 * (fast - 1) + 2 * fast, 8)
-    values |= {
-        "CLKOP_DIV": output, "CLKOP_CPHASE": output - 1,
-        "CLKOS_ENABLE": "ENABLED", "CLKOS_DIV": fast, "CLKOS_CPHASE": fast - 1, "CLKOS_FPHASE": 0,
-        "CLKOS2_ENABLE": "ENABLED", "CLKOS2_DIV": fast, "CLKOS2_CPHASE": coarse,
-        "CLKOS2_FPHASE": fine,
-    }  # fmt: skip
-    return replace(pll, parameters=tuple(values.items()), memory_ratio=2)
 
 
 def plls(primitive: Primitive, input_hz: int) -> Iterator[Pll]:
@@ -137,8 +135,8 @@ def _ecp5(input_hz: int) -> _Settings:
             if not 3.125e6 <= hz <= 400e6:
                 continue
             # In the middle of the oscillator's range.
-            output = max(1, round(_MIDDLE_HZ / hz))
-            if output <= 128 and _OSCILLATOR_HZ[0] <= hz * output <= _OSCILLATOR_HZ[1]:
+            output = max(1, round(600e6 / hz))
+            if output <= 128 and 400e6 <= hz * output <= 800e6:
                 yield hz, {
                     "PLLRST_ENA": "DISABLED", "INTFB_WAKE": "DISABLED", "STDBY_ENABLE": "DISABLED",
                     "DPHASE_SOURCE": "DISABLED", "OUTDIVIDER_MUXA": "DIVA", "CLKI_DIV": reference,

@@ -19,6 +19,20 @@ SDRAM_PORTS = {
 }  # fmt: skip
 """Bits of each port of a controller; the data pins are outputs, their enable, and inputs."""
 
+RATIOS = (1, 2)
+"""Cycles of the chip in a cycle of the design."""
+
+
+def sdram_ports(ratio: int) -> dict[str, int]:
+    """Return the bits of each port of a controller: a value for each cycle of the chip.
+
+    Parameters
+    ----------
+    ratio : int
+        One of `RATIOS`; the value of the first cycle is in the low bits.
+    """
+    return {name: bits if name == "dq_oe" else ratio * bits for name, bits in SDRAM_PORTS.items()}
+
 
 @dataclass(frozen=True)
 class SdramChip:
@@ -47,6 +61,11 @@ class SdramChip:
         Pause before the first command, us.
     start_up_refreshes : int
         Refreshes before the first activation.
+    access : mapping
+        CAS latency to the latest time of a word after the edge before its own, ns (tAC).
+    output_hold, input_setup, input_hold : float
+        Least times, ns: that a word stays after its edge (tOH), and that inputs are stable before
+        and after an edge (tIS, tIH).
     """
 
     summary: str
@@ -66,6 +85,10 @@ class SdramChip:
     mrd_clocks: int
     start_up_us: float
     start_up_refreshes: int
+    access: Mapping[int, float]
+    output_hold: float
+    input_setup: float
+    input_hold: float
 
     def __post_init__(self) -> None:
         if not 8 <= self.column_bits <= 10:
@@ -110,5 +133,8 @@ def sdram_chips() -> Mapping[str, SdramChip]:
 
 
 def _chip(fields: Mapping[str, Any]) -> SdramChip:
-    clocks = fields["least_clock_ns"]
-    return SdramChip(**{**fields, "least_clock_ns": {int(cas): ns for cas, ns in clocks.items()}})
+    by_latency = {
+        name: {int(cas): ns for cas, ns in fields[name].items()}
+        for name in ("least_clock_ns", "access")
+    }
+    return SdramChip(**{**fields, **by_latency})

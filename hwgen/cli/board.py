@@ -268,9 +268,7 @@ def _design(
         raise click.UsageError(
             f"--memory-ratio is for engines on memory; {design.name} has streams"
         )
-    asked, pll = clock_mhz or data.clock.mhz, None  # of "auto", where the search begins
-    if memory_ratio > 1 or clock_mhz:
-        pll = pll_of(data, asked, memory_ratio)
+    pll = None if clock_mhz in (None, _FASTEST) else pll_of(data, clock_mhz)
     if pll is not None and clock_mhz is not None and pll.hz < 0.98e6 * clock_mhz:
         click.echo(
             f"note: the clock is {pll.hz / 1e6:g} MHz, the fastest below {clock_mhz:g} MHz that the"
@@ -284,7 +282,7 @@ def _design(
             f" used: {name} has {data.device}, and a clock of its own",
             err=True,
         )
-    return BoardDesign(design, data, link=link, pll=pll, **options)
+    return BoardDesign(design, data, link=link, pll=pll, memory_ratio=memory_ratio, **options)
 
 
 def _warn_of_clock(design: BoardDesign, estimate: Mapping[str, Any]) -> None:

@@ -6,18 +6,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from amaranth.hdl import ClockDomain, ClockSignal, Instance, Module, ResetSignal, Signal
+from amaranth.hdl import ClockSignal, Instance, Module, ResetSignal, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
-from hwgen.board.sdram import SDRAM_PORTS, SdramChip
+from hwgen.board.sdram import SDRAM_PORTS, SdramChip, sdram_ports
 from hwgen.core.bus import BusPort
 from rtl_templates.axi.bus import axi4, fixed_fields
 from rtl_templates.axi.channels import channels_of
 from rtl_templates.axi.share import MemoryShare
 from rtl_templates.board.gateway import WORD, MemoryGateway
 from rtl_templates.board.sdram import SdramController, SdramParams
-from rtl_templates.board.sdram_crossing import FAST, FastSdramController
 from rtl_templates.hdl.hierarchy import Block, place
 
 if TYPE_CHECKING:
@@ -40,8 +39,9 @@ class SystemParams:
     clock_hz : float
         Frequency of the engine.
     ratio : int
-        Cycles of the SDRAM in one of the engine: 1, where its clock is the inverted one, or 2,
-        where it is three quarters of a cycle late.
+        Cycles of the SDRAM in one of the engine; with 1 its clock is the inverted one.
+    capture : int
+        As of `SdramParams`.
 
     Raises
     ------
@@ -55,6 +55,7 @@ class SystemParams:
     chip: SdramChip
     clock_hz: float
     ratio: int = 1
+    capture: int = -1
 
     def __post_init__(self) -> None:
         _ = self.sdram
@@ -64,8 +65,8 @@ class SystemParams:
         """Parameters of the controller."""
         memory = self.memory
         return SdramParams(
-            self.chip, self.ratio * self.clock_hz, memory.data_width, memory.address_width,
-            capture=-1 if self.ratio == 1 else 0,
+            self.chip, self.clock_hz, memory.data_width, memory.address_width,
+            capture=self.capture, ratio=self.ratio,
         )  # fmt: skip
 
     def bus(self, protocol: str) -> BusPort:
@@ -87,26 +88,20 @@ class MemorySystem(Block):
         Words of commands and of answers, as `MemoryGateway` has them.
     cke, cs_n, ras_n, cas_n, we_n, ba, a, dqm, dq_o, dq_oe, dq_i
         Pins of the SDRAM.
-    fast_clk : In
-        The clock of the controller, where `ratio` is 2.
     """
 
     resettable = True
 
     def __init__(self, params: SystemParams) -> None:
-        pins = {name: (In if name == "dq_i" else Out)(bits) for name, bits in SDRAM_PORTS.items()}
+        ports = sdram_ports(params.ratio)
+        pins = {name: (In if name == "dq_i" else Out)(bits) for name, bits in ports.items()}
         streams = {"i": In(stream.Signature(WORD)), "o": Out(stream.Signature(WORD))}
-        clock = {"fast_clk": In(1)} if params.ratio > 1 else {}
-        super().__init__("system", {**streams, **pins, **clock})
+        super().__init__("system", {**streams, **pins})
         self._params = params
 
     def build(self, m: Module) -> None:
         params, memory = self._params, self._params.memory
-        if params.ratio > 1:
-            m.domains += ClockDomain(FAST)
-            m.d.comb += ClockSignal(FAST).eq(self.fast_clk)
-        controller_class: Any = FastSdramController if params.ratio > 1 else SdramController
-        m.submodules.controller = controller = controller_class(params.sdram)
+        m.submodules.controller = controller = SdramController(params.sdram)
         for name in SDRAM_PORTS:
             pin, inner = getattr(self, name), getattr(controller, name)
             m.d.comb += inner.eq(pin) if name == "dq_i" else pin.eq(inner)

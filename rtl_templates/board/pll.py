@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from amaranth.hdl import Const, Instance, Signal
@@ -33,15 +32,15 @@ _CONSTANTS: dict[Primitive, dict[str, tuple[int, int]]] = {
 }  # fmt: skip
 """Inputs with a constant level: value and width."""
 
-MEMORY_PORTS: dict[Primitive, tuple[str, str]] = {"EHXPLLL": ("CLKOS", "CLKOS2")}
-"""Outputs of the primitives that make a clock of a memory: the controller's, and the chip's."""
+DOUBLE = "CLKOS"
+"""Second output of EHXPLLL."""
 
 LOCK_CYCLES = 64
 """Cycles after which a model has locked."""
 
 
 def instance(
-    pll: Pll, source: Signal, clock: Signal, locked: Signal, memory: Sequence[Signal] = ()
+    pll: Pll, source: Signal, clock: Signal, locked: Signal, double: Signal | None = None
 ) -> Instance:
     """Return a phase-locked loop.
 
@@ -52,17 +51,17 @@ def instance(
         The oscillator.
     clock, locked : Signal
         Its output, and whether it is stable.
-    memory : sequence of Signal
-        Clocks of `MEMORY_PORTS`, if it has them.
+    double : Signal, optional
+        Its second output, of twice the frequency, if the loop has one.
     """
     into, out, lock = PORTS[pll.primitive]
     wires: dict[str, Any] = {f"p_{name}": value for name, value in pll.parameters}
     wires |= {f"i_{into}": source, f"o_{out}": clock, f"o_{lock}": locked}
-    if memory:
-        wires |= {f"o_{n}": s for n, s in zip(MEMORY_PORTS[pll.primitive], memory, strict=True)}
     wires |= {
         f"i_{n}": Const(value, width) for n, (value, width) in _CONSTANTS[pll.primitive].items()
     }
+    if pll.phase_ns is not None:
+        wires[f"o_{DOUBLE}"] = double
     if pll.primitive == "EHXPLLL":
         wires |= {"i_CLKFB": clock, "a_ICP_CURRENT": "12", "a_LPF_RESISTOR": "8",
                   "a_MFG_ENABLE_FILTEROPAMP": "1", "a_MFG_GMCREF_SEL": "2"}  # fmt: skip
@@ -72,8 +71,9 @@ def instance(
 def model(pll: Pll, *, locks: bool = True) -> str:
     """Return Verilog that stands for the primitive in a simulation.
 
-    Time is counted in cycles of the fastest output there: the simulated oscillator has its
-    frequency, and this output is the input.  Of another output, each edge is an edge of that one.
+    Time is counted in cycles of the output there: the simulated oscillator has its frequency, and
+    the output is the input.  A second output has no edges: it leads to a pin, where the model of
+    the pads counts them.
 
     Parameters
     ----------
@@ -81,29 +81,16 @@ def model(pll: Pll, *, locks: bool = True) -> str:
     locks : bool
         Whether it locks after `LOCK_CYCLES`, or never.
     """
-    into, _, lock = PORTS[pll.primitive]
+    into, out, lock = PORTS[pll.primitive]
+    double = "" if pll.phase_ns is None else f"  assign {DOUBLE} = 1'b0;\n"
     return f"""\
 {_heading(pll)}
-  reg [7:0] count = 8'd0;
+{double}  reg [7:0] count = 8'd0;
   always @(posedge {into}[0]) if (count != 8'd{LOCK_CYCLES}) count <= count + 8'd1;
-{_outputs(pll)}
+  assign {out} = {into}[0];
   assign {lock} = {"count == 8'd" + str(LOCK_CYCLES) if locks else "1'b0"};
 endmodule
 """
-
-
-def _outputs(pll: Pll) -> str:
-    """Return the assignments of the clocks of a model."""
-    into, out, _ = PORTS[pll.primitive]
-    if pll.memory_ratio == 1:
-        return f"  assign {out} = {into}[0];"
-    fast, chip = MEMORY_PORTS[pll.primitive]
-    return f"""\
-  reg second = 1'b0;
-  always @(negedge {into}[0]) second <= ~second;
-  assign {out} = {into}[0] & second;
-  assign {fast} = {into}[0];
-  assign {chip} = {into}[0];"""
 
 
 def declaration(pll: Pll) -> str:
@@ -118,7 +105,7 @@ def _heading(pll: Pll) -> str:
         inputs.append(("CLKFB", 1))
     ports = [f"input [{width - 1}:0] {name}" for name, width in inputs]
     ports += [f"output {out}", f"output {lock}"]
-    if pll.memory_ratio > 1:
-        ports += [f"output {name}" for name in MEMORY_PORTS[pll.primitive]]
+    if pll.phase_ns is not None:
+        ports.append(f"output {DOUBLE}")
     parameters = ", ".join(f"parameter {name} = 0" for name, _ in pll.parameters)
     return f"module {pll.primitive} #({parameters}) ({', '.join(ports)});"

@@ -41,8 +41,8 @@ class SdramCycles:
     refreshes: int
 
 
-def sdram_cycles(chip: SdramChip, clock_hz: float, burst: int) -> SdramCycles:
-    """Return the times of a chip in cycles of a clock.
+def sdram_cycles(chip: SdramChip, clock_hz: float, burst: int, ratio: int = 1) -> SdramCycles:
+    """Return the times of a chip in cycles of its clock.
 
     A refresh is requested earlier than the chip needs it, by the longest time that open rows and
     words on their way can delay it: no two refreshes are further apart than the chip allows.
@@ -53,6 +53,8 @@ def sdram_cycles(chip: SdramChip, clock_hz: float, burst: int) -> SdramCycles:
     clock_hz : float
     burst : int
         Words of a read or write.
+    ratio : int
+        Cycles of the chip in a cycle of the controller, which is all that delays are counted in.
 
     Raises
     ------
@@ -66,6 +68,8 @@ def sdram_cycles(chip: SdramChip, clock_hz: float, burst: int) -> SdramCycles:
 
     ras, rp, wr, rc, rfc = (cycles(ns) for ns in (chip.ras, chip.rp, chip.wr, chip.rc, chip.rfc))
     delay = max(ras, rc, burst + wr) + rp + 2
+    if ratio > 1:
+        delay = ratio * (ceil(max(ras, rc, burst + wr) / ratio) + ceil(rp / ratio) + 3)
     refresh = int(chip.refi / clock_ns + 1e-9) - delay
     if refresh < 2 * (delay + rfc):
         least = 3 * (delay + rfc) / chip.refi * 1e3

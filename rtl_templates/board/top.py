@@ -13,7 +13,7 @@ from amaranth.lib.wiring import In, Out
 
 from hwgen.board.model import LINKS, Link
 from hwgen.board.pll import Pll
-from hwgen.board.sdram import SDRAM_PORTS
+from hwgen.board.sdram import SDRAM_PORTS, sdram_ports
 from hwgen.core.port import StreamPort
 from rtl_templates.board.bridge import Bridge, BridgeParams
 from rtl_templates.board.pll import instance
@@ -48,8 +48,8 @@ class TopParams:
     sdram : bool
         Whether what is instantiated is a `rtl_templates.board.memory_system.MemorySystem`, not a
         core with streams.
-    memory_ratio : int
-        Cycles of the SDRAM in one of the design.
+    ratio : int
+        Cycles of the SDRAM in a cycle of the design.
     """
 
     bridge: BridgeParams
@@ -62,7 +62,7 @@ class TopParams:
     power_up: bool = True
     pll: Pll | None = None
     sdram: bool = False
-    memory_ratio: int = 1
+    ratio: int = 1
 
     def __post_init__(self) -> None:
         if not self.power_up and (self.button_low is None or self.divider != 1):
@@ -87,8 +87,9 @@ class BoardTop(wiring.Component):
     clk, rx, tx, cs, sck, mosi, miso, led, button : Signal
         Pins: those of the link, `led` and `button` where the board has them.
     sdram_cke, sdram_cs_n, ..., sdram_dq_o, sdram_dq_oe, sdram_dq_i, sdram_clock : Signal
-        Of a memory system: pins of the SDRAM, and the clock whose inverse it gets; with a
-        `memory_ratio` of 2 the PLL makes that clock.
+        Of a memory system: pins of the SDRAM, and the clock whose inverse it gets.
+    sdram_double : Signal
+        The clock of an SDRAM that has twice that of the design.
     """
 
     def __init__(self, core: str, ports: Sequence[StreamPort], params: TopParams) -> None:
@@ -101,11 +102,12 @@ class BoardTop(wiring.Component):
             members["button"] = In(1)
         if params.sdram:
             members["sdram_clock"] = Out(1)
-            for name, bits in SDRAM_PORTS.items():
+            if params.ratio > 1:
+                members["sdram_double"] = Out(1)
+            for name, bits in sdram_ports(params.ratio).items():
                 members[f"sdram_{name}"] = (In if name == "dq_i" else Out)(bits)
         super().__init__(members)
         self._core, self._ports, self._params = core, ports, params
-        self._fast = Signal(name="fast_clk")
 
     @property
     def pins(self) -> list[Signal]:
@@ -163,8 +165,8 @@ class BoardTop(wiring.Component):
         m.domains.sync = sync = ClockDomain()
         locked = Signal()
         if params.pll is not None:
-            memory = [self._fast, self.sdram_clock] if params.memory_ratio > 1 else []
-            m.submodules.pll = instance(params.pll, self.clk, sync.clk, locked, memory)
+            double = self.sdram_double if params.ratio > 1 else None
+            m.submodules.pll = instance(params.pll, self.clk, sync.clk, locked, double)
         elif params.divider == 1:
             m.d.comb += sync.clk.eq(self.clk)
         else:
@@ -207,13 +209,7 @@ class BoardTop(wiring.Component):
         """Return the memory system, its words connected to the bridge."""
         reset = Signal(name="system_reset", init=1)
         m.d.sync += reset.eq(bridge.core_reset)
-        fast = {}
-        if self._params.memory_ratio > 1:
-            fast["i_fast_clk"] = self._fast
-            if self._params.pll is None:  # of an estimate, to which all clocks are the same
-                m.d.comb += [self._fast.eq(ClockSignal()), self.sdram_clock.eq(ClockSignal())]
-        else:
-            m.d.comb += self.sdram_clock.eq(ClockSignal())
+        m.d.comb += self.sdram_clock.eq(ClockSignal())
         pins = {
             ("i_" if name == "dq_i" else "o_") + name: getattr(self, f"sdram_{name}")
             for name in SDRAM_PORTS
@@ -222,7 +218,7 @@ class BoardTop(wiring.Component):
             self._core, i_clk=ClockSignal(), i_rst=reset,
             i_i_data=bridge.in0_data, i_i_valid=bridge.in0_valid, o_i_ready=bridge.in0_ready,
             o_o_data=bridge.out_data, o_o_valid=bridge.out_valid, i_o_ready=bridge.out_ready,
-            **pins, **fast,
+            **pins,
         )  # fmt: skip
 
     def _instance(self, m: Module, bridge: Bridge) -> Instance:

@@ -106,7 +106,8 @@ def check(connection: EngineBoard, simulated: SimulatedBoard, seed: int = 0) -> 
 
 @pytest.mark.rotate(8)
 def test_products_go_through_an_sdram_of_twice_the_clock() -> None:
-    design = engine(GEMM.format(width=32, bits=26), pll=pll_of(board("ulx3s-85f"), 37.5, 2))
+    pll = pll_of(board("ulx3s-85f"), 37.5)
+    design = engine(GEMM.format(width=32, bits=26), pll=pll, memory_ratio=2)
     simulated = SimulatedBoard(design, library=compile_board(design, cycles=10_000))
     with connect_engine(simulated, design.design.core, **PATIENT) as connection:
         data = bytes(range(256))
@@ -250,6 +251,8 @@ def test_commands_are_words_in_their_range() -> None:
         (GEMM.format(width=32, bits=25), "icebreaker", {}, "boards with one are ulx3s-85f"),
         (GEMM.format(width=32, bits=16), "ulx3s-85f", {}, "address_width must be at least 25"),
         (GEMM.format(width=32, bits=25), "ulx3s-85f", {"divider": 2}, "is not divided"),
+        (GEMM.format(width=32, bits=25), "ulx3s-85f", {"memory_ratio": 2}, "needs a PLL"),
+        (GEMM.format(width=32, bits=25), "ulx3s-85f", {"memory_ratio": 3}, "must be 1 or 2"),
     ],
 )
 def test_engines_that_a_board_cannot_serve_are_refused(

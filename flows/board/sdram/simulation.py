@@ -13,9 +13,10 @@ from amaranth.hdl import ClockDomain, Module
 from amaranth.sim import Simulator
 
 from flows.board.sdram.chip import Pins, SdramError, SdramModel
+from flows.board.sdram.pads import PadRegisters
 from hwgen.board.sdram import SdramChip
+from hwgen.board.sdram_pads import PADS
 from rtl_templates.board.sdram import SdramController, SdramParams
-from rtl_templates.board.sdram_crossing import FAST, FastSdramController
 from rtl_templates.board.sdram_timing import SdramCycles
 
 ADDRESS_WIDTH = 32
@@ -23,6 +24,10 @@ ADDRESS_WIDTH = 32
 _PINS = ("cke", "cs_n", "ras_n", "cas_n", "we_n", "ba", "a", "dqm", "dq_o", "dq_oe")
 _OUTPUTS = ("awready", "wready", "bvalid", "bid", "bresp", "arready", "rvalid", "rid", "rresp",
             "rlast", "rdata")  # fmt: skip
+_PADS = PADS["BB"]
+SAMPLED = 2
+"""Edges after which pads sample a word, with a ratio of 2."""
+
 _LATEST = 100_000  # cycles that a simulation may last after start-up
 
 
@@ -232,8 +237,7 @@ def simulate(
     capture : int, optional
         When the controller samples words, instead of what fits the clock of the chip.
     ratio : int
-        Cycles of controller and chip in one of the port: 1, or 2 with a clock of the chip that is
-        three quarters late (`FastSdramController`).
+        Cycles of the chip in a cycle of the controller; with 2 there are registers of pads between.
 
     Raises
     ------
@@ -244,25 +248,35 @@ def simulate(
     """
     if capture is None:
         capture = -1 if inverted else 0
-    params = SdramParams(chip, clock_hz, data_width, ADDRESS_WIDTH, capture, cycles)
-    controller: Any = SdramController(params) if ratio == 1 else FastSdramController(params)
+        if ratio > 1:
+            capture = _PADS.capture(SAMPLED)
+    params = SdramParams(chip, clock_hz, data_width, ADDRESS_WIDTH, capture, cycles, ratio)
+    controller = SdramController(params)
     clock_ns = 1e9 / clock_hz
-    model = SdramModel(chip, clock_ns)
+    model = SdramModel(chip, clock_ns / ratio)
+    registers = PadRegisters(model, SAMPLED)
     manager = Manager(transfers, data_width // 8, chip.size, stall, seed)
     m = Module()
     m.submodules.controller = controller
     m.domains.chip = ClockDomain(reset_less=True)
-    if ratio > 1:
-        m.domains += ClockDomain(FAST)
     pins = [getattr(controller, name) for name in _PINS]
     outputs = [getattr(controller.bus, name) for name in _OUTPUTS]
     passed = 0
     failure: Exception | None = None
 
+    async def drive_pads(ctx: Any) -> None:
+        nonlocal failure
+        while True:
+            _, _, *levels = await ctx.tick("chip").sample(*pins)
+            try:
+                ctx.set(controller.dq_i, registers.step(levels))
+            except SdramError as error:
+                failure = error
+                return
+
     async def drive_chip(ctx: Any) -> None:
         nonlocal failure
         last: int | None = None
-        before: int | None = None
         while True:
             _, _, *levels = await ctx.tick("chip").sample(*pins)
             try:
@@ -270,8 +284,6 @@ def simulate(
             except SdramError as error:
                 failure = error
                 return
-            if ratio > 1:  # it comes too late for the controller's next edge
-                word, before = before, word
             # The pins have no definite level while nobody drives them.
             level = 0xDEAD if word is None else word
             if level != last:
@@ -297,14 +309,11 @@ def simulate(
             passed += 1
 
     simulator = Simulator(m)
-    period = round(clock_ns, 3) * 1e-9  # so that multiples are whole femtoseconds
-    simulator.add_clock(ratio * period, phase=0.5 * period)
-    late = 0.0 if inverted else 0.5
-    if ratio > 1:
-        simulator.add_clock(period, phase=0.5 * period, domain=FAST)
-        late = 1.25
-    simulator.add_clock(period, phase=late * period, domain="chip")
-    simulator.add_testbench(drive_chip, background=True)
+    simulator.add_clock(clock_ns * 1e-9, phase=clock_ns * 0.5e-9)
+    simulator.add_clock(
+        clock_ns * 1e-9, phase=clock_ns * (0.0 if inverted else 0.5) * 1e-9, domain="chip"
+    )
+    simulator.add_testbench(drive_pads if ratio > 1 else drive_chip, background=True)
     simulator.add_testbench(drive_bus)
     simulator.run()
     if failure is not None:
@@ -360,6 +369,6 @@ def random_transfers(
         )  # fmt: skip
 
 
-def share_of_peak(result: Result, data_width: int) -> float:
-    """Return the bytes that were moved, as a share of a word in each cycle."""
-    return result.beats * data_width / (16 * result.cycles)
+def share_of_peak(result: Result, data_width: int, ratio: int = 1) -> float:
+    """Return the bytes that were moved, as a share of a word in each cycle of the chip."""
+    return result.beats * data_width / (16 * ratio * result.cycles)

@@ -184,6 +184,49 @@ class Adapter {
 
 #endif
 
+#ifdef HWGEN_SDRAM_DOUBLE
+
+/// Pads whose registers work at both edges of the clock, those of ECP5 by their library of
+/// simulation models.  ODDRX1F has three stages of registers, and puts out D0 while the clock is
+/// high, then D1.  IDDRX1F has the level at a rising edge, and at the falling edge after it, from
+/// the next rising edge on.  A word that the chip drives is sampled SAMPLED edges after the one
+/// that the chip's edge follows; 0: at none with certainty.
+class Pads {
+  public:
+    Pads() {
+        for (auto& stage : stages_)
+            for (auto& half : stage) half = {0, 1, 1, 1, 1, 0, 0, 3, 0, 0};
+        for (auto& word : words_) word = NOBODY;
+    }
+
+    /// Look at the outputs of the design before a rising edge.
+    void sample(const Vtop& top) {
+        for (int half = 0; half < 2; half++) stages_[at_][half] = read_sdram(top, half);
+        at_ = (at_ + 1) % STAGES;  // the oldest is at the pins now
+    }
+
+    /// Let the chip see its two edges, and return the inputs of the design after that edge.
+    uint32_t step(hwgen::Sdram& chip) {
+        const uint32_t inputs = words_[0] | static_cast<uint32_t>(words_[1]) << 16;
+        for (const auto& pins : stages_[at_]) {
+            const int word = chip.step(pins);
+            for (int at = 1; at < LATE; at++) words_[at - 1] = words_[at];
+            words_[LATE - 1] = static_cast<uint16_t>(word < 0 || !SAMPLED ? NOBODY : word);
+        }
+        return inputs;
+    }
+
+  private:
+    static constexpr int STAGES = 3, SAMPLED = HWGEN_SDRAM_DOUBLE, LATE = SAMPLED + 2;
+    static constexpr uint16_t NOBODY = 0xdead;
+
+    hwgen::SdramPins stages_[STAGES][2];
+    uint16_t words_[LATE];
+    int at_ = 0;
+};
+
+#endif
+
 struct Board {
     Board(double cycles_per_bit, int seed) : adapter(cycles_per_bit) {
         const std::string argument = "+verilator+seed+" + std::to_string(seed);
@@ -199,18 +242,19 @@ struct Board {
     void cycle() {
         const double now = static_cast<double>(cycles);
         adapter.drive(*top, now, connected);
+#ifdef HWGEN_SDRAM_DOUBLE
+        pads.sample(*top);
+#endif
         set_clk(*top, 1);
         top->eval();
         set_clk(*top, 0);
         top->eval();
-#ifdef HWGEN_SDRAM
+#ifdef HWGEN_SDRAM_DOUBLE
+        top->sdram_dq_i = pads.step(sdram);
+#elif defined(HWGEN_SDRAM)
         // The chip has the inverted clock.  Nobody drives the pins where it returns no word.  The
         // word is evaluated with the next edge, where Verilator settles inputs before registers.
-        // A clock that is three quarters of a cycle late is stepped here too, as the pins no longer
-        // change; its word comes so late that the edge after the next one reads it.
-        const int out = sdram.step(read_sdram(*top));
-        const int word = SDRAM_CLOCK_IS_LATE ? word_before : out;
-        word_before = out;
+        const int word = sdram.step(read_sdram(*top));
         top->sdram_dq_i = static_cast<uint16_t>(word < 0 ? 0xdead : word);
 #endif
         cycles++;
@@ -222,7 +266,9 @@ struct Board {
     Adapter adapter;
 #ifdef HWGEN_SDRAM
     hwgen::Sdram sdram{SDRAM_TIMES};
-    int word_before = -1;
+#endif
+#ifdef HWGEN_SDRAM_DOUBLE
+    Pads pads;
 #endif
     uint64_t cycles = 0;
     bool connected = true;
