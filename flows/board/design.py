@@ -111,7 +111,7 @@ class BoardDesign(Surroundings):
 
     @property
     def _at_pads(self) -> dict[str, int]:
-        """What differs with twice the clock for the SDRAM."""
+        """Parameters of a controller whose chip has twice the clock."""
         if self.ratio == 1:
             return {}
         registers = PADS[self.board.memory.pad]

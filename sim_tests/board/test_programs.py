@@ -91,6 +91,7 @@ class Counted:
     """A simulated board that counts."""
 
     cycles = words_moved = 0
+    ratio = 1
 
 
 def test_a_token_that_is_not_golden_ends_the_text() -> None:

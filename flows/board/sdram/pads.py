@@ -39,7 +39,7 @@ class PadRegisters:
         self._words = deque([NOBODY] * (sampled + 2))
 
     def step(self, levels: list[int]) -> int:
-        """Return what the inputs of the controller are after a rising edge.
+        """Return the inputs of the controller after a rising edge.
 
         Parameters
         ----------
