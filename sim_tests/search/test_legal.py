@@ -150,7 +150,7 @@ def test_the_decoder_of_a_board_is_of_the_space() -> None:
     shipped = yaml.safe_load((CONFIGS / "boards" / "decoder.yaml").read_text("utf-8"))
     needs = Needs(
         "int8", "ternary", ("rms_norm", "rope", "gated", "add", "argmax"), "relu2", 0,
-        longest_row=2048, longest_k=2048, head=64, group=4, context=512, shared=True,
+        longest_row=1280, longest_k=2048, head=64, group=4, context=512, shared=True,
     )  # fmt: skip
     space = space_of(needs, shipped["target"], (32,))
 
