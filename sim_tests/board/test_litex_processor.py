@@ -16,18 +16,9 @@ from flows.board.litex import litex_files
 from flows.board.litex_test import TEST_ADDRESS
 from flows.build.design import Design
 from flows.build.load import parse_config
+from sim_tests.board.test_litex import ENGINE
 
-GEMM = """\
-name: gs
-family: gemm_stream
-compute:
-  family: systolic
-  activation: int8
-  weight: int8
-  array: {rows: 2, cols: 2, dataflow: weight_stationary}
-buffers: {activation_kib: 1, weight_kib: 1, output_kib: 1}
-memory: {data_width: 32, address_width: 32}
-"""
+GEMM = ENGINE.format(width=32, bits=32)
 STREAM = """\
 name: rows
 family: stream_engine
