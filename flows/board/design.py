@@ -92,7 +92,7 @@ class BoardDesign(Surroundings):
             raise InputError("--divide: the clock of an SDRAM is not divided; use --clock")
         if sum(bus.protocol == "axi4" for bus in core.buses) != 1:
             raise InputError(f"{core.name!r} has several memory ports: a board serves one")
-        self._check_ratio(self.memory_ratio)
+        self._check_ratio()
         try:
             _ = self.system_params
         except ValueError as error:
@@ -117,9 +117,9 @@ class BoardDesign(Surroundings):
         registers = PADS[self.board.memory.pad]
         return {"ratio": self.ratio, "capture": registers.capture(self.margins.sampled)}
 
-    def _check_ratio(self, ratio: int) -> None:
+    def _check_ratio(self) -> None:
         """Raise `InputError` if the SDRAM cannot have that many cycles in one of the design."""
-        name = self.board.name
+        name, ratio = self.board.name, self.memory_ratio
         if ratio not in RATIOS:
             raise InputError(f"--memory-ratio: must be 1 or 2, not {ratio}")
         if ratio == 1:

@@ -12,7 +12,7 @@ from flows.simulation.registry import simulator
 from flows.simulation.stream_program import HARNESS
 from hwgen.board.model import LINKS
 from hwgen.board.pinout import Wire
-from hwgen.board.sdram import SDRAM_PORTS, SdramChip
+from hwgen.board.sdram import SDRAM_OUTPUTS, SDRAM_PORTS, SdramChip
 from hwgen.errors import CheckFailed, InputError
 from rtl_templates.board.top import POWER_UP_CYCLES
 
@@ -89,14 +89,13 @@ def _memory(design: Surroundings) -> list[str]:
     geometry, times, counts, least = sdram_times(design.chip, design.ratio * design.clock_hz)
     numbers = ", ".join(map(repr, (*geometry, *times, *counts)))
     listed = ", ".join(map(repr, least))
-    pins = ("cke", "cs_n", "ras_n", "cas_n", "we_n", "ba", "a", "dqm", "dq_o", "dq_oe")
-    levels = ", ".join(f"top.sdram_{name}" for name in pins)
+    levels = ", ".join(f"top.sdram_{name}" for name in SDRAM_OUTPUTS)
     halves = []
     if design.ratio > 1:
         levels = ", ".join(
             "top.sdram_dq_oe" if name == "dq_oe"
             else f"static_cast<int>(top.sdram_{name} >> half * {bits} & {(1 << bits) - 1}u)"
-            for name, bits in ((name, SDRAM_PORTS[name]) for name in pins)
+            for name, bits in ((name, SDRAM_PORTS[name]) for name in SDRAM_OUTPUTS)
         )  # fmt: skip
         halves = [f"#define HWGEN_SDRAM_DOUBLE {design.sampled_edges}"]
     half = ", int half" if halves else ""

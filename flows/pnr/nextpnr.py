@@ -143,8 +143,9 @@ def clock_metrics(report: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     asked = {name: clock.get("constraint") or 1.0 for name, clock in clocks.items()}
     slowest, fastest = min(asked.values()), max(asked.values())
-    ends = {name: clocks[name]["achieved"] * slowest / asked[name] for name in clocks}
-    reached: dict[tuple[str, str], float] = {(name, name): mhz for name, mhz in ends.items()}
+    reached: dict[tuple[str, str], float] = {
+        (name, name): clock["achieved"] * slowest / asked[name] for name, clock in clocks.items()
+    }
     paths = {}
     for path in report["critical_paths"]:
         pair = _clock_of(path["from"]), _clock_of(path["to"])

@@ -19,6 +19,9 @@ SDRAM_PORTS = {
 }  # fmt: skip
 """Bits of each port of a controller; the data pins are outputs, their enable, and inputs."""
 
+SDRAM_OUTPUTS = tuple(name for name in SDRAM_PORTS if name != "dq_i")
+"""Outputs of a controller, in the order in which models of the chip take them."""
+
 RATIOS = (1, 2)
 """Cycles of the chip in a cycle of the design."""
 

@@ -67,7 +67,8 @@ def _board_options(function: F) -> F:
     """Add options of a board: parameters `divide`, `memory_ratio` and `pin`."""
     for option in (
         click.option("--memory-ratio", "memory_ratio", type=click.Choice(["1", "2"]), default="1",
-                     show_default=True, help="Cycles of the SDRAM in a cycle of the design."),
+                     show_default=True, callback=lambda _context, _option, value: int(value),
+                     help="Cycles of the SDRAM in a cycle of the design."),
         click.option("--pin", metavar="PORT=PIN", multiple=True, callback=_pins,
                      help="Another pin of the package for a port of the link; repeatable."),
         click.option("--divide", metavar="N", type=int, default=1, show_default=True,
@@ -210,7 +211,7 @@ def build_command(
     baud: int,
     buffer: int,
     divide: int,
-    memory_ratio: str,
+    memory_ratio: int,
     pin: dict[str, str],
     recipe: str | None,
     clock_mhz: float | None,
@@ -229,7 +230,7 @@ def build_command(
     from flows.board.build import build_board, build_fastest, check_fit
 
     options = {"baud": baud, "divider": divide, "buffer_bytes": buffer}
-    design = _design(name, config, link, pin, clock_mhz, int(memory_ratio), **options)
+    design = _design(name, config, link, pin, clock_mhz, memory_ratio, **options)
     estimate = check_fit(design)
     if not as_json:
         click.echo(_needs(estimate), err=True)
@@ -351,7 +352,7 @@ def _needs(estimate: Mapping[str, Any]) -> str:
               help="Clock by the PLL in MHz; default that of the oscillator.")  # fmt: skip
 @json_option
 def estimate_command(
-    name: str, config: Path, link: Link, baud: int, buffer: int, divide: int, memory_ratio: str,
+    name: str, config: Path, link: Link, baud: int, buffer: int, divide: int, memory_ratio: int,
     pin: dict[str, str],
     clock_mhz: float | None, as_json: bool,
 ) -> None:  # fmt: skip
@@ -363,7 +364,7 @@ def estimate_command(
 
     _check_clock(clock_mhz, "estimate takes a clock in MHz")
     options = {"baud": baud, "divider": divide, "buffer_bytes": buffer}
-    design = _design(name, config, link, pin, clock_mhz, int(memory_ratio), **options)
+    design = _design(name, config, link, pin, clock_mhz, memory_ratio, **options)
     estimate = estimate_board(design)
     device = estimate["device"]
     if as_json:
@@ -512,7 +513,7 @@ def test_command(
     baud: int,
     buffer: int,
     divide: int,
-    memory_ratio: str,
+    memory_ratio: int,
     pin: dict[str, str],
     clock_mhz: float | None,
     port: str,
@@ -526,7 +527,7 @@ def test_command(
         raise click.UsageError("either --board or --pinout is needed")
     design: Surroundings
     if pinout is not None:
-        if pin or divide != 1 or memory_ratio != "1" or clock_mhz is not None:
+        if pin or divide != 1 or memory_ratio != 1 or clock_mhz is not None:
             raise click.UsageError(
                 "--pin, --divide, --memory-ratio and --clock are options of boards"
             )
@@ -535,7 +536,7 @@ def test_command(
         assert name is not None
         _check_clock(clock_mhz, "test takes the clock of its report")
         options = {"baud": baud, "divider": divide, "buffer_bytes": buffer}
-        design = _design(name, config, link, pin, clock_mhz, int(memory_ratio), **options)
+        design = _design(name, config, link, pin, clock_mhz, memory_ratio, **options)
     done = random_job_on(design, None if port == SIMULATION else port, seed)
     if as_json:
         emit_json(done)
@@ -582,7 +583,7 @@ def run_command(
     baud: int,
     buffer: int,
     divide: int,
-    memory_ratio: str,
+    memory_ratio: int,
     pin: dict[str, str],
     clock_mhz: float | None,
     port: str,
@@ -601,7 +602,7 @@ def run_command(
         raise click.UsageError("give either --prompt or --prompt-tokens")
     _check_clock(clock_mhz, "run takes the clock of its report")
     options = {"baud": baud, "divider": divide, "buffer_bytes": buffer}
-    design = _design(name, config, link, pin, clock_mhz, int(memory_ratio), **options)
+    design = _design(name, config, link, pin, clock_mhz, memory_ratio, **options)
     with (
         tempfile.TemporaryDirectory(prefix="hwgen-board-") as directory,
         task_progress("running", quiet=as_json) as update,

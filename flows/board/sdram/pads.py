@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections import deque
 
 from flows.board.sdram.chip import Pins, SdramModel
-from hwgen.board.sdram import SDRAM_PORTS
+from hwgen.board.sdram import SDRAM_OUTPUTS, SDRAM_PORTS
 
 OUTPUT_STAGES = 3
 NOBODY = 0xDEAD
 """Levels of the data pins while nobody drives them."""
 
 _REST = (0, 1, 1, 1, 1, 0, 0, 3, 0, 0)
-_PINS = ("cke", "cs_n", "ras_n", "cas_n", "we_n", "ba", "a", "dqm", "dq_o", "dq_oe")
 
 
 class PadRegisters:
@@ -59,7 +58,7 @@ class PadRegisters:
     def _pins(levels: list[int], half: int) -> Pins:
         """Return the pins in one half of a cycle, of outputs that have two levels but for one."""
         result = []
-        for name, level in zip(_PINS, levels, strict=True):
+        for name, level in zip(SDRAM_OUTPUTS, levels, strict=True):
             bits = SDRAM_PORTS[name]
             shift = 0 if name == "dq_oe" else half * bits
             result.append(level >> shift & ((1 << bits) - 1))

@@ -14,14 +14,13 @@ from amaranth.sim import Simulator
 
 from flows.board.sdram.chip import Pins, SdramError, SdramModel
 from flows.board.sdram.pads import PadRegisters
-from hwgen.board.sdram import SdramChip
+from hwgen.board.sdram import SDRAM_OUTPUTS, SdramChip
 from hwgen.board.sdram_pads import PADS
 from rtl_templates.board.sdram import SdramController, SdramParams
 from rtl_templates.board.sdram_timing import SdramCycles
 
 ADDRESS_WIDTH = 32
 
-_PINS = ("cke", "cs_n", "ras_n", "cas_n", "we_n", "ba", "a", "dqm", "dq_o", "dq_oe")
 _OUTPUTS = ("awready", "wready", "bvalid", "bid", "bresp", "arready", "rvalid", "rid", "rresp",
             "rlast", "rdata")  # fmt: skip
 _PADS = PADS["BB"]
@@ -259,7 +258,7 @@ def simulate(
     m = Module()
     m.submodules.controller = controller
     m.domains.chip = ClockDomain(reset_less=True)
-    pins = [getattr(controller, name) for name in _PINS]
+    pins = [getattr(controller, name) for name in SDRAM_OUTPUTS]
     outputs = [getattr(controller.bus, name) for name in _OUTPUTS]
     passed = 0
     failure: Exception | None = None
