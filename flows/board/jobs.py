@@ -154,7 +154,7 @@ def random_job_on(design: Surroundings, port: str | None, seed: int = 0) -> dict
     core = design.design.core
     operation = core.operations[0]
     rng = np.random.default_rng(seed)
-    sizes = {size.name: size.natural for size in operation.sizes}
+    sizes = operation.natural_sizes
     operands = draw_operands(core, operation, sizes, "random", rng)
     scalars = draw_scalars(operation, rng) if operation.scalars else None
     job = core.job(operands, scalars, operation=operation.name)

@@ -65,7 +65,7 @@ def _case(core: Core[Any], seed: int) -> MemoryCase:
     """Return two jobs of the first operation of natural size, with random operands."""
     source = core_of(core.params.job_unit) if isinstance(core, ListCore) else core
     operation = source.operations[0]
-    sizes = {size.name: size.natural for size in operation.sizes}
+    sizes = operation.natural_sizes
     jobs = [JobVectors(Job(operation, sizes, operation.check_scalars({}))) for _ in range(_JOBS)]
     return memory_case(core, jobs, np.random.default_rng(seed), TEST_ADDRESS)
 

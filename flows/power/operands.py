@@ -64,7 +64,7 @@ def job_of_size(core: Core[Any], cycles: int) -> Job:
     A product has a K of four passes, so that sums are long; what else grows is in turn.
     """
     operation = core.select_operation(core.operations[0].name)
-    sizes = {size.name: size.natural for size in operation.sizes}
+    sizes = operation.natural_sizes
     most = {size.name: size.most for size in operation.sizes}
     if core.multiplies:
         sizes["K"] = min(4 * max(sizes["K"], 8), most["K"])

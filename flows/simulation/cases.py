@@ -215,7 +215,7 @@ def _longest(operation: Operation, post: int | None = None) -> Case:
         ("M", _MANY, ("random",)),
         ("N", _MANY, ("random",)),
     ):
-        wanted = {size.name: size.natural for size in operation.sizes}
+        wanted = operation.natural_sizes
         if axis != "K":
             wanted["K"] = 2 * wanted["K"] + 1
         wanted[axis] = length

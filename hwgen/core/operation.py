@@ -141,6 +141,11 @@ class Operation:
         return self.generic or self.name
 
     @property
+    def natural_sizes(self) -> dict[str, int]:
+        """The natural length of each size, by name."""
+        return {size.name: size.natural for size in self.sizes}
+
+    @property
     def block(self) -> int:
         """Number that the length of rows must be a multiple of."""
         return next((size.multiple for size in self.sizes if size.name == "length"), 1)
