@@ -104,7 +104,7 @@ def check(connection: EngineBoard, simulated: SimulatedBoard, seed: int = 0) -> 
     assert simulated.memory_error == ""
 
 
-@pytest.mark.rotate(8)
+@pytest.mark.rotate(16)
 def test_products_go_through_an_sdram_of_twice_the_clock() -> None:
     pll = pll_of(board("ulx3s-85f"), 37.5)
     design = engine(GEMM.format(width=32, bits=26), pll=pll, memory_ratio=2)

@@ -445,7 +445,7 @@ def test_the_page_has_the_memory_types() -> None:
 # -- sweeps --------------------------------------------------------------------------------------
 
 
-@pytest.mark.rotate(8)
+@pytest.mark.rotate(16)
 def test_the_shipped_sweep_of_decoding_at_a_small_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,7 +86,7 @@ def timed(
     return result
 
 
-@pytest.mark.rotate(12)
+@pytest.mark.rotate(24)
 @pytest.mark.parametrize("values", [MIXED, REGISTERED], ids=lambda values: values["name"])
 def test_bounds_of_random_lists(values: dict[str, Any]) -> None:
     """Drawn anew with each commit; units of several kinds, one line or two, all at once or not."""

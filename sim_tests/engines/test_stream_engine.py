@@ -264,7 +264,7 @@ CONTRACT = Contract(
     small=(config_of(VECTOR),),
     regressions=(
         Regressions([config_of(VECTOR)], cases=CASES, seed=0),
-        Regressions([config_of(PAGED)], cases=PAGES, seed=commit_seed() % 1000, every=6),
+        Regressions([config_of(PAGED)], cases=PAGES, seed=commit_seed() % 1000, every=9),
         *(
             Regressions(
                 [config_of(values) for values in (VECTOR, EVERY, ATTENTION, PAGED)],

@@ -306,7 +306,7 @@ def run(config: str, *options: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(12)
+@pytest.mark.rotate(24)
 def test_core_and_engine_give_the_same(files: Path) -> None:
     columns = Columns.scaled("int8", [0.01, 0.02, 0.03], bias=np.load("bias.npy"))
     product = np.load("a.npy") @ np.load("w.npy")
@@ -363,7 +363,7 @@ def test_post_needs_hardware_and_hardware_without_raw_needs_post(
 CONTRACT = Contract(
     "stream_post",
     "systolic",
-    regressions=(Regressions([config_of(name) for name in CORES], every=8, seed=0),),
+    regressions=(Regressions([config_of(name) for name in CORES], every=12, seed=0),),
     mutations=(Mutations(SystolicConfig, ("shapes_3", "reset_0"), MUTATIONS),),
     refused=[(text, rf"^x\.yaml:{message}$") for text, message in REFUSED],
 )

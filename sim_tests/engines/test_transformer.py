@@ -159,7 +159,7 @@ def small() -> tuple[World, Path]:
         pytest.param(REGISTERED, 40, ("done", "operand"), id="registers_between_units"),
     ],
 )
-@pytest.mark.rotate(16)
+@pytest.mark.rotate(32)
 def test_random_lists(
     values: dict[str, Any], lists: int, ends: tuple[str, ...], request: pytest.FixtureRequest
 ) -> None:

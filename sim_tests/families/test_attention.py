@@ -475,7 +475,7 @@ CONTRACT = Contract(
     "attention",
     small=(SMALL_CORES[0],),
     regressions=(
-        Regressions(SMALL_CORES, every=6),
+        Regressions(SMALL_CORES, every=9),
         Regressions(
             [configuration(**{"name": f"cover_{i}", **v}) for i, v in enumerate(COVERING)],
             seed=2,

@@ -194,7 +194,7 @@ def configuration(name: str, values: dict[str, Any]) -> SpatialConfig:
     return with_accumulator(family_name, data, values["accumulator"])
 
 
-COVERING = Covering("packed", AXES, configuration, every=40, legal=legal)
+COVERING = Covering("packed", AXES, configuration, every=60, legal=legal)
 
 
 def test_sums_are_packed_and_unpacked() -> None:
@@ -322,7 +322,7 @@ CONTRACT = Contract(
     "product_packing",
     "cube",
     covering=COVERING,
-    regressions=(Regressions(TERNARY, every=8), Regressions(ENGINES, long=True)),
+    regressions=(Regressions(TERNARY, every=12), Regressions(ENGINES, long=True)),
     clean=[parse_config(f"name: linted_{i}\n{text}\n") for i, text in enumerate(CLEAN)],
     clean_every=8,
     mutations=(

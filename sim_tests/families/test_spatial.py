@@ -107,7 +107,7 @@ def with_accumulator(family_name: str, data: dict[str, Any], overflow: str) -> S
     return result
 
 
-COVERING = Covering("cover", AXES, configuration, every=96, legal=legal)
+COVERING = Covering("cover", AXES, configuration, every=144, legal=legal)
 
 SMALL_POINTS: list[dict[str, Any]] = [
     {"sizes": ("cube", {"rows": 2, "cols": 2, "depth": 3}), "pe": "carry_save", "registers": 0},
@@ -254,10 +254,10 @@ CONTRACT = Contract(
     covering=COVERING,
     regressions=(Regressions(SMALL),),
     shipped=("cube.yaml", "adder_tree.yaml", "broadcast_2d.yaml"),
-    shipped_every=6,
+    shipped_every=9,
     clean=LINTED,
     clean_every=8,
-    mutations=(Mutations(CubeConfig, STREAM_CASES, MUTATIONS, every=10),),
+    mutations=(Mutations(CubeConfig, STREAM_CASES, MUTATIONS, every=15),),
     steady=(
         # Tiles of no fewer beats than a drain takes follow each other without a bubble.
         steady("cube", "carry_save", {"depth": 4}),

@@ -115,7 +115,7 @@ MUTATIONS = [
 CONTRACT = Contract(
     "spatial_bit_serial",
     "cube",
-    regressions=(Regressions(COVERING, every=18),),
+    regressions=(Regressions(COVERING, every=27),),
     mutations=(
         Mutations(
             family("adder_tree").params_class,

@@ -327,13 +327,13 @@ CONTRACT = Contract(
     "adder_tree",
     regressions=(
         Regressions(COVERING, chosen=DRAWN),
-        Regressions(SMALL_FLOATS, every=30),
+        Regressions(SMALL_FLOATS, every=45),
         Regressions(LONG, long=True),
         Regressions(HYBRID[:2]),
         Regressions(HYBRID[2:], long=True),
     ),
     shipped=("mxfp4.yaml", "nvfp4.yaml", "w4a16.yaml", "bitmod.yaml"),
-    shipped_every=12,
+    shipped_every=18,
     clean=COVERING[::6],
     clean_every=8,
     mutations=(

@@ -137,7 +137,7 @@ CONTRACT = Contract(
     "spatial_scalable",
     "cube",
     regressions=(
-        Regressions(COVERING, every=12),
+        Regressions(COVERING, every=18),
         Regressions(
             [
                 core("cube", fmt, {"rows": 2, "cols": 1, "depth": depth}, pe)

@@ -293,7 +293,7 @@ LINTED = [
 CONTRACT = Contract(
     "spatial_serial",
     "cube",
-    covering=Covering("serial", AXES, configuration, every=60, legal=legal),
+    covering=Covering("serial", AXES, configuration, every=90, legal=legal),
     shipped=("serial.yaml",),
     clean=LINTED,
     clean_every=8,
@@ -302,7 +302,7 @@ CONTRACT = Contract(
             CubeConfig,
             ("shapes_7", "values_lowest", *STREAM_CASES[2:]),
             MUTATIONS,
-            every=10,
+            every=15,
         ),
     ),
     refused=(

@@ -76,7 +76,7 @@ def legal(point: list[Any]) -> bool:
     return values.get("datapath") != "residue" or sums_have_residues
 
 
-COVERING = Covering("cover", AXES, configuration, every=60, legal=legal)
+COVERING = Covering("cover", AXES, configuration, every=90, legal=legal)
 
 
 def sized(rows: int, cols: int, dataflow: str) -> SystolicConfig:
@@ -203,9 +203,9 @@ CONTRACT = Contract(
         ),
     ),
     shipped=("systolic*.yaml",),
-    shipped_every=6,
+    shipped_every=9,
     mutations=(
-        Mutations(SystolicConfig, STREAM_CASES, MUTATIONS, every=18),
+        Mutations(SystolicConfig, STREAM_CASES, MUTATIONS, every=27),
         Mutations(SystolicConfig, (), RULES),
     ),
     steady=tuple(

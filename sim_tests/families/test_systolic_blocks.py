@@ -178,7 +178,7 @@ MUTATIONS = [
 CONTRACT = Contract(
     "systolic_blocks",
     "systolic",
-    regressions=(Regressions(COVERING, every=24), Regressions(LONG, long=True)),
+    regressions=(Regressions(COVERING, every=36), Regressions(LONG, long=True)),
     clean=COVERING[::5],
     clean_every=0,
     mutations=(

@@ -86,7 +86,7 @@ def has_largest_tables(config: TernaryLutConfig) -> bool:
     return config.array.group_size == 7
 
 
-COVERING = Covering("lut", AXES, configuration, every=52, costly=has_largest_tables)
+COVERING = Covering("lut", AXES, configuration, every=78, costly=has_largest_tables)
 
 
 def test_the_covering_set_is_large() -> None:
@@ -228,7 +228,7 @@ CONTRACT = Contract(
     small=(sized(2, 3, 4),),
     covering=COVERING,
     shipped=("lut*.yaml",),
-    shipped_every=8,
+    shipped_every=12,
     clean=USUAL,
     clean_every=32,
     mutations=(

@@ -69,7 +69,7 @@ def configuration(name: str, values: dict[str, Any]) -> TernaryLutConfig:
     return core(name, values, reduction=values.get("reduction", "compressors"), **alignment)
 
 
-COVERING = Covering("aligned", AXES, configuration, every=96)
+COVERING = Covering("aligned", AXES, configuration, every=144)
 
 LARGE = [
     configuration(
@@ -390,7 +390,7 @@ CONTRACT = Contract(
     "aligned",
     "ternary_lut",
     covering=COVERING,
-    regressions=(Regressions(LARGE, every=4),),
+    regressions=(Regressions(LARGE, every=6),),
     clean=COVERING.configs[::7],
     clean_every=8,
     mutations=(

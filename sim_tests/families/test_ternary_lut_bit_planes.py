@@ -76,7 +76,7 @@ def configuration(name: str, values: dict[str, Any]) -> TernaryLutConfig:
     return TernaryLutConfig.model_validate(data)
 
 
-COVERING = Covering("planes", AXES, configuration, every=52)
+COVERING = Covering("planes", AXES, configuration, every=78)
 
 
 def small(weight: str, **array: Any) -> TernaryLutConfig:

@@ -88,7 +88,7 @@ def core(name: str, values: dict[str, Any], **array: Any) -> TernaryLutConfig:
     )
 
 
-COVERING = Covering("float", AXES, configuration, every=60)
+COVERING = Covering("float", AXES, configuration, every=90)
 LARGE = [configuration(f"large_{i}", values) for i, values in enumerate(LARGE_POINTS)]
 LARGEST = [configuration(f"largest_{i}", values) for i, values in enumerate(LARGEST_POINTS)]
 CONFIGS = [*COVERING.configs, *LARGE]
@@ -350,7 +350,7 @@ CONTRACT = Contract(
     "ternary_lut",
     covering=COVERING,
     regressions=(
-        Regressions(LARGE, every=18),
+        Regressions(LARGE, every=27),
         Regressions(LARGEST, long=True),
     ),
     clean=CONFIGS[::9],
@@ -360,7 +360,7 @@ CONTRACT = Contract(
             TernaryLutConfig,
             ("shapes_0", "shapes_7", "values_random", "stalls_4", "back_to_back_full_rate"),
             MUTATIONS,
-            every=18,
+            every=27,
         ),
     ),
     refused=(

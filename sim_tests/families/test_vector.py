@@ -103,7 +103,7 @@ def legal(point: list[Any]) -> bool:
 
 
 COVERING = Covering(
-    "cover", AXES, lambda name, values: made(name, **values), every=260, legal=legal
+    "cover", AXES, lambda name, values: made(name, **values), every=390, legal=legal
 )
 
 SMALL: dict[str, Any] = {
@@ -585,7 +585,7 @@ CONTRACT = Contract(
             ],
             seed=0,
         ),
-        Regressions([vector(**SEVERAL)], every=8),
+        Regressions([vector(**SEVERAL)], every=12),
         Regressions(
             [vector(**BLOCKS)],
             cases=[
@@ -599,7 +599,7 @@ CONTRACT = Contract(
         ),
         Regressions(
             [vector(**each) for each in ALTERNATING],
-            every=6,
+            every=9,
             cases=[
                 *(f"stalls_{number}" for number in (0, 2, 3, 6, 7)),
                 *("reset_1", "reset_2", "back_to_back_full_rate", "back_to_back_stalled"),
@@ -614,7 +614,7 @@ CONTRACT = Contract(
             VectorConfig,
             (f"{first}_shapes", "stalls_0", "reset_2", "back_to_back_full_rate"),
             [each for each in MUTATIONS if each.config["array"]["operations"][0] == first],
-            every=4,
+            every=6,
         )
         for first in dict.fromkeys(each.config["array"]["operations"][0] for each in MUTATIONS)
     ),

@@ -149,7 +149,7 @@ def test_two_simulations_agree(small: FaultSimulation) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(9)
+@pytest.mark.rotate(18)
 def test_lanes_without_results(tmp_path: Path) -> None:
     """Beats may be wrong where a lane belongs to no result; that is masked, not silent."""
     require_tools(*TOOLS, technology="nangate45")

@@ -123,7 +123,7 @@ def test_effects_of_flips(protection: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(24)
+@pytest.mark.rotate(48)
 @pytest.mark.parametrize("family", ["systolic", "ternary_lut"])
 def test_flips_outside_of_control_never_hang(family: str, tmp_path: Path) -> None:
     """Control is what it says: flips of all other registers leave every beat in its cycle."""
@@ -138,7 +138,7 @@ def test_flips_outside_of_control_never_hang(family: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(20)
+@pytest.mark.rotate(40)
 def test_flips_in_checked_memories(tmp_path: Path) -> None:
     """No flip of a stored word reaches a result if words have check bits; without them some do."""
     silent = []
@@ -187,7 +187,7 @@ def test_proofs_of_flips(
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(12)
+@pytest.mark.rotate(24)
 def test_harden(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The cheapest protection that is good enough is written; without one the best is named."""
     require_tools("yosys", "g++", technology="nangate45")

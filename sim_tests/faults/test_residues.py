@@ -65,7 +65,7 @@ def effects_of_flips(design: Design, work: Path) -> Counter[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(12)
+@pytest.mark.rotate(24)
 @pytest.mark.parametrize("name", ARRAYS)
 def test_every_flip_of_a_sum_is_noticed(name: str, tmp_path: Path) -> None:
     """No flip of an accumulator in any cycle is silent or hangs; without residues they are."""
@@ -138,7 +138,7 @@ def test_results_and_cycles_stay(family: str, array: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(8)
+@pytest.mark.rotate(16)
 def test_an_engine_counts_mismatches() -> None:
     """Jobs count nothing; a core whose residues are wrong is counted, and results stay right."""
     text = f"{ENGINE}protect: {{datapath: residue}}\n"

@@ -51,7 +51,7 @@ def tasks() -> dict[str, Task]:
     [
         "burst_splitter bursts",
         "burst_reader bursts",
-        pytest.param("burst_writer bursts", marks=pytest.mark.rotate(12)),
+        pytest.param("burst_writer bursts", marks=pytest.mark.rotate(24)),
         "control registers",
         "control jobs",
     ],

@@ -25,7 +25,7 @@ def written(directory: Path, small: Small) -> Path:
     return path
 
 
-@pytest.mark.rotate(4)
+@pytest.mark.rotate(8)
 def test_a_file_becomes_text_and_figures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

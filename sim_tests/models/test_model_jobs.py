@@ -331,7 +331,7 @@ def test_compiled_files_that_do_not_belong_together(model: Model, tmp_path: Path
         CompiledJobs(path)
 
 
-@pytest.mark.rotate(8)
+@pytest.mark.rotate(16)
 def test_hardware_does_the_jobs(model: Model, tmp_path: Path) -> None:
     """Every job of a run on the RTL, whose results the golden model's must equal."""
     compiled = written(compilation(model, engine()), tmp_path / "compiled")

@@ -83,7 +83,7 @@ def test_ports_of_thousands_of_bits() -> None:
     "path",
     [pytest.param(p, marks=[pytest.mark.long] * (p.stem in LARGE), id=p.stem) for p in CONFIGS],
 )
-@pytest.mark.rotate(16)
+@pytest.mark.rotate(32)
 def test_shipped_configurations(path: Path) -> None:
     config = load_config(path)
     assert_equal(config, (5, 67, 37), ("fast", "cocotb"))
