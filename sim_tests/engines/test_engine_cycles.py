@@ -11,6 +11,7 @@ import pytest
 from flows.build.load import load_config, parse_config
 from hwgen.core.post import PostSettings
 from hwgen.core.registry import core_of
+from hwgen.families.gemm_stream import core as gemm_core
 from hwgen.families.gemm_stream.cycles.cores import Cores
 from hwgen.families.gemm_stream.cycles.job import Engine, job_cycles
 from hwgen.families.gemm_stream.cycles.steps import Regions
@@ -95,3 +96,22 @@ def test_most_cycles_of_a_large_product_are_passed_at_once() -> None:
 
     engine._cores._cycle = counted  # type: ignore[method-assign]
     assert engine.run() > 10 * passed
+
+
+def test_equal_engines_count_a_product_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists of a model ask for the cycles of a product several times."""
+    text = (CONFIGS / "gemm_stream.yaml").read_text(encoding="utf-8")
+    calls = []
+
+    def counted(plan: Plan) -> int:
+        calls.append(plan)
+        return job_cycles(plan)
+
+    monkeypatch.setattr(gemm_core, "job_cycles", counted)
+    totals = []
+    for _ in range(2):
+        engine = core_of(parse_config(text))
+        gemm = engine.gemm(1, 777, 65)
+        totals += [engine.cycles([gemm]), engine.cycles([gemm, gemm])]
+    assert totals[:2] == totals[2:]
+    assert len(calls) == 1

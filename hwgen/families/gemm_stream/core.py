@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,7 @@ from hwgen.core.lists.golden import Memory
 from hwgen.core.memories import Buffer, Use
 from hwgen.core.operation import RECORDS, Array, Arrays, Job
 from hwgen.core.post.records import Columns
+from hwgen.core.post.settings import PostSettings
 from hwgen.core.registry import core_of
 from hwgen.core.schedule.stream import RAW_RESULTS
 from hwgen.families.gemm_stream.cycles.job import job_cycles
@@ -80,6 +83,36 @@ def _steps(plan: Plan) -> Iterator[tuple[Block, int]]:
             yield Block(0, 0, 0, m, k, n, mt, kt, nt, True, True, True, True), steps
 
 
+def _products(jobs: Sequence[Job]) -> Counter[tuple[Size, PostSettings]]:
+    """Return how often each product is among jobs."""
+    return Counter((job.gemm_size, job.post or RAW_RESULTS) for job in jobs)
+
+
+@dataclass(frozen=True)
+class _Product:
+    """A product on an engine, equal to others by the digest of its configuration.
+
+    Parameters
+    ----------
+    digest : str
+    size : tuple of int
+        M, K and N.
+    post : PostSettings
+    config : GemmStreamConfig
+    """
+
+    digest: str
+    size: Size
+    post: PostSettings
+    config: GemmStreamConfig = field(compare=False)
+
+
+@lru_cache(maxsize=4096)
+def _cycles(product: _Product) -> int:
+    """Return the cycles of a product; lists of a model ask for each several times."""
+    return job_cycles(plan_of(product.config, *product.size, product.post))
+
+
 class GemmStreamCore(Core[GemmStreamConfig]):
     """A memory engine around cores that multiply."""
 
@@ -108,12 +141,17 @@ class GemmStreamCore(Core[GemmStreamConfig]):
         Counted while a job is unfinished, as the counter BUSY does, with aligned rows and a memory
         that answers in the next cycle and never pauses.
         """
-        return Cycles(sum(times * job_cycles(plan) for plan, times in self._plans(jobs)))
+        digest = self.params.digest
+        return Cycles(
+            sum(
+                times * _cycles(_Product(digest, size, post, self.params))
+                for (size, post), times in _products(jobs).items()
+            )
+        )
 
     def _plans(self, jobs: Sequence[Job]) -> Iterator[tuple[Plan, int]]:
         """Yield the plan of each different product, and how often it is among the jobs."""
-        products = Counter((job.gemm_size, job.post or RAW_RESULTS) for job in jobs)
-        for (size, post), times in products.items():
+        for (size, post), times in _products(jobs).items():
             yield plan_of(self.params, *size, post), times
 
     def register_cycles(self, registers: Mapping[str, int]) -> UnitJob:

@@ -261,7 +261,7 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
         """Multiply-accumulates of a full cycle."""
         return self.cores * self.compute.macs_per_cycle  # type: ignore[no-any-return]
 
-    @property
+    @cached_property
     def loop_nest(self) -> LoopNest:
         """The loops in which one core goes through a block."""
         return self.compute.block_loop_nest  # type: ignore[no-any-return]
@@ -409,12 +409,12 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
             return self.k_lanes // self.wgt_rows.item_terms * self.wgt_rows.item_bytes
         return self.weight_beat * self.loop_nest.weight_beats * self.weight_bytes
 
-    @property
+    @cached_property
     def activation_bytes(self) -> int:
         """Bytes of an item of A in memory."""
         return self.act_rows.item_bytes
 
-    @property
+    @cached_property
     def weight_bytes(self) -> int:
         """Bytes of an item of W in memory; of an image it is a byte."""
         if self.in_blocks:
