@@ -118,6 +118,21 @@ class Constants:
             "embedding": table,
             "nothing": np.full(table.shape[1], NOTHING, np.uint32),
         }
+        return result | self._rope_tables(context)
+
+    def shared_sizes(self, context: int) -> dict[str, int]:
+        """Return the bytes of the arrays of all layers together; see `shared`.
+
+        Tables of tokens are not converted for it, which takes long of large ones.
+        """
+        rows, width = self.engine.model.description.tensors[
+            self.decoder.embed.inputs["table"]
+        ].shape
+        result = {"embedding": 4 * rows * width, "nothing": 4 * width}
+        return result | {name: table.nbytes for name, table in self._rope_tables(context).items()}
+
+    def _rope_tables(self, context: int) -> dict[str, NDArray[Any]]:
+        result: dict[str, NDArray[Any]] = {}
         for node in self.decoder.layers[0]:
             if node.operation == "rope":
                 turns = self.engine.rope_angles(node, np.arange(context))

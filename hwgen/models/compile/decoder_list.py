@@ -228,8 +228,8 @@ class DecoderList:
     # -- places ----------------------------------------------------------------------------
 
     def _place_image(self, constants: Constants) -> None:
-        for name, array in constants.shared(self.context).items():
-            self.memory.place(name, array.nbytes, IMAGE)
+        for name, size in constants.shared_sizes(self.context).items():
+            self.memory.place(name, size, IMAGE)
         first, *_ = self.decoder.layers
         layer = {
             f"{local_name(node)}.{key}": size
