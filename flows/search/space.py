@@ -428,6 +428,10 @@ def _legal(space: Space, frame: Frame, option: Option, others: Sequence[Option])
     return True
 
 
+_LONG = 4096
+"""Elements of rows from which on units store only those that they must: others pass."""
+
+
 def _rounded(elements: int) -> int:
     return -(-elements // _ROW) * _ROW
 
@@ -472,6 +476,8 @@ def _row_options(unit: str, needs: Needs, frame: Frame) -> list[Option]:
     else:
         array = {"operations": ["dequantise"]}
     array["longest_row"] = _rounded(longest)
+    if longest >= _LONG:
+        array["stored_row"] = _rounded(needs.longest_k) if unit == "rows" else 0
     most = max(least, frame.data_width // 32)
     pipelines = units_file()["small"]["pipelines"][unit] if needs.shared else [{}]
     return [

@@ -119,6 +119,10 @@ class VectorCore(wiring.Component):
         self.busy, self.refusing = Signal(name="busy"), Signal(name="refusing")
         supported = Cat(*(code == CODES[name] for name in config.datapaths)).any()
         fits = rows.any() & length.any() & (length <= config.array.longest_row)
+        if config.streams_rows:
+            storing = [CODES[n] for n, path in config.datapaths.items() if path.stores]
+            stored = Cat(*(code == each for each in storing), Const(0, 1)).any()
+            fits = fits & ~(stored & (length > config.stored_row))
         if config.hadamard_size:
             rotated = Cat(
                 *(code == CODES[n] for n, path in config.datapaths.items() if path.hadamard)
@@ -247,8 +251,9 @@ class VectorCore(wiring.Component):
         fire = named(m, "first_fire", beats.valid & space & run)
         m.d.comb += beats.ready.eq(space & run)
         stored = buffered(
-            m, "rows_0", Stream(beat, fire, space), partial(StreamStore, depth=config.first_depth)
-        )
+            m, "rows_0", Stream(beat, self._waiting(fire, beat), space),
+            partial(StreamStore, depth=config.first_depth),
+        )  # fmt: skip
         real = Cat(
             convert(m, f"first_convert_{lane}", config,
                     beat.data.word_select(lane, config.input.width), run)
@@ -272,6 +277,13 @@ class VectorCore(wiring.Component):
         entries = buffered(m, "a_entries", a, partial(StreamFifo, depth=_SCALARS))
         self.a, self.a_valid, self.a_pop = entries.payload, entries.valid, entries.ready
         return stored
+
+    def _waiting(self, fire: Value, beat: Fields) -> Value:
+        """Return whether a beat waits for ``a``: of rows that are not stored, only the last one."""
+        if not self.config.streams_rows:
+            return fire
+        alone = self.flag(lambda path: path.last_only, "position_alone")
+        return fire & (~alone | beat.last)
 
     def _reduced(self, m: Module, beats: Stream, as_sum: Value, as_size: Value) -> Stream:
         """Return the stream of ``a`` of rows."""

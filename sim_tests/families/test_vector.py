@@ -142,6 +142,21 @@ SEVERAL: dict[str, Any] = {
 }  # fmt: skip
 """A unit whose operations have several formats; words hold up to four elements."""
 
+STREAMED: dict[str, Any] = {
+    **SEVERAL,
+    "array": {"operations": [*BETWEEN, "rms_norm", "rope", "gated", "add", "argmax"], "lanes": 2,
+              "longest_row": 95, "stored_row": 7, "gate": "relu2"},
+}  # fmt: skip
+"""A unit whose memories are shorter than rows of operations that need not store them."""
+
+UNSTORED: dict[str, Any] = {
+    "input": "int32",
+    "output": "fp32",
+    "parameters": "bf16",
+    "array": {"operations": ["argmax", "dequantise_rows"], "lanes": 4, "longest_row": 90,
+              "stored_row": 0},
+}  # fmt: skip
+
 HADAMARD: dict[str, Any] = {
     "input": "fp32",
     "output": "int8",
@@ -526,6 +541,52 @@ def test_rows_that_are_no_whole_blocks_are_answered() -> None:
 
 
 @pytest.mark.slow
+def test_rows_beyond_those_that_are_stored_are_answered() -> None:
+    """Of operations that store rows; others take them."""
+    config = vector(**STREAMED)
+    spec = JobSpec("add", (("rows", 2), ("length", 95)))
+    bench = draw_job(core_of(config), spec, np.random.default_rng(1))
+    operation, operands = bench.job.operation, bench.operands
+    good = prepare(config, operation, operands, {"scale": 1.0})
+    code, quantise = CODES["rms_norm"], CODES["quantise_fp32_int8"]
+    bad: Any = Refused(good, ((code, 1, 8), (quantise, 2, 95), (CODES["argmax"], 1, 96)))
+    with scratch("vector-") as work:
+        program = compile_stream(design_of(config), cycles=100)
+        image, _ = run_stream(config, program, bad, bad.pack(operands), 900, work, timeout=60)
+    assert (image[: len(bad.commands)] == 0xFF).all()
+    actual = good.unpack(image[len(bad.commands) :])["result"]
+    wanted = operate(config, operation, operands, {"scale": 1.0})["result"]
+    assert np.array_equal(actual.view("u4"), wanted.view("u4"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["argmax", "dequantise_rows_int32_fp32", "rope", "rms_norm"])
+def test_rows_that_are_not_stored_are_as_long_as_the_longest(name: str) -> None:
+    """Cycles are exact: the position of a row that is not stored comes a row earlier."""
+    config = vector(**STREAMED)
+    operation = next(each for each in config.operations if each.name == name)
+    length = next(size for size in operation.sizes if size.name == "length")
+    assert length.most == (7 if name == "rms_norm" else 95)
+    most = length.most // length.multiple * length.multiple
+    for rows in (1, 9):
+        spec = JobSpec(name, (("rows", rows), ("length", most)))
+        bench = draw_job(core_of(config), spec, np.random.default_rng(rows))
+        operands, scalars = bench.operands, bench.job.scalars
+        result = run_job(design_of(config), bench.job, operands)
+        for part, wanted in operate(config, operation, operands, scalars).items():
+            assert np.array_equal(result.results[part].view("u4"), wanted.view("u4"))
+        assert result.cycles == job_cycles(config, name, bench.job.sizes, scalars)
+
+
+def test_memories_have_the_size_of_rows_that_are_stored() -> None:
+    usual = vector(**{**STREAMED, "array": {**STREAMED["array"], "stored_row": 95}})
+    short = vector(**STREAMED)
+    assert usual.first_depth - short.first_depth == 44
+    assert usual.second_depth - short.second_depth == 44
+    assert "stored_row" not in usual.resolved()["array"]
+
+
+@pytest.mark.slow
 def test_a_run_of_an_operation() -> None:
     config = vector(**SMALL)
     spec = JobSpec("rms_norm", (("rows", 40), ("length", 9)))
@@ -553,6 +614,7 @@ MUTATIONS = [
              ALTERNATING[1]),
     Mutation("scale of another operation", "scale_chain", r"weighed_valid_1 & _\d+_",
              "weighed_valid_1", ALTERNATING[0]),
+    Mutation("all beats of a long row wait", "core", r"~ is_position_alone", "1'b1", UNSTORED),
     Mutation("blocks twice as large", "scale_chain", r"8'hfe", "8'hfd", BLOCKS),
     Mutation("scale a row late", "core", r"\.o_ready\(s_entries_ready\)", ".o_ready(1'b0)", SMALL),
 ]  # fmt: skip
@@ -586,6 +648,7 @@ CONTRACT = Contract(
             seed=0,
         ),
         Regressions([vector(**SEVERAL)], every=12),
+        Regressions([vector(**STREAMED), vector(**UNSTORED)], every=4),
         Regressions(
             [vector(**BLOCKS)],
             cases=[
@@ -636,6 +699,15 @@ CONTRACT = Contract(
         ("array: {operations: [add], softmax: online}", "array.softmax: is for softmax"),
         ("array: {operations: [sofmax]}", r"array.operations.*'softmax'"),
         ("array: {operations: [add], hadamard: 4}", "array.hadamard: is for hadamard_quantise"),
+        (
+            "array: {operations: [softmax], longest_row: 8, stored_row: 9}",
+            "array.stored_row: must be at most array.longest_row, 8, not 9",
+        ),
+        (
+            "array: {operations: [add, softmax], stored_row: 0}",
+            "array.stored_row: must be 1 or more with softmax",
+        ),
+        ("array: {operations: [add], stored_row: 8}", "array.stored_row: must be 0 or left out"),
         (
             f"{HADAMARD_HEAD}, hadamard: 8}}",
             "array.hadamard: must be a power of two and at most array.la",

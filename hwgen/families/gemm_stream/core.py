@@ -84,7 +84,7 @@ def _steps(plan: Plan) -> Iterator[tuple[Block, int]]:
 
 
 def _products(jobs: Sequence[Job]) -> Counter[tuple[Size, PostSettings]]:
-    """Return how often each product is among jobs."""
+    """Count the different products of jobs."""
     return Counter((job.gemm_size, job.post or RAW_RESULTS) for job in jobs)
 
 

@@ -51,15 +51,14 @@ class VectorCore(Core[VectorConfig]):
         -----
         A beat of a row goes into the unit in every cycle.  A row's first result waits for each of
         its reductions as long as a row takes, once a job, as the rows that follow are reduced
-        meanwhile.
+        meanwhile; of rows that are not stored it waits for one beat.
         """
         total = 2  # the buffers at the ports
         for job in jobs:
             path, sizes = self.params.datapaths[job.operation.name], job.sizes
             beats = beats_of_row(self.params, sizes["length"]) + path.tail
-            total += (
-                (sizes["rows"] + path.passes) * beats + self.params.job_latency(path) + OVERHEAD
-            )
+            waits = path.passes * (beats if path.stores or not self.params.streams_rows else 1)
+            total += sizes["rows"] * beats + waits + self.params.job_latency(path) + OVERHEAD
         return Cycles(total)
 
     def command_cycles(self, words: Sequence[int]) -> int:

@@ -232,9 +232,9 @@ def respond(config: VectorConfig, beats: Mapping[str, NDArray[np.uint8]]) -> NDA
     head = np.ascontiguousarray(beats["cmd"][0]).view("<u4")
     code, rows, length = (int(word) for word in head[:3])
     name = next((name for name in config.datapaths if CODES[name] == code), None)
-    if name is None or not rows or not 1 <= length <= config.array.longest_row:
+    path = config.datapaths[name] if name is not None else None
+    if path is None or not rows or not 1 <= length <= config.row_limit(path)[1]:
         raise ValueError(f"command {code} of {rows} rows of {length} is refused")
-    path = config.datapaths[name]
     if path.hadamard and length % config.hadamard_size:
         raise ValueError(f"rows of {length} are no whole blocks of {config.hadamard_size}; refused")
     ports = {port.name: config.port_of(path, port.name) for port in config.ports}

@@ -106,6 +106,11 @@ class Datapath:
         return self.second in ("values", "rescaled", "squares")
 
     @property
+    def stores(self) -> bool:
+        """Whether all elements of a row wait for something that the whole row decides."""
+        return (bool(self.first) and not self.last_only) or self.summed
+
+    @property
     def exponential(self) -> bool:
         """Whether ``v`` are exponentials: rows of minus infinity, whose sum is zero, give zeros."""
         return self.value in ("exp", "power")

@@ -100,7 +100,18 @@ class Array(Model):
         1024,
         ge=1,
         le=1 << 20,
-        description="Longest row; rows wait in memories of that size for what is computed of them.",
+        description="Longest row; rows wait in memories of that size for what is computed of them,"
+        " unless `stored_row` is smaller.",
+        json_schema_extra={"unit": "elements"},
+    )
+    stored_row: int | None = Field(
+        None,
+        ge=0,
+        le=1 << 20,
+        description="Longest row of operations that need a whole row before its first result, such"
+        " as normalisations and `quantise`; 0 if none is offered. Memories have that size, and rows"
+        " of other operations, such as `argmax` and `dequantise_rows`, may be longer. By default"
+        " `longest_row`.",
         json_schema_extra={"unit": "elements"},
     )
     softmax: Literal["two_pass", "online"] = Field(
@@ -129,7 +140,7 @@ class Array(Model):
     def __hash__(self) -> int:
         """Return a hash: configurations are keys of caches, and lists have none."""
         values = (self.lanes, self.longest_row, self.softmax, self.gate, self.function_bits)
-        return hash((*self.operations, *values, self.hadamard))
+        return hash((*self.operations, *values, self.hadamard, self.stored_row))
 
 
 class Pipeline(Model):
@@ -212,8 +223,38 @@ class VectorConfig(FamilyConfig):
             broken.append("array.softmax: is for softmax, which array.operations does not name")
         if "argmax" in names and array.longest_row > 1 << 23:
             broken.append("array.longest_row: positions of argmax have 23 bits")
+        broken += self._stored_errors()
         check_rules(broken)
         return self
+
+    def _stored_errors(self) -> list[str]:
+        """Return the errors of rows that are stored."""
+        array = self.array
+        if array.stored_row is None:
+            return []
+        storing = [name for name, path in self.datapaths.items() if path.stores]
+        if array.stored_row > array.longest_row:
+            return [
+                (
+                    f"array.stored_row: must be at most array.longest_row, {array.longest_row}, not"
+                    f" {array.stored_row}"
+                )
+            ]
+        if storing and not array.stored_row:
+            return [
+                (
+                    f"array.stored_row: must be 1 or more with {storing[0]}, which needs a whole"
+                    " row before its first result"
+                )
+            ]
+        if array.stored_row and not storing:
+            return [
+                (
+                    "array.stored_row: must be 0 or left out with"
+                    f" [{', '.join(array.operations)}]: no rows are stored"
+                )
+            ]
+        return []
 
     def _hadamard_errors(self) -> list[str]:
         """Return the errors of Hadamard transforms of blocks."""
@@ -228,10 +269,12 @@ class VectorConfig(FamilyConfig):
                 f"array.hadamard: must be a power of two and at most array.lanes, {array.lanes},"
                 f" not {array.hadamard}"
             )
-        if array.hadamard > array.longest_row:
-            broken.append(
-                f"array.longest_row: must hold a block of {array.hadamard}, not {array.longest_row}"
-            )
+        for field in ("longest_row", "stored_row"):
+            longest = getattr(array, field)
+            if longest is not None and array.hadamard > longest:
+                broken.append(
+                    f"array.{field}: must hold a block of {array.hadamard}, not {longest}"
+                )
         if str(self.input) != "fp32":
             broken.append(
                 f"input: {name} takes fp32, not {self.input}; change it, or remove {name} from"
@@ -248,6 +291,8 @@ class VectorConfig(FamilyConfig):
             del values["array"]["softmax"]
         if not self.hadamard_size:
             del values["array"]["hadamard"]
+        if self.array.stored_row in (None, self.array.longest_row):
+            del values["array"]["stored_row"]
         if not self.pipeline.convert:
             del values["pipeline"]["convert"]
         return values
@@ -380,7 +425,7 @@ class VectorConfig(FamilyConfig):
         result = {name: unit.document() for name, unit in self.functions.items()}
         if self.online:
             bound = online_bound(
-                self.array.longest_row,
+                self.stored_row,
                 self.array.lanes,
                 self.partial_sums,
                 self.powers,
@@ -402,10 +447,27 @@ class VectorConfig(FamilyConfig):
         return self.pipeline.adder + 1
 
     @property
-    def longest_beats(self) -> int:
-        """Beats of the longest row, with the one that may follow it."""
+    def stored_row(self) -> int:
+        """Longest row of operations that store rows, in elements; 0 without any."""
+        array = self.array
+        return array.longest_row if array.stored_row is None else array.stored_row
+
+    @property
+    def streams_rows(self) -> bool:
+        """Whether rows that need not be stored may be longer than those that are."""
+        return self.stored_row < self.array.longest_row
+
+    def row_limit(self, path: Datapath) -> tuple[str, int]:
+        """Return the parameter that limits rows of an operation, and their elements."""
+        if path.stores and self.streams_rows:
+            return "stored_row", self.stored_row
+        return "longest_row", self.array.longest_row
+
+    @property
+    def stored_beats(self) -> int:
+        """Beats of the longest row that is stored, with the one that may follow it."""
         tail = self.any_path(lambda path: path.tail)
-        return -(-self.array.longest_row // self.array.lanes) + tail
+        return -(-self.stored_row // self.array.lanes) + tail
 
     @property
     def sum_latency(self) -> int:
@@ -480,7 +542,7 @@ class VectorConfig(FamilyConfig):
     def first_depth(self) -> int:
         """Beats that wait for ``a``: a row, and what arrives while its reduction ends."""
         late = max(self.first_latency(path) for path in self.datapaths.values())
-        return self.longest_beats + late + 4
+        return self.stored_beats + late + 4
 
     @cached_property
     def second_depth(self) -> int:
@@ -490,7 +552,7 @@ class VectorConfig(FamilyConfig):
             for path in self.datapaths.values()
             if path.second
         )
-        return self.longest_beats + late + 4
+        return self.stored_beats + late + 4
 
     # -- the contract ----------------------------------------------------------------------------
 
@@ -531,10 +593,11 @@ class VectorConfig(FamilyConfig):
         block = self.hadamard_size if path.hadamard else 2 if name == "rope" else 1
         if output.lane_width < _BYTE:  # rows in memory are whole bytes
             block = _BYTE // output.lane_width
-        usual = min(3 * self.array.lanes, self.array.longest_row // block * block)
+        _, longest = self.row_limit(path)
+        usual = min(3 * self.array.lanes, longest // block * block)
         sizes = [
             Size("rows", MOST_ROWS, 3),
-            Size("length", self.array.longest_row, usual, block),
+            Size("length", longest, usual, block),
         ]
         per_element = self._work(path)
         return Operation(

@@ -305,9 +305,10 @@ class ListBuilder:
         x = arrays["x"]
         most = next(size.most for size in offered.sizes if size.name == "length")
         if length > most:
+            limit, _ = config.compute.row_limit(config.compute.datapaths[operation])
             raise InputError(
                 f"{operation} of rows of {length} elements: those of the unit {unit} have at most"
-                f" {most}; raise units.{unit}.compute.array.longest_row to {length} or more"
+                f" {most}; raise units.{unit}.compute.array.{limit} to {length} or more"
             )
         offered.check_sizes({"rows": x.rows * x.blocks, "length": length})
         values = offered.check_scalars(scalars or {})
