@@ -16,8 +16,11 @@ from flows.bench.common import markdown, parser, run, write_sections
 from flows.board.sdram.simulation import Transfer, quick, share_of_peak, simulate
 from hwgen.board.sdram import sdram_chips
 
-SECTION = "sdram"
-CHIP, CLOCK_HZ, WIDTHS, BEATS = "is42s16160g-7", 100e6, (32, 64, 128), 16
+CHIP, WIDTHS, BEATS = "is42s16160g-7", (32, 64, 128), 16
+SECTIONS = {1: "sdram", 2: "sdram-double"}
+CLOCKS_HZ = {1: 100e6, 2: 37.5e6}
+"""Clocks of the controller, by the ratio of the chip's to it."""
+
 WORDS = 4096
 """Words that each simulation moves."""
 
@@ -56,33 +59,44 @@ def pattern_transfers(pattern: str, data_width: int) -> Iterator[Transfer]:
         yield Transfer(write, half + step * length, beats, data=data, strobes=(full,) * len(data))
 
 
-def pattern_share(pattern: str, data_width: int) -> float:
-    """Return the share of the peak of a pattern, for a port of some bits."""
+def pattern_share(pattern: str, data_width: int, ratio: int = 1) -> float:
+    """Return the share of the peak of a pattern.
+
+    Parameters
+    ----------
+    pattern : str
+        One of `PATTERNS`.
+    data_width : int
+        Bits of the port.
+    ratio : int
+        Cycles of the chip in one of the controller, of `SECTIONS`.
+    """
     chip = quick(sdram_chips()[CHIP])
-    result = simulate(pattern_transfers(pattern, data_width), chip, CLOCK_HZ, data_width)
-    return share_of_peak(result, data_width)
+    transfers = pattern_transfers(pattern, data_width)
+    result = simulate(transfers, chip, CLOCKS_HZ[ratio], data_width, ratio=ratio)
+    return share_of_peak(result, data_width, ratio)
 
 
-def share_cells(pattern: str) -> list[str]:
+def share_cells(pattern: str, ratio: int = 1) -> list[str]:
     """Return the row of a pattern."""
-    return [pattern, *(f"{100 * pattern_share(pattern, width):.1f} %" for width in WIDTHS)]
+    return [pattern, *(f"{100 * pattern_share(pattern, width, ratio):.1f} %" for width in WIDTHS)]
 
 
-def share_table() -> str:
+def share_table(ratio: int = 1) -> str:
     """Return the table of all patterns and widths."""
     headings = ("bursts of 16 beats", *(f"{width}-bit port" for width in WIDTHS))
-    return markdown(headings, [share_cells(pattern) for pattern in PATTERNS])
+    return markdown(headings, [share_cells(pattern, ratio) for pattern in PATTERNS])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table, or write it into a page."""
+    """Print the tables, or write them into a page."""
     options = parser("sdram", __doc__)
     options.add_argument("--write", type=Path, metavar="PAGE", help="docs/sdram.md")
     chosen = options.parse_args(arguments)
-    table = share_table()
-    sys.stdout.write(f"{table}\n")
+    tables = {section: share_table(ratio) for ratio, section in SECTIONS.items()}
+    sys.stdout.write("\n".join(f"{table}\n" for table in tables.values()))
     if chosen.write:
-        write_sections(chosen.write, {SECTION: table})
+        write_sections(chosen.write, tables)
     return 0
 
 

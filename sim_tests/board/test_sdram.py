@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from flows.bench.sdram import PATTERNS, SECTION, share_cells
+from flows.bench.sdram import CLOCKS_HZ, PATTERNS, SECTIONS, share_cells
 from flows.board.sdram.chip import Pins, SdramError, SdramModel
 from flows.board.sdram.simulation import (
     SAMPLED,
@@ -21,9 +21,9 @@ from flows.board.sdram.simulation import (
     share_of_peak,
     simulate,
 )
-from hwgen.board.sdram import SdramChip, sdram_chips
+from hwgen.board.sdram import RATIOS, WORD_BYTES, SdramChip, sdram_chips
 from hwgen.board.sdram_pads import PADS, best_phase, margins
-from hwgen.technologies.off_chip import memory_types
+from hwgen.core.params.off_chip import OffChip
 from rtl_templates.board.sdram import SdramParams
 from rtl_templates.board.sdram_timing import SdramCycles, sdram_cycles
 from sim_tests.support.paths import ROOT
@@ -293,23 +293,32 @@ def test_parameters_that_cannot_be_are_refused() -> None:
         replace(ISSI, bank_bits=3)
 
 
-def page_rows() -> list[list[str]]:
-    page = (ROOT / "docs" / "sdram.md").read_text(encoding="utf-8")
-    section = page.split(f"<!-- begin: {SECTION} -->")[1].split(f"<!-- end: {SECTION} -->")[0]
+MEMORY_TYPES = {1: "sdr", 2: "sdr_double"}
+"""Types of memory for estimates, by the ratio of the chip's clock to that of the controller."""
+
+
+def page_rows(ratio: int) -> list[list[str]]:
+    page, name = (ROOT / "docs" / "sdram.md").read_text(encoding="utf-8"), SECTIONS[ratio]
+    section = page.split(f"<!-- begin: {name} -->")[1].split(f"<!-- end: {name} -->")[0]
     return [
         [cell.strip() for cell in line.strip("|").split("|")]
         for line in section.strip().splitlines()[2:]
     ]
 
 
-def test_every_pattern_is_on_the_page() -> None:
-    assert [row[0] for row in page_rows()] == list(PATTERNS)
-    least = min(float(cell.removesuffix(" %")) for row in page_rows()[:2] for cell in row[1:])
-    share = memory_types()["sdr"].efficiency
-    assert 0.8 <= share <= least / 100 < share + 0.01
+@pytest.mark.parametrize("ratio", RATIOS)
+def test_estimates_use_the_share_of_the_page(ratio: int) -> None:
+    assert [row[0] for row in page_rows(ratio)] == list(PATTERNS)
+    least = min(float(cell.removesuffix(" %")) for row in page_rows(ratio)[:2] for cell in row[1:])
+    memory = OffChip(kind=MEMORY_TYPES[ratio])
+    assert 0.8 <= memory.share <= least / 100 < memory.share + 0.01
+    assert memory.about is not None
+    assert f"at least {least} %" in memory.about.efficiency_source
+    assert memory.peak_gb_s == pytest.approx(WORD_BYTES * ratio * CLOCKS_HZ[ratio] / 1e9)
 
 
 @pytest.mark.rotate(12)
+@pytest.mark.parametrize("ratio", RATIOS)
 @pytest.mark.parametrize("pattern", list(PATTERNS))
-def test_shares_on_the_page_are_those_of_simulations(pattern: str) -> None:
-    assert share_cells(pattern) in page_rows()
+def test_shares_on_the_page_are_those_of_simulations(pattern: str, ratio: int) -> None:
+    assert share_cells(pattern, ratio) in page_rows(ratio)

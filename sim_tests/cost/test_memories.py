@@ -486,4 +486,6 @@ def test_the_command_shows_them(
     assert main([*command, "--memories", "sram"]) == 2
     assert "'macros', 'registers'" in capsys.readouterr().err
     assert main([*command, "--memory", "hbm9"]) == 2
-    assert "hbm2e, hbm3 or sdr, or pJ per bit, 0 or more, not 'hbm9'" in capsys.readouterr().err
+    assert (
+        "hbm3, sdr or sdr_double, or pJ per bit, 0 or more, not 'hbm9'" in capsys.readouterr().err
+    )
