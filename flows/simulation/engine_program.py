@@ -10,20 +10,22 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 
+from flows.simulation.ddr4_rules import COMMANDS, Ddr4Command
 from flows.simulation.registry import simulator
 from flows.simulation.simulator import ModelCompiler
 from flows.simulation.stream_program import HARNESS
+from hwgen.board.ddr4 import Ddr4Clocks, Ddr4Memory
 from hwgen.core.bus import BusPort
 from hwgen.errors import CheckFailed
 
 SOURCES = ("model.cpp", "axi.cpp")
-HEADERS = ("model.h", "axi.h", "memory.h", "recorder.h")
+HEADERS = ("model.h", "axi.h", "memory.h", "ddr4.h", "recorder.h")
 
 INTERRUPT = "interrupt"
 """Name of the output that `Model.wait` waits for."""
@@ -121,6 +123,36 @@ class _Counters(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_uint64) for name in Traffic.__dataclass_fields__)
 
 
+class _Ddr4Times(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_uint32) for name in Ddr4Clocks.__dataclass_fields__)
+
+
+@dataclass(frozen=True)
+class Ddr4Traffic:
+    """Commands of a DDR4 memory since the start; a read or write moves 8 words of its bus.
+
+    Parameters
+    ----------
+    reads, writes, activations, refreshes : int
+    """
+
+    reads: int
+    writes: int
+    activations: int
+    refreshes: int
+
+
+class _Ddr4Counters(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_uint64) for name in Ddr4Traffic.__dataclass_fields__)
+
+
+class _Ddr4Command(ctypes.Structure):
+    _fields_ = (
+        ("clock", ctypes.c_int64), ("code", ctypes.c_int32), ("bank", ctypes.c_uint32),
+        ("value", ctypes.c_uint32),
+    )  # fmt: skip
+
+
 class BusError(CheckFailed):
     """A register access that the engine refused.
 
@@ -152,6 +184,13 @@ class Model:
         ``write`` and ``control``.
     seed : int
         Of stalls, and of registers without a reset.
+    ddr4 : Ddr4Memory, optional
+        Adds the times of such a memory to the latencies, which are then those of the way to it;
+        with ``clock_mhz``.
+    clock_mhz : float
+        Clock of the engine, for `ddr4`.
+    log : bool
+        Whether commands of `ddr4` are recorded; see `ddr4_commands`.
     sibling : Model, optional
         One of the same directory, whose memory is shared.  Each has ports and time of its own,
         which passes while its methods wait.
@@ -172,6 +211,9 @@ class Model:
         longest_burst: int = 256,
         stalls: float | dict[str, float] = 0.0,
         seed: int = 0,
+        ddr4: Ddr4Memory | None = None,
+        clock_mhz: float = 0.0,
+        log: bool = False,
         sibling: Model | None = None,
     ) -> None:
         self._library = _load(directory / directory.name.rpartition("-")[0])
@@ -187,6 +229,16 @@ class Model:
             if self._library.hwgen_set(self._model, setting, value):
                 self.close()
                 raise ValueError(f"setting {setting} of the memory cannot be {value!r}")
+        if ddr4 is not None:
+            self._set_ddr4(ddr4, clock_mhz, log)
+
+    def _set_ddr4(self, ddr4: Ddr4Memory, clock_mhz: float, log: bool) -> None:
+        if not clock_mhz > 0:
+            self.close()
+            raise ValueError(f"clock_mhz of the engine must be above 0, not {clock_mhz!r}")
+        times = _Ddr4Times(**asdict(ddr4.clocks))
+        clocks = 1e3 / clock_mhz / ddr4.chip.clock_ns
+        self._library.hwgen_set_ddr4(self._model, ctypes.byref(times), clocks, log)
 
     def close(self) -> None:
         """End the simulation; no other method may be called afterwards."""
@@ -264,6 +316,28 @@ class Model:
         self._library.hwgen_count(self._model, ctypes.byref(counters))
         return Traffic(**{name: getattr(counters, name) for name in Traffic.__dataclass_fields__})
 
+    @property
+    def ddr4_traffic(self) -> Ddr4Traffic:
+        """Commands of the DDR4 memory since the start, zeros if there is none."""
+        counters = _Ddr4Counters()
+        self._library.hwgen_count_ddr4(self._model, ctypes.byref(counters))
+        fields = Ddr4Traffic.__dataclass_fields__
+        return Ddr4Traffic(**{name: getattr(counters, name) for name in fields})
+
+    @property
+    def ddr4_commands(self) -> list[Ddr4Command]:
+        """Recorded commands of the DDR4 memory, in the order of their clocks."""
+        count = self._library.hwgen_ddr4_commands(self._model, None, 0)
+        commands = (_Ddr4Command * count)()
+        self._library.hwgen_ddr4_commands(self._model, commands, count)
+        return sorted(
+            (
+                Ddr4Command(each.clock, COMMANDS[each.code], each.bank, each.value)
+                for each in commands
+            ),
+            key=lambda command: command.clock,
+        )
+
     def _check(self, status: int, access: str) -> None:
         if status == _VIOLATION:
             message = self._library.hwgen_message(self._model).decode()
@@ -316,6 +390,9 @@ def _load(path: Path) -> Any:
         "fault": (None, (model, large, large, ctypes.c_int)),
         "count": (None, (model, ctypes.c_void_p)),
         "message": (ctypes.c_char_p, (model,)),
+        "set_ddr4": (None, (model, ctypes.c_void_p, ctypes.c_double, ctypes.c_int)),
+        "count_ddr4": (None, (model, ctypes.c_void_p)),
+        "ddr4_commands": (ctypes.c_size_t, (model, ctypes.c_void_p, ctypes.c_size_t)),
     }
     for name, (result, arguments) in signatures.items():
         function = getattr(library, f"hwgen_{name}")

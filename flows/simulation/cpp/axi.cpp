@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "axi.h"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace {
@@ -27,7 +28,7 @@ void AxiMemory::wrong(std::string& message, const char* channel, const std::stri
 AxiMemory::Burst AxiMemory::burst(const Wire& id, const Wire& address, const Wire& len,
                                   const Wire& size, const Wire& kind, const char* channel,
                                   std::string& message) const {
-    const Burst found{id.get(), address.get(), len.get() + 1, 0};
+    const Burst found{id.get(), address.get(), len.get() + 1, 0, 0, {}};
     const std::string where = " (address " + hexadecimal(found.address) + ", " +
                               std::to_string(found.beats) + " beats)";
     if (kind.get() != INCREMENTING) wrong(message, channel, "a burst is not INCR" + where);
@@ -42,6 +43,22 @@ AxiMemory::Burst AxiMemory::burst(const Wire& id, const Wire& address, const Wir
         wrong(message, channel, "a burst crosses 4 KiB" + where);
     }
     return found;
+}
+
+/// Set when the beats of a burst are due.
+void AxiMemory::time_read(Burst& burst, uint64_t now) {
+    burst.due = now + behaviour_.read_latency;
+    if (!ddr4) return;
+    const uint64_t line = ddr4->line_bytes();
+    const uint64_t first = burst.address / line;
+    const uint64_t at = burst.address - burst.address % p_.beat_bytes;
+    const uint64_t last = (at + burst.beats * p_.beat_bytes - 1) / line;
+    for (uint64_t i = first; i <= last; ++i) {
+        burst.later.push_back(ddr4->access(i * line, false, now) + behaviour_.read_latency);
+    }
+    std::reverse(burst.later.begin(), burst.later.end());
+    burst.due = burst.later.back();
+    burst.later.pop_back();
 }
 
 void AxiMemory::write(const uint8_t* data, const uint8_t* strobe, bool last, uint64_t now,
@@ -61,12 +78,16 @@ void AxiMemory::write(const uint8_t* data, const uint8_t* strobe, bool last, uin
     ++traffic.write_beats;
     head.address = at + p_.beat_bytes;
     --head.beats;
+    if (ddr4 && (!head.beats || last || !(head.address % ddr4->line_bytes()))) {
+        head.due = ddr4->access(at, true, now);
+    }
     if (last != !head.beats) {
         wrong(message, "W", last ? "wlast before the last beat" : "the last beat has no wlast");
         head.beats = 0;
     }
     if (!head.beats) {
-        responses_.push_back({head.id, now + behaviour_.write_latency, head.response});
+        const uint64_t written = std::max(now, head.due);
+        responses_.push_back({head.id, written + behaviour_.write_latency, head.response});
         writes_.pop_front();
     }
 }
@@ -83,6 +104,10 @@ void AxiMemory::sample(uint64_t now, std::string& message) {
         Burst& head = reads_.front();
         head.address = head.address - head.address % p_.beat_bytes + p_.beat_bytes;
         ++traffic.read_beats;
+        if (ddr4 && !head.later.empty() && !(head.address % ddr4->line_bytes())) {
+            head.due = head.later.back();
+            head.later.pop_back();
+        }
         if (!--head.beats) reads_.pop_front();
     }
     b_taken_ = p_.bvalid.get() && p_.bready.get();
@@ -90,7 +115,7 @@ void AxiMemory::sample(uint64_t now, std::string& message) {
     if (ar && ar_ready) {
         reads_.push_back(
             burst(p_.arid, p_.araddr, p_.arlen, p_.arsize, p_.arburst, "AR", message));
-        reads_.back().due = now + behaviour_.read_latency;
+        time_read(reads_.back(), now);
         ++traffic.read_bursts;
     }
     if (aw && aw_ready) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "ddr4.h"
 #include "memory.h"
 
 /// A signal of the model, of any width.
@@ -136,11 +137,13 @@ class AxiMemory {
     void drive(uint64_t now);
 
     Traffic traffic;
+    Ddr4* ddr4 = nullptr;  // takes the time of accesses, if there is one
 
   private:
     struct Burst {
         uint64_t id, address, beats, due;
         int response = 0;
+        std::vector<uint64_t> later;  // when the next lines of DDR4 are due, the last one first
     };
 
     struct Response {
@@ -155,6 +158,7 @@ class AxiMemory {
 
     Burst burst(const Wire& id, const Wire& address, const Wire& len, const Wire& size,
                 const Wire& kind, const char* channel, std::string& message) const;
+    void time_read(Burst& burst, uint64_t now);
     void write(const uint8_t* data, const uint8_t* strobe, bool last, uint64_t now,
                std::string& message);
     void wrong(std::string& message, const char* channel, const std::string& what) const;

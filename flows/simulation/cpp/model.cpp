@@ -3,12 +3,14 @@
 // where the ports are.
 #include "model.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "Vtop.h"
 #include "axi.h"
+#include "ddr4.h"
 #include "design.h"
 #include "recorder.h"
 #include "verilated.h"
@@ -86,6 +88,11 @@ struct hwgen_model {
         return control->response();
     }
 
+    void set_ddr4(const hwgen_ddr4& times, double clocks, bool log) {
+        ddr4 = std::make_unique<Ddr4>(times, clocks, log);
+        for (auto& port : memories) port->ddr4 = ddr4.get();
+    }
+
     /// Show outputs as they are between edges.
     void settle() { top->eval(); }
 
@@ -95,6 +102,7 @@ struct hwgen_model {
     std::unique_ptr<Vtop> top;
     std::unique_ptr<Recorder> recorder;
     std::vector<std::unique_ptr<AxiMemory>> memories;
+    std::unique_ptr<Ddr4> ddr4;
     std::unique_ptr<AxiLiteMaster> control;
     Wire interrupt;
     bool interrupt_seen = false;  // in the last cycle
@@ -207,6 +215,22 @@ void hwgen_count(const hwgen_model* model, struct hwgen_counters* counters) {
         counters->write_beats += port->traffic.write_beats;
         counters->write_bytes += port->traffic.write_bytes;
     }
+}
+
+void hwgen_set_ddr4(hwgen_model* model, const struct hwgen_ddr4* ddr4, double clocks, int log) {
+    model->set_ddr4(*ddr4, clocks, log);
+}
+
+void hwgen_count_ddr4(const hwgen_model* model, struct hwgen_ddr4_counters* counters) {
+    *counters = model->ddr4 ? model->ddr4->counters : hwgen_ddr4_counters{};
+}
+
+size_t hwgen_ddr4_commands(const hwgen_model* model, struct hwgen_ddr4_command* commands,
+                           size_t most) {
+    if (!model->ddr4) return 0;
+    const auto& all = model->ddr4->commands;
+    std::copy_n(all.begin(), std::min(most, all.size()), commands);
+    return all.size();
 }
 
 const char* hwgen_message(const hwgen_model* model) { return model->message.c_str(); }

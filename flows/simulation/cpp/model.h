@@ -44,6 +44,34 @@ enum {
     HWGEN_CONTROL_STALLS = 6 /* the same for the register bus */
 };
 
+/* DDR4 SDRAMs with one bus, in one rank: sizes, of `columns` words in a row, and times in clocks of the
+ * memory by their names in JESD79-4, the t left out; tCCD_S is 4, the length of a burst. */
+struct hwgen_ddr4 {
+    uint32_t bus_bytes, bank_groups, banks, rows, columns; /* banks of a group */
+    uint32_t cl, cwl, rcd, rp, ras, rtp, wr, wtr_s, wtr_l, ccd_s, ccd_l, rrd_s, rrd_l, faw, rfc, refi;
+};
+
+struct hwgen_ddr4_counters {
+    uint64_t reads, writes; /* bursts of 8 words each */
+    uint64_t activations, refreshes;
+};
+
+enum {
+    HWGEN_DDR4_ACTIVATE = 0,
+    HWGEN_DDR4_READ = 1,
+    HWGEN_DDR4_WRITE = 2,
+    HWGEN_DDR4_PRECHARGE = 3,
+    HWGEN_DDR4_REFRESH = 4
+};
+
+/* A command: the clock of the memory, and a row or the number of a burst in its row; bank number
+ * `group * banks + bank`. */
+struct hwgen_ddr4_command {
+    int64_t clock;
+    int32_t code;
+    uint32_t bank, value;
+};
+
 struct hwgen_counters {
     uint64_t cycles; /* since hwgen_open, the reset included */
     uint64_t read_bursts, read_beats;
@@ -90,6 +118,15 @@ HWGEN_API void hwgen_map(hwgen_model *model, uint64_t address, uint64_t bytes);
 HWGEN_API void hwgen_fault(hwgen_model *model, uint64_t address, uint64_t bytes, int response);
 
 HWGEN_API void hwgen_count(const hwgen_model *model, struct hwgen_counters *counters);
+/* Let the memory take the time of DDR4, of which `clocks` pass in a cycle of the engine, beside the
+ * latencies, which are those of the way to it; with `log` commands are recorded. */
+HWGEN_API void hwgen_set_ddr4(hwgen_model *model, const struct hwgen_ddr4 *ddr4, double clocks,
+                              int log);
+/* Counters of DDR4, zeros if there is none. */
+HWGEN_API void hwgen_count_ddr4(const hwgen_model *model, struct hwgen_ddr4_counters *counters);
+/* Copy at most `most` of the recorded commands, and return how many there are. */
+HWGEN_API size_t hwgen_ddr4_commands(const hwgen_model *model, struct hwgen_ddr4_command *commands,
+                                     size_t most);
 /* What was wrong, empty if nothing; valid until the model is closed. */
 HWGEN_API const char *hwgen_message(const hwgen_model *model);
 
