@@ -179,6 +179,7 @@ docs: env written ## write the generated documentation again
 	$(RUN) -m flows.demonstration.summaries
 	$(RUN) -m flows.bench.boards docs/boards.md
 	$(RUN) -m flows.bench.board_text --stored --write docs/engines-on-boards.md > /dev/null
+	$(RUN) -m flows.bench.ddr4_layer --stored --write docs/engines-on-boards.md > /dev/null
 	$(RUN) -m flows.bench.mutation --stored --write docs/mutation-score.md --survivors docs/results-mutation.md
 	$(RUN) -m flows.bench.faults --stored --write docs/results-faults.md --pictures docs/images
 	$(RUN) -m flows.bench.low_bit --write docs/results-low-bit.md
@@ -196,6 +197,11 @@ build/austen-int8/model.json: configs/models/austen-16m.gguf configs/models/emma
 	$(RUN) -m hwgen model import configs/models/austen-16m.gguf --output build/austen --force
 	$(RUN) -m hwgen model quantise build/austen --weights original --output build/austen-int8 --force \
 	  --calibration configs/models/emma.txt
+
+# SmolLM2-135M whose rows are not rotated, for engines with one unit for all rows.
+build/llm/int8-plain/model.json: $(LLM) | env
+	$(RUN) -m hwgen model import $(LLM) --output build/llm/model --force
+	$(RUN) -m hwgen model quantise build/llm/model --output build/llm/int8-plain --force $(LLM_TEXTS)
 
 .PHONY: written
 written: build/austen-int8/model.json
@@ -240,6 +246,7 @@ docs-check: env written ## check that the generated documentation is current
 	  || { echo 'docs/boards.md or docs/boards is not current: run make docs' >&2; exit 1; }
 	cp docs/engines-on-boards.md build/engines-on-boards.md
 	$(RUN) -m flows.bench.board_text --stored --write build/engines-on-boards.md > /dev/null
+	$(RUN) -m flows.bench.ddr4_layer --stored --write build/engines-on-boards.md > /dev/null
 	cmp build/engines-on-boards.md docs/engines-on-boards.md \
 	  || { echo 'docs/engines-on-boards.md is not current: run make docs' >&2; exit 1; }
 	cp docs/mutation-score.md docs/results-mutation.md build
@@ -291,7 +298,7 @@ docs-check: env written ## check that the generated documentation is current
 prove: env ## prove the shipped configurations and write the tables of their page, or ARGS="--config systolic" only
 	$(RUN) -m flows.bench.proofs $(or $(ARGS),--write docs/results-proofs.md)
 
-.PHONY: bench-mutation bench-faults bench-low-bit bench-whole-engines bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external bench-cycles bench-auto bench-wires bench-random-checkpoint bench-large-model bench-datapaths bench-random-proofs bench-sdram bench-board-text bench-two-cores bench-agents bench-gym gym-tables bench-surrogates surrogate-data bench-search bench-mixed-formats
+.PHONY: bench-mutation bench-faults bench-low-bit bench-whole-engines bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external bench-cycles bench-auto bench-wires bench-random-checkpoint bench-large-model bench-datapaths bench-random-proofs bench-sdram bench-board-text bench-ddr4-layer bench-two-cores bench-agents bench-gym gym-tables bench-surrogates surrogate-data bench-search bench-mixed-formats
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-two-cores: env ## simulate engines with one core and with two at work on two networks, and write the table of their page (minutes)
@@ -314,6 +321,8 @@ bench-sdram: env ## measure the share of its peak that an SDRAM gives, and write
 	$(RUN) -m flows.bench.sdram --write docs/sdram.md $(ARGS)
 bench-board-text: build/austen-int8/model.json ## let the ternary model write on a simulated board, at its pins, and write the table of its page (a quarter of an hour)
 	$(RUN) -m flows.bench.board_text --write docs/engines-on-boards.md $(ARGS)
+bench-ddr4-layer: build/llm/int8-plain/model.json ## simulate a layer of SmolLM2-135M with DDR4 memory, and write the table of its page (minutes)
+	$(RUN) -m flows.bench.ddr4_layer --write docs/engines-on-boards.md $(ARGS)
 bench-agents: env ## compare search agents with the optimum of tables, and write their page; goes on where it was stopped (an hour)
 	$(RUN) -m flows.bench.agents $(or $(ARGS),--write docs/search-agents.md --pictures docs/images)
 bench-gym: env ## measure steps a second of search environments, and write the table of their page

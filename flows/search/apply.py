@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from flows.simulation.models.program_run import run_compiled
 from flows.synthesis.synth import USUAL_EFFORT
 from flows.synthesis.verify import measure
 from hwgen.core.params.target import Target
-from hwgen.families.transformer.list_timing import timed_list
+from hwgen.families.transformer.list_timing import ListTiming, timed_list
 from hwgen.families.transformer.params import TransformerConfig
 from hwgen.families.transformer.trace import trace
 from hwgen.models.compile.compilation import Settings
@@ -30,9 +31,42 @@ from hwgen.progress import report
 PROMPT = 3
 """Tokens that the simulated layer takes, one after the other."""
 
-_TOKENS, _POSITIONS = 50, 16
+LAYER_PROMPT = [number + 1 for number in range(PROMPT)]
+"""These tokens."""
+
+LAYER_TOKENS = 50
+"""Tokens of its output layer, at most."""
+
+_POSITIONS = 16
 
 _EASIER = 0.9  # share of the clock of calibrations from which on synthesis is driven as much
+
+
+@contextmanager
+def compiled_layer(model: Model, config: TransformerConfig) -> Iterator[CompiledList]:
+    """Compile the first layer of a model for an engine, with an output layer of a few tokens.
+
+    Parameters
+    ----------
+    model : Model
+        A quantised decoder.
+    config : TransformerConfig
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        parts = [Path(directory) / name for name in ("model", "compiled")]
+        for part in parts:
+            part.mkdir()
+        vocabulary = min(LAYER_TOKENS, model.description.vocabulary or LAYER_TOKENS)
+        small = cut(model, 0, range(vocabulary), parts[0])
+        ListCompilation(small, config, Settings(1, _POSITIONS)).write(parts[1])
+        yield CompiledList(parts[1])
+
+
+def layer_timing(compiled: CompiledList) -> ListTiming:
+    """Return the modelled cycles of a compiled layer for the tokens of `LAYER_PROMPT`."""
+    registers = compiled.registers(0, PROMPT, 1)
+    events = trace(compiled.config, compiled.address, compiled.data, registers)
+    return timed_list(compiled.config, events)
 
 
 def simulate_layer(model: Model, config: TransformerConfig) -> dict[str, Any]:
@@ -55,19 +89,9 @@ def simulate_layer(model: Model, config: TransformerConfig) -> dict[str, Any]:
     CheckFailed
         If a byte of memory is not that of the golden model.
     """
-    with tempfile.TemporaryDirectory() as directory:
-        parts = [Path(directory) / name for name in ("model", "compiled")]
-        for part in parts:
-            part.mkdir()
-        vocabulary = min(_TOKENS, model.description.vocabulary or _TOKENS)
-        small = cut(model, 0, range(vocabulary), parts[0])
-        ListCompilation(small, config, Settings(1, _POSITIONS)).write(parts[1])
-        compiled = CompiledList(parts[1])
-        prompt = [number + 1 for number in range(PROMPT)]
-        registers = compiled.registers(0, len(prompt), 1)
-        events = trace(compiled.config, compiled.address, compiled.data, registers)
-        modelled = timed_list(compiled.config, events)
-        simulated = run_compiled(compiled, prompt, 1)
+    with compiled_layer(model, config) as compiled:
+        modelled = layer_timing(compiled)
+        simulated = run_compiled(compiled, LAYER_PROMPT, 1)
     return {
         "cycles": simulated.cycles, "modelled": modelled.cycles, "least": modelled.least,
         "most": modelled.most, "compared": simulated.compared,

@@ -15,7 +15,7 @@ import numpy as np
 
 from flows.build.design import Design
 from flows.simulation.bus.list_host import ListHost
-from flows.simulation.engine_program import Model, compile_model
+from flows.simulation.engine_program import Ddr4Traffic, Model, compile_model
 from hwgen.errors import CheckFailed
 from hwgen.models.compile.list_program import CompiledList, ListProgram
 
@@ -36,6 +36,8 @@ class Simulated:
         Bytes of memory that were equal.
     read_beats, write_beats : int
         Of the memory port.
+    ddr4 : Ddr4Traffic
+        Commands of a DDR4 memory, zeros without one.
     """
 
     tokens: list[int]
@@ -43,6 +45,7 @@ class Simulated:
     compared: int
     read_beats: int
     write_beats: int
+    ddr4: Ddr4Traffic
 
 
 def run_compiled(
@@ -91,10 +94,11 @@ def run_compiled(
             raise CheckFailed(f"the list ended with {outcome.state} at {outcome.index}")
         if (outcome.steps, outcome.registers) != (golden.outcome.steps, golden.outcome.registers):
             raise CheckFailed("the list's registers differ from the golden interpreter's")
-        cycles, traffic = host.read("CYCLES"), model.traffic
+        cycles, traffic, ddr4 = host.read("CYCLES"), model.traffic, model.ddr4_traffic
         result = model.load(compiled.base, compiled.bytes)
     _compare(compiled, result, np.frombuffer(golden.memory.data, np.uint8))
-    return Simulated(tokens, cycles, len(result), traffic.read_beats, traffic.write_beats)
+    beats = traffic.read_beats, traffic.write_beats
+    return Simulated(tokens, cycles, len(result), *beats, ddr4)
 
 
 def _compare(compiled: CompiledList, memory: np.ndarray, wanted: np.ndarray) -> None:
