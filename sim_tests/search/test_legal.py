@@ -46,7 +46,8 @@ MIXED = Needs("int8", "int4_g32", ("rms_norm", "rope", "gated", "add", "argmax")
               longest_row=320, longest_k=640, head=32, group=2, context=20,
               others=("int8_g32",))  # fmt: skip
 SHARED = replace(TERNARY, shared=True)
-NEEDS = (TERNARY, INT8, BLOCKS, MIXED, SHARED)
+VOCABULARY = replace(TERNARY, longest_row=49152)
+NEEDS = (TERNARY, INT8, BLOCKS, MIXED, SHARED, VOCABULARY)
 
 
 def wide_file() -> dict[str, Any]:
@@ -144,6 +145,18 @@ def test_what_is_ranked_is_built(tmp_path: Path, seed: int) -> None:
     config = load_config(write(tmp_path / "engine.yaml", space.engine("engine", frame, options)))
     files = Build(Design.of(config))
     assert "module engine" in files.design.verilog
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_memories_have_no_place_for_a_large_vocabulary(shared: bool) -> None:
+    """Units store the rows that products take, and those of the vocabulary pass."""
+    needs = replace(VOCABULARY, shared=shared)
+    options = unit_options(needs, Frame(32, 8, 4))
+    for unit in ("rows",) if shared else ("rows", "sums"):
+        for option in options[unit]:
+            array = option.values["compute"]["array"]
+            assert array["longest_row"] == 49152
+            assert array["stored_row"] == (768 if unit == "rows" else 0)
 
 
 def test_the_decoder_of_a_board_is_of_the_space() -> None:
