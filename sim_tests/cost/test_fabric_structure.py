@@ -248,6 +248,17 @@ def test_registers_in_a_row_are_shift_registers(length: int, made: tuple[int, in
     assert shift_registers(length) == made
 
 
+@pytest.mark.parametrize(
+    ("factors", "blocks"),
+    [((18, 18), 1), ((19, 19), 1), ((20, 19), 2), ((22, 19), 2), ((22, 20), 4)],
+)
+def test_a_part_of_one_bit_takes_no_dsp_block(factors: tuple[int, int], blocks: int) -> None:
+    """As many as Yosys makes of products in ecp5."""
+    rules = fabric("ecp5")
+    assert rules is not None
+    assert rules.dsps(*rules.divided(*factors, signed=True)) == blocks
+
+
 def test_dsp_blocks_of_xc7_contain_adders_and_registers() -> None:
     config = parse_config("name: core\nfamily: cube\narray: {rows: 2, cols: 2, depth: 2}\n")
     counts = {

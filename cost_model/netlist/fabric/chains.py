@@ -263,7 +263,7 @@ class Chains(ABC):
                     self.add(owner, "adder_bit", bits)
 
         def count(block: Block) -> None:
-            self.add(owner, "dsp", len(wide) * len(narrow))
+            self.add(owner, "dsp", fabric.dsps(wide, narrow))
             for part in wide:
                 parts(narrow, part)
             parts(wide, sum(narrow))

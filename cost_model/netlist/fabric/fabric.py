@@ -82,6 +82,10 @@ class Fabric(FabricRules):
 
         return parts(wide + extra, longest), parts(narrow + extra, shortest)
 
+    def dsps(self, wide: Sequence[int], narrow: Sequence[int]) -> int:
+        """Return the DSP blocks of the products of parts; a part may be too narrow for one."""
+        return sum(self.multiplies(a + b, min(a, b)) for a in wide for b in narrow)
+
     def drained(self, rows: Number) -> Number:
         """Return the look-up tables by which one bit of `rows` words drains.
 
