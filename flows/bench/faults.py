@@ -41,6 +41,15 @@ max_k: 1024
 array: {rows: 8, cols: 8}
 target: {technology: nangate45, clock_mhz: 500}
 """
+LARGE_SYSTOLIC = """\
+name: systolic_16x16
+family: systolic
+activation: int8
+weight: int8
+max_k: 1024
+array: {rows: 16, cols: 16}
+target: {technology: nangate45, clock_mhz: 500}
+"""
 ENGINE = """\
 name: engine_4x4
 family: gemm_stream
@@ -93,6 +102,16 @@ CASES: Mapping[str, Case] = {
     "systolic_8x8-checksums": Case(SYSTOLIC, checksums=True),
     "systolic_8x8-large": Case(SYSTOLIC, margin=0.02, workload=_LARGE),
     "systolic_8x8-large-checksums": Case(SYSTOLIC, checksums=True, margin=0.02, workload=_LARGE),
+    "systolic_16x16": Case(LARGE_SYSTOLIC, margin=0.02),
+    "systolic_16x16-parity": Case(LARGE_SYSTOLIC, "registers: parity", margin=0.02),
+    "systolic_16x16-residue": Case(LARGE_SYSTOLIC, "datapath: residue", margin=0.02),
+    "systolic_16x16-residue-control": Case(
+        LARGE_SYSTOLIC, "control: parity, datapath: residue", margin=0.02
+    ),
+    "systolic_16x16-residue-parity": Case(
+        LARGE_SYSTOLIC, "registers: parity, datapath: residue", margin=0.02
+    ),
+    "systolic_16x16-checksums": Case(LARGE_SYSTOLIC, checksums=True, margin=0.02),
     "lut_core": Case(_LUT_CORE),
     "lut_core-checksums": Case(_LUT_CORE, checksums=True),
     "engine_4x4": Case(ENGINE, margin=0.1),
