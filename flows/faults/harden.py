@@ -31,6 +31,8 @@ SETTINGS: Sequence[Mapping[str, str]] = (
     {"registers": "tmr"},
     {"registers": "tmr", "memories": "ecc"},
     {"datapath": "residue"},
+    {"control": "parity", "datapath": "residue"},
+    {"registers": "parity", "datapath": "residue"},
     {"datapath": "dup"},
 )
 """Protections that are tried, each without checksums and with them."""
