@@ -29,6 +29,9 @@ READ_ADDRESS, READ_WORD, WRITE_ENABLE, WRITE_VALUE = (
 )  # fmt: skip
 """Ports of memories that are cut out, followed by the number of the port."""
 
+SUM_WORD = "sum_word_"
+"""Outputs with the results of additions, followed by a number; see `flows.mutation.sums`."""
+
 
 class Questions:
     """Questions about the mutants of a design.
@@ -50,19 +53,24 @@ class Questions:
         self._outputs: dict[str, list[int]] = defaultdict(list)
         for name, literal in zip(circuit.outputs, circuit.output_literals, strict=True):
             self._outputs[_vector_of(name)].append(literal)
-        self._words: dict[int, str] = {}
+        self._sum_bits = [
+            (name, literal)
+            for name, literal in zip(circuit.outputs, circuit.output_literals, strict=True)
+            if name.startswith(SUM_WORD)
+        ]
+        self.words: dict[int, str] = {}
         """Node of each bit of a word that is read: name of the address."""
         for i, name in enumerate(circuit.inputs):
             if name.startswith(READ_WORD):
                 port = _vector_of(name).removeprefix(READ_WORD)
-                self._words[1 + i] = READ_ADDRESS + port
+                self.words[1 + i] = READ_ADDRESS + port
 
         self._select = self._only_selecting()
 
     @property
     def exact(self) -> bool:
         """Whether there are no memories that were cut out."""
-        return not self._words
+        return not self.words
 
     def step(self, number: int) -> bytes | None:
         """Return a circuit without registers, or None if its output is always 0."""
@@ -84,17 +92,23 @@ class Questions:
         free : collection of int
             Registers that may have any value, unless they are doubled.
         """
-        own = frozenset(doubled)
-        two = _Two(self, number, own)
-        bad = two.ports_differ()
-        for register in two.following():
-            if register not in own:
-                bad = two.gates.either(bad, two.gates.differ(*two.next_values(register)))
-        return two.written(bad, frozenset(free) - own)
+        two = TwoCopies(self, number, frozenset(doubled))
+        return two.written(two.anything_differs(), frozenset(free) - frozenset(doubled))
+
+    def sum_words(self) -> list[list[int]]:
+        """Return the literals of the result of each addition, the lowest bit first.
+
+        Additions that others depend on come first.
+        """
+        words: dict[str, dict[int, int]] = defaultdict(dict)
+        for name, literal in self._sum_bits:
+            words[_vector_of(name)][int(_bit_of(name))] = literal
+        ordered = ([word[bit] for bit in sorted(word)] for word in words.values())
+        return sorted(ordered, key=lambda word: min(each >> 1 for each in word))
 
     def touched(self, number: int, doubled: Collection[int] = ()) -> frozenset[int]:
         """Return registers with another next value where some may differ, those included."""
-        two = _Two(self, number, frozenset(doubled))
+        two = TwoCopies(self, number, frozenset(doubled))
         return frozenset(doubled) | {
             register for register in two.following() if len(set(two.next_values(register))) > 1
         }
@@ -149,7 +163,7 @@ class Questions:
                 followers[operand >> 1].append(first_gate + index)
         for index, literal in enumerate(circuit.registers):
             followers[literal >> 1].append(first_register + index)
-        for node, address in self._words.items():
+        for node, address in self.words.items():
             for literal in self._outputs[address]:
                 followers[literal >> 1].append(node)
         return followers
@@ -165,8 +179,8 @@ class Questions:
                 nodes.append(first_gate + index)
         return nodes
 
-    def _constants(self, number: int) -> dict[int, int]:
-        """Return the values of those nodes."""
+    def constants(self, number: int) -> dict[int, int]:
+        """Return the values of the nodes that depend on nothing but the number of the mutant."""
         first_gate = 1 + len(self.circuit.inputs) + len(self.circuit.registers)
         values = {0: 0}
         for node in self._select:
@@ -178,7 +192,7 @@ class Questions:
         return values
 
 
-class _Two:
+class TwoCopies:
     """The gates of a design and a mutant with the same inputs.
 
     Parameters
@@ -188,19 +202,27 @@ class _Two:
         Of the mutant.
     doubled : frozenset of int
         Registers that the mutant has for itself.
+    equal : collection of int
+        Nodes of the circuit that have the same value in both.
     """
 
-    def __init__(self, questions: Questions, number: int, doubled: frozenset[int]) -> None:
+    def __init__(
+        self,
+        questions: Questions,
+        number: int,
+        doubled: frozenset[int],
+        equal: Collection[int] = (),
+    ) -> None:
         circuit = questions.circuit
         self._questions, self._circuit = questions, circuit
         self._first_register = 1 + len(circuit.inputs)
         self._first_gate = first_gate = self._first_register + len(circuit.registers)
-        words = list(questions._words)
+        words = list(questions.words)
         self._twins = {each: first_gate + i for i, each in enumerate(sorted(doubled))}
         other = {node: first_gate + len(doubled) + i for i, node in enumerate(words)}
         self._other_words = {node: 2 * number for node, number in other.items()}
         self.gates = Gates(first_gate - 1 + len(doubled) + len(words))
-        constants = [questions._constants(each) for each in (0, number)]
+        constants = [questions.constants(each) for each in (0, number)]
         own = {node: 2 * node for node in range(1, first_gate)}
         self._values = [own | constants[0], constants[1]]
         changed = [n for n, value in constants[1].items() if value != constants[0][n]]
@@ -208,6 +230,9 @@ class _Two:
         self._affected = self._reached(changed)
         for register, twin in self._twins.items():
             self._values[1][self._first_register + register] = 2 * twin
+        self._register_of_twin = {twin: register for register, twin in self._twins.items()}
+        for node in equal:
+            self._values[1][node] = self._value(0, node)
 
     def _reached(self, pending: list[int]) -> set[int]:
         """Return the nodes that some have an effect on in the same cycle."""
@@ -225,17 +250,39 @@ class _Two:
         """Return the registers whose next value may differ."""
         return sorted(-node - self._first_register for node in self._affected if node < 0)
 
+    @property
+    def twin_nodes(self) -> Collection[int]:
+        """Nodes of the registers that the mutant has for itself."""
+        return self._register_of_twin.keys()
+
+    def register_of(self, node: int) -> int | None:
+        """Return the register, of the design or the mutant, that a node is, if it is one."""
+        if self._first_register <= node < self._first_gate:
+            return node - self._first_register
+        return self._register_of_twin.get(node)
+
+    def pair(self, literal: int) -> tuple[int, int]:
+        """Return the literals of a literal of the circuit, of the design and of the mutant."""
+        return self._literal(0, literal), self._literal(1, literal)
+
+    def anything_differs(self) -> int:
+        """Return the literal of: a port, a memory, or a register that is not doubled, differs."""
+        bad = self.ports_differ()
+        for register in self.following():
+            if register not in self._twins:
+                bad = self.gates.either(bad, self.gates.differ(*self.next_values(register)))
+        return bad
+
     def next_values(self, register: int) -> tuple[int, int]:
         """Return the next values of a register, of the design and of the mutant."""
-        literal = self._circuit.registers[register]
-        return self._literal(0, literal), self._literal(1, literal)
+        return self.pair(self._circuit.registers[register])
 
     def ports_differ(self) -> int:
         """Return the literal of: a port of the design or of a memory differs where it counts."""
         gates, outputs = self.gates, self._questions._outputs
         bad = 0
         for name, literals in outputs.items():
-            if name == LAWFUL or name.startswith(READ_ADDRESS):
+            if name == LAWFUL or name.startswith((READ_ADDRESS, SUM_WORD)):
                 continue  # words that are read at another address are others
             for literal in literals:
                 if literal >> 1 not in self._affected:
@@ -273,7 +320,7 @@ class _Two:
             return None
         (lawful,) = self._questions._outputs[LAWFUL]
         bad = self.gates.both(self._literal(0, lawful), bad)
-        of_twin = {twin: register for register, twin in self._twins.items()}
+        of_twin = self._register_of_twin
         following: dict[int, int] = {}
         inputs: set[int] = set()
         seen: set[int] = {0}
@@ -327,7 +374,7 @@ class _Two:
             if side and node not in self._affected:
                 values[node] = self._value(0, node)
                 continue
-            address = self._questions._words.get(node)
+            address = self._questions.words.get(node)
             operands = (
                 self._circuit.gates[node - self._first_gate]
                 if address is None

@@ -98,15 +98,17 @@ def test_the_regression_notices_mutants(tmp_path: Path) -> None:
 def write_flat(work: Path, text: str = FLAT) -> None:
     """Write a design as `draw_mutants` does."""
     (work / "design.v").write_text(text)
-    (work / "flat.ys").write_text("read_verilog design.v\nproc\nopt_clean\nwrite_rtlil flat.il\n")
+    steps = ("read_verilog design.v", "hierarchy -top dut", "proc", "flatten", "opt_clean",
+             "write_rtlil flat.il")  # fmt: skip
+    (work / "flat.ys").write_text("\n".join([*steps, ""]))
     process.run(require("yosys"), ["-q", "flat.ys"], work, "flat.log", 60)
 
 
-def change(work: Path, mode: str, cell: str, port: str) -> Mutant:
-    """Return a change of the cell of a type."""
-    for line in (work / "flat.il").read_text().splitlines():
-        words = line.split()
-        if words[:2] == ["cell", cell]:
+def change(work: Path, mode: str, cell: str, port: str, line: int = 0) -> Mutant:
+    """Return a change of the first cell of a type, or of that on a line of the Verilog."""
+    for text in (work / "flat.il").read_text().splitlines():
+        words = text.split()
+        if words[:2] == ["cell", cell] and (not line or f"design.v:{line}$" in words[2]):
             name = words[2]
             break
     command = f"mutate -mode {mode} -module {NAME} -cell {name} -port {port} -portbit 0"
@@ -173,6 +175,81 @@ def test_registers_that_differ_for_a_while(tmp_path: Path) -> None:
     assert len(questions.touched(1)) == 1
     assert prove_equal(questions, 1, tmp_path, seconds=60)[0] == "equal"
     assert proof_of(tmp_path, change(tmp_path, "inv", "$and", "Y")) == "different"
+
+
+SAVED = """\
+module full_adder(a, b, c, sum, carry);
+  input a, b, c;
+  output sum, carry;
+  wire half = a ^ b;
+  assign sum = half ^ c;
+  assign carry = (a & b) | (half & c);
+endmodule
+
+module dut(aclk, aresetn, s_tdata, s_tvalid, s_tready, m_tdata, m_tvalid, m_tready);
+  input aclk, aresetn, s_tvalid, m_tready;
+  input [4:0] s_tdata;
+  output s_tready, m_tvalid;
+  output [5:0] m_tdata;
+  assign s_tready = m_tready;
+  assign m_tvalid = 1;
+  reg [3:0] factor;
+  reg clear, one, negative;
+  always @(posedge aclk) begin
+    factor <= s_tdata[3:0];
+    clear <= ~aresetn;
+    one <= s_tdata[4];
+    negative <= s_tdata[3] & s_tdata[4];
+  end
+  wire [5:0] row = {2'b0, factor & {4{one}}} ^ {6{negative}};
+  reg [5:0] saved, total;
+  wire [5:0] old = total & {6{~clear}};
+  wire [5:0] low, high;
+  wire [5:0] first = {saved[4:0] & {5{~clear}}, negative};
+  genvar i;
+  generate
+    for (i = 0; i < 6; i = i + 1) begin
+      full_adder add(row[i], old[i], first[i], low[i], high[i]);
+    end
+  endgenerate
+  always @(posedge aclk) begin
+    total <= low;
+    saved <= high;
+  end
+  assign m_tdata = total + {saved[4:0], 1'b0};
+endmodule
+"""
+"""A carry-save accumulator that adds a number, subtracts it, or adds zero.
+
+Zeros are positive.  Negative ones would do as well: all bits of the row are 1, and 1 is added.
+"""
+
+
+@pytest.mark.rotate(32)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mode", "port", "before", "after", "is_equal"),
+    [
+        ("const1", "B", "", "", True),  # zeros are negative, too
+        ("const1", "A", "", "", False),  # nothing is added, only subtracted
+        ("const0", "Y", "", "", False),  # nothing is subtracted
+        ("const1", "B", "{6{negative}}", "{1'b0, {5{negative}}}", False),  # no negative zero
+        ("const1", "B", ", negative};", ", 1'b0};", False),  # -1 instead of a negative zero
+        ("const1", "B", "saved <= high", "saved <= high & 6'd31", True),  # a carry that is lost
+        ("const1", "B", "saved <= high", "saved <= high & 6'd15", False),  # one that is not
+    ],
+)
+def test_totals_of_carry_save_adders(
+    tmp_path: Path, mode: str, port: str, before: str, after: str, is_equal: bool
+) -> None:
+    """Two vectors that differ and whose sum does not are equal, and sums that differ are not."""
+    verilog = SAVED.replace(before, after) if before else SAVED
+    write_flat(tmp_path, verilog)
+    line = verilog[: verilog.index("negative <=")].count("\n") + 1
+    mutant = change(tmp_path, mode, "$and", port, line)
+    questions = questions_of(NAME, [mutant], tmp_path)
+    proof, question = prove_equal(questions, mutant.number, tmp_path, seconds=20)
+    assert (proof, question) == ("equal", "totals") if is_equal else proof != "equal"
 
 
 @pytest.mark.long
