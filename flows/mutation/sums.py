@@ -90,7 +90,7 @@ class _Form:
             self.weights[node] = weight
 
     def of(self, literal: int) -> int:
-        """Return how many times a literal is in the form, its inverse being the rest."""
+        """Return the weight of a literal in the form."""
         weight = self.weights.get(literal >> 1, 0)
         return -weight % self.modulus if literal & 1 else weight
 
@@ -633,7 +633,7 @@ class _History:
         return values[side, wanted, age]
 
     def _needed(self, key: tuple[int, int, int]) -> list[tuple[tuple[int, int, int], int]]:
-        """Return what a value depends on, and which of it is inverted."""
+        """Return the operands of a value, each with 1 if it is inverted."""
         side, node, age = key
         circuit = self._circuit
         if node in self._constants[side]:
