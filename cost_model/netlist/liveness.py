@@ -8,7 +8,7 @@ used if what it gives is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from cost_model.netlist.model import Bits, Cell, Module
 
@@ -34,6 +34,9 @@ class Liveness:
         By name of each module that it instantiates, and by input, which bits of it are used.
     outputs : mapping, optional
         Which bits of the module's own outputs are used, by port, None for all; default all.
+    slices : sequence of int, optional
+        For each memory, the bits of a word that are written together if one of them is used;
+        default one.
 
     Attributes
     ----------
@@ -52,6 +55,7 @@ class Liveness:
         module: Module,
         inside: Mapping[str, Inputs],
         outputs: Mapping[str, set[int] | None] | None = None,
+        slices: Sequence[int] = (),
     ) -> None:
         self.cells = module.cells
         self.used: list[set[int]] = [set() for _ in module.cells]
@@ -85,6 +89,7 @@ class Liveness:
                 for net in bits
             }  # fmt: skip
         self._memories = module.memories
+        self._slices = slices or [1] * len(module.memories)
         self._read_by: dict[int, tuple[int, int, int]] = {
             net: (number, port, index)
             for number, memory in enumerate(module.memories)
@@ -149,8 +154,10 @@ class Liveness:
                 self._mark(write.address)
         if index not in self.read[number]:
             self.read[number].add(index)
+            size = self._slices[number]
+            part = slice(index // size * size, (index // size + 1) * size)
             for write in memory.writes:
-                self._mark((write.data[index], write.enable[index]))
+                self._mark(write.data[part] + write.enable[part])
 
 
 def _columns(cell: Cell, index: int) -> Iterable[int]:

@@ -120,7 +120,7 @@ class _Unit:
             pins: list[tuple[int, Steps]] = []
             if isinstance(block, Late):
                 steps = _CONTROL if block.type == "memory" else _DIRECT
-                pins = [(pin, steps) for pin in dict.fromkeys(block.find())]
+                pins = [(pin, steps) for pin in dict.fromkeys(block.inputs)]
             elif block.type == "register":
                 d, *controls = block.needs[0]
                 pins = [(d, _DIRECT), *((pin, _CONTROL) for pin in controls)]

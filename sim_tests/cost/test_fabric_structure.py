@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import count as numbers
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from amaranth.hdl import Module as Hardware
+from amaranth.hdl import Mux, Signal
+from amaranth.lib.memory import Memory as HardwareMemory
 
 from cost_model.estimate.costed import STRUCTURE
 from cost_model.estimate.technology import technology
@@ -24,13 +28,17 @@ from cost_model.netlist.netlist import Netlist
 from cost_model.netlist.order import in_order, strongly_connected
 from cost_model.netlist.rewrite import shift_registers
 from flows.build.load import parse_config
+from flows.build.netlist_cache import convert
+from flows.build.verilog import rtlil_to_netlist
 from flows.calibration import fpga
+from flows.calibration.draws import NAME
 from flows.calibration.structural_fpga import totals
 from hwgen.core.operation import Job
 from hwgen.core.registry import families
 from hwgen.reports.configuration import template
 from hwgen.technologies import costs_of, technologies, technology_names
 from hwgen.technologies.fpga_model import LutTrees
+from sim_tests.cost.test_structure import rtlil_units
 from sim_tests.support.designs import design_of, estimate_of
 from sim_tests.support.selection import commit_seed
 
@@ -381,6 +389,74 @@ def test_unused_bits_of_memories_are_not_counted() -> None:
     )
     assert (small["lutram"], small.get("flip_flop", 0)) == (3, 0)
     assert (registers.get("lutram", 0), registers["flip_flop"]) == (0, 4 * 9)
+
+
+@pytest.mark.parametrize(
+    ("target", "depth", "used", "registers"),
+    [
+        ("xcup", 16, 20, 2 * 14),  # small memories of 14 bits
+        ("xcup", 64, 20, 3 * 7 + 20),  # of 7 bits, and what is read is a register
+        ("xc7", 16, 20, 4 * 6),
+        ("ecp5", 16, 20, 5 * 4),
+        ("ecp5", 512, 40, 2 * 72 + 40 + 9 + 2),  # blocks of 36 bits, and what forwards writes
+        ("ice40", 256, 20, 2 * 32 + 20 + 8 + 2),
+    ],
+)
+@pytest.mark.rotate(3)
+def test_unused_bits_of_words_are_not_written(
+    target: str, depth: int, used: int, registers: int
+) -> None:
+    """Registers whose bits are written to unused slices of a memory only are removed."""
+    m, clocked = Hardware(), depth > 16
+    m.submodules.words = words = HardwareMemory(shape=90, depth=depth, init=[])
+    write = words.write_port()
+    read = words.read_port(domain="sync" if clocked else "comb")
+    if clocked:
+        m.d.comb += read.en.eq(1)
+    data, enable, output = Signal(90), Signal(), Signal(used)
+    inputs = {
+        "data": data, "enable": enable, "to": Signal(len(write.addr)), "at": Signal(len(read.addr))
+    }  # fmt: skip
+    m.d.sync += write.data.eq(data)
+    m.d.comb += [
+        write.en.eq(enable),
+        write.addr.eq(inputs["to"]),
+        read.addr.eq(inputs["at"]),
+        output.eq(read.data),
+    ]
+    assert counts_as_mapped(m, inputs, {"output": output}, target)["flip_flop"] == registers
+
+
+@pytest.mark.parametrize(("elsewhere", "made"), [(False, (8, 8)), (True, (8, 0))])
+@pytest.mark.rotate(3)
+def test_shared_multiplexers_are_no_resets(elsewhere: bool, made: tuple[int, int]) -> None:
+    """A register that a constant is loaded into is reset if nothing else reads what it loads."""
+    m = Hardware()
+    select, data, output, other = Signal(), Signal(8), Signal(8), Signal(8)
+    value = Signal(8)
+    m.d.comb += value.eq(Mux(select, 0x40, data))
+    row = [Signal(8, reset_less=True) for _ in range(4)]
+    for before, after in pairwise([value, *row]):
+        m.d.sync += after.eq(before)
+    m.d.comb += output.eq(row[-1])
+    outputs = {"output": output}
+    if elsewhere:
+        m.d.comb += other.eq(value)
+        outputs["other"] = other
+    counts = counts_as_mapped(m, {"select": select, "data": data}, outputs, "xcup")
+    assert (counts["lutram"], counts.get("flip_flop", 0)) == made
+
+
+def counts_as_mapped(
+    m: Hardware, inputs: dict[str, Signal], outputs: dict[str, Signal], target: str
+) -> Mapping[str, float]:
+    """Return the components of hardware, after comparing them with those that Yosys makes."""
+    units = rtlil_units(m, inputs, outputs, NAME)
+    counts = totals(convert(units, NAME).netlist, rules_of(target))
+    used = fpga.mapped(rtlil_to_netlist(units)[0], target)["resources"]
+    for kind in ("flip_flop", "lutram", "bram"):
+        assert counts.get(kind, 0) == used[EXACT[kind]], kind
+    return counts
 
 
 def memory_netlist(width: int, depth: int, read_bits: int, ports: int = 1) -> Netlist:

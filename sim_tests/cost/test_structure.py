@@ -31,11 +31,18 @@ def structured(
     m: Module, inputs: dict[str, Signal], outputs: dict[str, Signal], name: str = "design"
 ) -> Netlist:
     """Return the structure of a module."""
+    return convert(rtlil_units(m, inputs, outputs, name), name).netlist
+
+
+def rtlil_units(
+    m: Module, inputs: dict[str, Signal], outputs: dict[str, Signal], name: str
+) -> list[str]:
+    """Return a module in RTLIL."""
     domain = m.domains.sync = ClockDomain("sync")
     ports = {"clk": (domain.clk, PortDirection.Input), "rst": (domain.rst, PortDirection.Input)}
     ports |= {name: (signal, PortDirection.Input) for name, signal in inputs.items()}
     ports |= {name: (signal, PortDirection.Output) for name, signal in outputs.items()}
-    return convert(list(emit(m, name, ports)), name).netlist
+    return list(emit(m, name, ports))
 
 
 def test_an_adder_has_its_operands_and_signs() -> None:

@@ -120,7 +120,8 @@ class Blocks(Stores):
                 for net in port.bits:
                     if net >= 0:
                         self.literal_of[net] = self.gates.input()
-        live = Liveness(module, self.inside)
+        slices = [self.slice_bits(memory) for memory in module.memories]
+        live = Liveness(module, self.inside, slices=slices)
         items = self._items(live)
         self.choices = Choices(module, live.used)
         driver = {net: number for number, item in enumerate(items) for net in item.makes}
@@ -262,7 +263,7 @@ class Blocks(Stores):
         enables: list[int] = []
         resets: list[int] = []
         to = FALSE if reset else -1
-        while (result := self.choices.muxes.get(data)) is not None:
+        while (result := self.choices.muxes.get(data)) and self.choices.uses[data] == 1:
             other, one, select = result
             literal = self._literal(select)
             if one < 0 and to in (-1, _constant(one)):
@@ -275,7 +276,7 @@ class Blocks(Stores):
                 data = one
             else:
                 break
-        while (result := self.choices.muxes.get(data)) is not None and self.choices.uses[data] == 1:
+        while (result := self.choices.muxes.get(data)) and self.choices.uses[data] == 1:
             other, one, select = result
             literal = self._literal(select)
             if net not in (other, one):
@@ -387,7 +388,7 @@ class Blocks(Stores):
         if isinstance(block, Late):
             first_use = not block.live
             block.live.add(index)
-            return block.find() if first_use else []
+            return [*(block.find() if first_use else ()), *block.find_by_output(index)]
         first = block.used if block.ripples else index
         block.live.add(index)
         block.used = max(block.used, index + 1)

@@ -58,13 +58,31 @@ class Block:
 
 
 class Late(Block):
-    """A block each output of which depends on everything, which is known once all is made."""
+    """A block whose inputs are known once all is made.
+
+    Parameters
+    ----------
+    find : callable
+        Returns the literals that all outputs depend on.
+    find_by_output : callable, optional
+        Takes an output, and returns further literals that it depends on; default none.
+    """
 
     def __init__(
-        self, owner: int, find: Callable[[], list[int]], count: Callable[[Block], None]
+        self,
+        owner: int,
+        find: Callable[[], list[int]],
+        count: Callable[[Block], None],
+        find_by_output: Callable[[int], list[int]] = lambda index: [],
     ) -> None:
         super().__init__(owner, [], False, count)
-        self.find = find
+        self.find, self.find_by_output = find, find_by_output
+
+    @property
+    def inputs(self) -> list[int]:
+        """The literals that its used outputs depend on."""
+        further = (bit for index in self.live for bit in self.find_by_output(index))
+        return [*self.find(), *further]
 
 
 class Chains(ABC):

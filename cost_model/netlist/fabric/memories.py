@@ -38,6 +38,11 @@ class Stores(Chains):
                 else:
                     self.literal_of[net] = literal
 
+    def slice_bits(self, memory: Memory) -> int:
+        """Return the bits of a word in one of the memories that a memory becomes."""
+        store = store_of(self.fabric, memory, self.computed)
+        return self.fabric.slice_bits(memory.depth) if store.form == "block" else store.bits
+
     def _memory(self, memory: Memory) -> None:
         store = store_of(self.fabric, memory, self.computed)
         owner = self.gates.owner
@@ -52,14 +57,24 @@ class Stores(Chains):
                     owner, memory, store, live, clocked=port.clocked
                 )
 
-        def needs() -> list[int]:
+        def addresses() -> list[int]:
+            ports = (*memory.reads, *memory.writes)
             return self.literals([
-                *(net for port in (*memory.reads, *memory.writes)
-                  for net in (*port.address, *port.enable)),
-                *(net for port in memory.writes for net in port.data),
+                *(net for port in ports for net in port.address),
+                *(net for port in memory.reads for net in port.enable),
             ])  # fmt: skip
 
-        block = Late(owner, needs, count)
+        def written(output: int) -> list[int]:
+            """Return the data and enables of the slice of words that an output is read from."""
+            first = output % memory.width // size * size
+            return self.literals(
+                net
+                for port in memory.writes
+                for net in (*port.data[first : first + size], *port.enable[first : first + size])
+            )
+
+        size = self.slice_bits(memory)
+        block = Late(owner, addresses, count, written)
         block.type, block.name = "memory", memory.name
         block.addresses = [
             () if port.clocked or is_block else port.address
@@ -78,11 +93,12 @@ class Stores(Chains):
         fabric, width, depth = self.fabric, memory.width, memory.depth
         size = fabric.slice_bits(depth)
         whole = fabric.brams(width, depth)
-        slices, used = -(-width // size), len({bit // size for bit in live})
-        self.add(owner, "bram", float(-(-whole * used // slices)))
+        parts = {bit // size for bit in live}
+        self.add(owner, "bram", float(-(-whole * len(parts) // -(-width // size))))
         if clocked:
             if not fabric.brams_read_first:
-                self.add(owner, "flip_flop", 2 * len(live) + (depth - 1).bit_length() + 2)
+                written = sum(min(size, width - part * size) for part in parts)
+                self.add(owner, "flip_flop", written + len(live) + (depth - 1).bit_length() + 2)
         else:  # the block holds the address to read, which is a register anyway
             self.add(owner, "flip_flop", len(live) + 1 - (depth - 1).bit_length())
 
