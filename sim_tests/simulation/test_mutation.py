@@ -248,7 +248,7 @@ def test_totals_of_carry_save_adders(
     line = verilog[: verilog.index("negative <=")].count("\n") + 1
     mutant = change(tmp_path, mode, "$and", port, line)
     questions = questions_of(NAME, [mutant], tmp_path)
-    proof, question = prove_equal(questions, mutant.number, tmp_path, seconds=20)
+    proof, question = prove_equal(questions, mutant.number, tmp_path, seconds=120)
     assert (proof, question) == ("equal", "totals") if is_equal else proof != "equal"
 
 
