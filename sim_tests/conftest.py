@@ -9,6 +9,7 @@ import time
 from collections.abc import Generator, Iterator
 from typing import Any
 
+import hypothesis
 import pytest
 
 from cost_model.estimate.technology import technology
@@ -16,6 +17,10 @@ from cost_model.netlist.fabric.fabric import fabric
 from flows.simulation.runner import use_host
 from flows.tools.wasm import prepare_all
 from hwgen.technologies import fpga_family, technologies
+
+# How long an example takes depends on what else the machine does.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 # What these modules assert is shown as in a test.
 pytest.register_assert_rewrite("sim_tests.support")
