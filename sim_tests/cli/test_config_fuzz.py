@@ -41,7 +41,6 @@ POSITION = re.compile(r"f\.yaml(:[1-9]\d*:[1-9]\d*)?: \S.*")
 def campaign(examples: int) -> Any:
     return settings(
         max_examples=examples,
-        deadline=None,
         derandomize=True,
         database=None,
         suppress_health_check=list(HealthCheck),

@@ -183,7 +183,7 @@ cores = st.one_of(
 # -- evaluate --------------------------------------------------------------------------------------
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(cores, sizes)
 def test_arrays_single_values_and_the_family_agree(values: dict[str, Any], mkn: Any) -> None:
     config = config_of(values)
@@ -201,7 +201,7 @@ def test_arrays_single_values_and_the_family_agree(values: dict[str, Any], mkn: 
         np.testing.assert_allclose(together[name], float(value), rtol=1e-9, err_msg=name)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(cores, sizes, st.sampled_from([TECH, "ecp5"]), st.integers(0, 1 << 30))
 def test_blocks_and_lists_of_points_agree(
     values: dict[str, Any], mkn: Any, technology: str, seed: int
@@ -224,7 +224,7 @@ def test_blocks_and_lists_of_points_agree(
         np.testing.assert_array_equal(result.ravel(), points[name], err_msg=name)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(cores, st.data())
 def test_what_is_not_legal_is_not_valid(values: dict[str, Any], data: st.DataObject) -> None:
     fixed = {**defaults(values["family"]), **values}

@@ -62,7 +62,7 @@ def weights_for(config: Any, k: int, n: int, seed: int = 0) -> np.ndarray:
     m=st.integers(1, 20),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_packing_is_inverted_exactly(name: str, k: int, n: int, m: int, seed: int) -> None:
     config = configuration(name)
     w = weights_for(config, k, n, seed)
@@ -75,7 +75,7 @@ def test_packing_is_inverted_exactly(name: str, k: int, n: int, m: int, seed: in
 
 
 @given(k=st.integers(1, 30), n=st.integers(1, 30), seed=st.integers(0, 99))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_trits_take_two_bits_row_by_row(k: int, n: int, seed: int) -> None:
     w = np.random.default_rng(seed).integers(-1, 2, (k, n))
     image = pack_trits(w)

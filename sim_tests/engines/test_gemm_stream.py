@@ -160,7 +160,7 @@ SIZES = st.tuples(st.integers(1, 300), st.integers(1, 500), st.integers(1, 300))
     name=st.sampled_from(sorted(ENGINES)), size=SIZES, records=st.booleans(), least=st.booleans()
 )
 @example(name="ws", size=(121, 12, 296), records=False, least=True)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_plans_cover_the_product_and_fit_the_buffers(
     name: str, size: tuple[int, int, int], records: bool, least: bool
 ) -> None:
@@ -205,7 +205,7 @@ def test_the_registers_alone_hold_the_sizes() -> None:
 
 
 @given(name=st.sampled_from(sorted(ENGINES)), size=SIZES, seed=st.integers(0, 1 << 30))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_weights_come_back(name: str, size: tuple[int, int, int], seed: int) -> None:
     config = config_of(name)
     plan = Plan(config, *size)
@@ -304,7 +304,7 @@ def test_thousands_of_random_jobs(name: str) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @pytest.mark.slow
 @pytest.mark.rotate(9)
 def test_any_size_latency_and_stalls(data: st.DataObject) -> None:

@@ -145,7 +145,7 @@ def test_a_configuration_survives_its_own_dump(name: str) -> None:
 
 
 @given(name=st.sampled_from(sorted(CORES)), size=SIZES, seed=st.integers(0, 1 << 30))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_every_beat_of_results_meets_its_columns(
     name: str, size: tuple[int, int, int], seed: int
 ) -> None:

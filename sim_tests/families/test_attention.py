@@ -128,7 +128,7 @@ def looks(mask: Mask, query: int, key: int) -> bool:
 MASKS = st.builds(Mask, st.booleans(), st.integers(-9, 20), st.integers(0, 9))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from([SMALL, *COVERING[1:3]]), MASKS, st.integers(1, 3), st.integers(1, 7),
     st.integers(1, 30), st.integers(0, 999),
@@ -189,7 +189,7 @@ def test_mean_error_of_weights() -> None:
     assert np.abs(got / wanted - 1).mean() < 0.0005
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from([SMALL, *COVERING]), MASKS, st.integers(1, 2), st.integers(1, 9),
     st.integers(1, 9), st.integers(1, 30), st.integers(0, 99),

@@ -107,7 +107,7 @@ def test_packed_products_are_separated(packing: Any, ports: tuple[int, int]) -> 
     assert seen > 20
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(OPERANDS), st.sampled_from(OPERANDS))
 def test_packed_sums_are_separated(seed: int, activation: str, weight: str) -> None:
     """Borrows of sums are counted correctly from a few low bits, over any number of terms."""

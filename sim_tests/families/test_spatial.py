@@ -146,7 +146,7 @@ def steady(family_name: str, pe: str, sizes: dict[str, int]) -> Steady:
     return Steady(config, (3 * 20, 5 * config.depth, 2 * 20))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.sampled_from(COVERING.configs),
     st.integers(1, 20),

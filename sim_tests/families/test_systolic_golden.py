@@ -80,14 +80,14 @@ def reference(config: SystolicConfig, a: np.ndarray, w: np.ndarray) -> list[list
     return result
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(products())
 def test_golden_is_integer_arithmetic(case: tuple[SystolicConfig, np.ndarray, np.ndarray]) -> None:
     config, a, w = case
     assert golden(config, a, w).tolist() == reference(config, a, w)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(products())
 def test_streams_carry_the_product(case: tuple[SystolicConfig, np.ndarray, np.ndarray]) -> None:
     """Packed streams, multiplied pass by pass, give the product after unpacking."""

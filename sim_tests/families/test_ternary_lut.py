@@ -96,7 +96,7 @@ def test_the_covering_set_is_large() -> None:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.sampled_from(COVERING.configs),
     st.integers(1, 6),

@@ -149,7 +149,7 @@ def test_bits_per_weight(name: str) -> None:
 # -- schedule and golden model ---------------------------------------------------------------------
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.sampled_from(COVERING.configs),
     st.integers(1, 6),

@@ -21,7 +21,7 @@ def evaluate(how: Plan, bits: list[int], values: dict[int, int] | None = None) -
     return sum(values[number] << column for column, number in enumerate(how.result))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(HEAPS, st.integers(-5000, 5000), st.data())
 def test_a_plan_adds(heap: list[list[int]], constant: int, data: st.DataObject) -> None:
     how = plan(heap, constant)
@@ -32,7 +32,7 @@ def test_a_plan_adds(heap: list[list[int]], constant: int, data: st.DataObject) 
     assert evaluate(how, bits) == total % (1 << len(heap))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(HEAPS, st.integers(-5000, 5000), st.sets(st.integers(0, 13)), st.data())
 def test_saved_carries_are_missing(
     heap: list[list[int]], constant: int, saved: set[int], data: st.DataObject
@@ -58,7 +58,7 @@ def test_bits_that_come_first_are_added_first() -> None:
     assert how.delay == 30 + 20
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(HEAPS, st.integers(-5000, 5000), st.sets(st.integers(0, 13)))
 def test_adders_are_counted_without_a_plan(
     heap: list[list[int]], constant: int, saved: set[int]

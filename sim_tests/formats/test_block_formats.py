@@ -313,7 +313,7 @@ def test_a_last_block_is_filled_or_refused() -> None:
 # -- images --------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(ALL), st.integers(1, 300), st.integers(1, 5), st.integers(0, 1 << 30))
 def test_images_and_numbers_are_the_same(name: str, k: int, n: int, seed: int) -> None:
     fmt = block_format(name)

@@ -84,7 +84,7 @@ def test_statistics(
     assert result.nonzero == pytest.approx(nonzero, abs=6e-4)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.sampled_from(FORMATS),
     st.sampled_from([fmt for fmt in FORMATS if fmt.signed]),

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cost_model.sweep import engine, reduce
@@ -224,7 +224,6 @@ def test_chunks_blocks_and_workers_make_no_difference(
         assert ours.equals(theirs)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 4), st.integers(0, 2**32 - 1), st.integers(1, 60), st.integers(1, 12))
 def test_fronts_equal_the_naive_one(dimensions: int, seed: int, count: int, levels: int) -> None:
     rng = np.random.default_rng(seed)
