@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from hwgen.board.ddr4 import BURST, Ddr4Memory
+from hwgen.board.sdram import SdramError
 
 COMMANDS = ("activate", "read", "write", "precharge", "refresh")
 
@@ -40,21 +41,6 @@ class Ddr4Command:
     name: str
     bank: int
     value: int
-
-
-class Ddr4Error(Exception):
-    """A rule of the chip is broken.
-
-    Parameters
-    ----------
-    rule : str
-        Its name, such as ``tRCD``.
-    text : str
-    """
-
-    def __init__(self, rule: str, text: str) -> None:
-        super().__init__(f"{rule}: {text}")
-        self.rule = rule
 
 
 @dataclass
@@ -93,13 +79,13 @@ class Ddr4Rules:
 
         Raises
         ------
-        Ddr4Error
+        SdramError
             With the first rule that is broken.
         """
         commands, refreshes = list(commands), [0.0]
         for before, after in pairwise(commands):
             if before.clock == after.clock:
-                raise Ddr4Error("command bus", f"two commands at clock {after.clock}")
+                raise SdramError("command bus", f"two commands at clock {after.clock}")
         for command in commands:
             self._now = command.clock * self.chip.clock_ns
             self._since(self._rank.refreshed, self.chip.rfc, "tRFC", command.name)
@@ -109,14 +95,14 @@ class Ddr4Rules:
         refreshes.append(self._now)
         longest = max(after - before for before, after in pairwise(refreshes))
         if longest > _POSTPONED * self.chip.refi:
-            raise Ddr4Error("tREFI", f"no refresh for {longest:g} ns")
+            raise SdramError("tREFI", f"no refresh for {longest:g} ns")
         if len(refreshes) - 1 < self._now // self.chip.refi - _POSTPONED:
-            raise Ddr4Error("tREFI", f"{len(refreshes) - 2} refreshes in {self._now:g} ns")
+            raise SdramError("tREFI", f"{len(refreshes) - 2} refreshes in {self._now:g} ns")
 
     def _since(self, event: float, least: float, rule: str, text: str) -> None:
         passed = self._now - event
         if passed < least - _ROUNDING:
-            raise Ddr4Error(
+            raise SdramError(
                 rule, f"{text} {passed:g} ns later, least {least:g}, at {self._now:g} ns"
             )
 
@@ -132,7 +118,7 @@ class Ddr4Rules:
     def _activate(self, command: Ddr4Command) -> None:
         bank, rank = self._rank.banks[command.bank], self._rank
         if bank.row is not None or command.value >= self.chip.rows:
-            raise Ddr4Error("state", f"activation of bank {command.bank}, row {command.value}")
+            raise SdramError("state", f"activation of bank {command.bank}, row {command.value}")
         self._since(bank.precharged, self.chip.rp, "tRP", "activation")
         for each in rank.banks:
             self._since(each.activated, self._least("rrd_s"), "tRRD_S", "activation")
@@ -154,12 +140,12 @@ class Ddr4Rules:
         """Check what reads and writes share, and return when the last word has been moved."""
         bank, rank, clock = self._rank.banks[command.bank], self._rank, self.chip.clock_ns
         if bank.row is None or command.value >= self.chip.columns // BURST:
-            raise Ddr4Error("state", f"{command.name} of bank {command.bank}, {command.value}")
+            raise SdramError("state", f"{command.name} of bank {command.bank}, {command.value}")
         self._since(bank.activated, self.chip.rcd, "tRCD", command.name)
         begin = self._now + latency * clock
         gap = 2 * clock if rank.reading and not reads else 0.0  # preamble, and pins that turn
         if begin < rank.busy + gap - _ROUNDING:
-            raise Ddr4Error("data bus", f"{command.name} at {self._now:g} ns")
+            raise SdramError("data bus", f"{command.name} at {self._now:g} ns")
         rank.busy, rank.reading = begin + BURST / 2 * clock, reads
         return rank.busy
 
@@ -183,6 +169,6 @@ class Ddr4Rules:
     def _refresh(self, command: Ddr4Command) -> None:
         for each in self._rank.banks:
             if each.row is not None:
-                raise Ddr4Error("state", "refresh while a row is open")
+                raise SdramError("state", "refresh while a row is open")
             self._since(each.precharged, self.chip.rp, "tRP", "refresh")
         self._rank.refreshed = self._now

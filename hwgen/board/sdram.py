@@ -26,6 +26,22 @@ RATIOS = (1, 2)
 """Cycles of the chip in a cycle of the design."""
 
 
+class SdramError(Exception):
+    """A rule of a chip is broken, in a simulation.
+
+    Parameters
+    ----------
+    rule : str
+        Its name, such as ``tRCD``.
+    text : str
+        The event, with its time.
+    """
+
+    def __init__(self, rule: str, text: str) -> None:
+        super().__init__(f"{rule}: {text}")
+        self.rule = rule
+
+
 def sdram_ports(ratio: int) -> dict[str, int]:
     """Return the bits of each port of a controller: a value for each cycle of the chip.
 

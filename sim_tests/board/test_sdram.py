@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flows.bench.sdram import CLOCKS_HZ, PATTERNS, SECTIONS, share_cells
-from flows.board.sdram.chip import Pins, SdramError, SdramModel
+from flows.board.sdram.chip import Pins, SdramModel
 from flows.board.sdram.simulation import (
     SAMPLED,
     Result,
@@ -21,7 +21,7 @@ from flows.board.sdram.simulation import (
     share_of_peak,
     simulate,
 )
-from hwgen.board.sdram import RATIOS, WORD_BYTES, SdramChip, sdram_chips
+from hwgen.board.sdram import RATIOS, WORD_BYTES, SdramChip, SdramError, sdram_chips
 from hwgen.board.sdram_pads import PADS, best_phase, margins
 from hwgen.core.params.off_chip import OffChip
 from rtl_templates.board.sdram import SdramParams

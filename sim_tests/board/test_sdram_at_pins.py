@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from flows.board.sdram import simulation
-from flows.board.sdram.chip import Pins, SdramError, SdramModel
+from flows.board.sdram.chip import Pins, SdramModel
 from flows.board.sdram.simulation import quick, random_transfers, simulate
 from flows.board.simulation import sdram_times
 from flows.simulation.stream_program import HARNESS
-from hwgen.board.sdram import SdramChip
+from hwgen.board.sdram import SdramChip, SdramError
 from rtl_templates.board.sdram import SdramParams
 from sim_tests.board import test_sdram
 from sim_tests.board.test_sdram import CASES, FORBIDDEN, ISSI, RULES, START, played, probing

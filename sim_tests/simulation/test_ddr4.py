@@ -11,11 +11,12 @@ from random import Random
 
 import pytest
 
-from flows.simulation.ddr4_rules import COMMANDS, Ddr4Command, Ddr4Error, Ddr4Rules
+from flows.simulation.ddr4_rules import COMMANDS, Ddr4Command, Ddr4Rules
 from flows.simulation.engine_program import Model
 from flows.simulation.stream_program import HARNESS
 from flows.tools.toolchain import require
 from hwgen.board.ddr4 import Ddr4Clocks, ddr4_memories
+from hwgen.board.sdram import SdramError
 from hwgen.technologies.off_chip import memory_types
 from sim_tests.simulation.test_memory_engine import copy, data, library
 
@@ -108,7 +109,7 @@ def test_a_time_that_is_too_short_is_noticed(program: Path, name: str) -> None:
     for seed in range(3):
         try:
             Ddr4Rules(KV260).check(serve(program, random_accesses(seed), shorter)[1])
-        except Ddr4Error as error:
+        except SdramError as error:
             rules.add(error.rule)
     assert rules == {RULES[name]}
 
@@ -116,13 +117,13 @@ def test_a_time_that_is_too_short_is_noticed(program: Path, name: str) -> None:
 def test_a_latency_that_is_too_short_is_noticed(program: Path) -> None:
     """Words of a read come earlier than a write after it expects: pins are driven by both."""
     shorter = replace(CLOCKS, cl=CLOCKS.cl - 1)
-    with pytest.raises(Ddr4Error, match="data bus"):
+    with pytest.raises(SdramError, match="data bus"):
         Ddr4Rules(KV260).check(serve(program, random_accesses(1), shorter)[1])
 
 
 def test_late_refreshes_are_noticed(program: Path) -> None:
     late = replace(CLOCKS, refi=10 * CLOCKS.refi)
-    with pytest.raises(Ddr4Error, match="tREFI"):
+    with pytest.raises(SdramError, match="tREFI"):
         Ddr4Rules(KV260).check(serve(program, random_accesses(1), late)[1])
 
 
@@ -132,10 +133,10 @@ def test_broken_states_are_noticed() -> None:
         [("activate", 1 << 16)], [("activate", 0), ("read", 128)],
     ):  # fmt: skip
         sequence = [Ddr4Command(100 * i, name, 0, v) for i, (name, v) in enumerate(commands)]
-        with pytest.raises(Ddr4Error, match="state"):
+        with pytest.raises(SdramError, match="state"):
             Ddr4Rules(KV260).check(sequence)
     twice = [Ddr4Command(5, "activate", bank, 0) for bank in range(2)]
-    with pytest.raises(Ddr4Error, match="command bus"):
+    with pytest.raises(SdramError, match="command bus"):
         Ddr4Rules(KV260).check(twice)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from hwgen.board.sdram import SdramChip
+from hwgen.board.sdram import SdramChip, SdramError
 
 _PAST = -1e12
 _ROUNDING = 1e-6  # ns
@@ -19,22 +19,6 @@ _COMMANDS = {
     (1, 1, 1): "nop", (0, 1, 1): "activate", (1, 0, 1): "read", (1, 0, 0): "write",
     (0, 1, 0): "precharge", (0, 0, 1): "refresh", (0, 0, 0): "mode", (1, 1, 0): "stop",
 }  # ras_n, cas_n, we_n  # fmt: skip
-
-
-class SdramError(Exception):
-    """A rule of the chip is broken.
-
-    Parameters
-    ----------
-    rule : str
-        Its name, such as ``tRCD``.
-    text : str
-        The event, with its time.
-    """
-
-    def __init__(self, rule: str, text: str) -> None:
-        super().__init__(f"{rule}: {text}")
-        self.rule = rule
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from typing import Any
 from amaranth.hdl import ClockDomain, Module
 from amaranth.sim import Simulator
 
-from flows.board.sdram.chip import Pins, SdramError, SdramModel
+from flows.board.sdram.chip import Pins, SdramModel
 from flows.board.sdram.pads import PadRegisters
-from hwgen.board.sdram import SDRAM_OUTPUTS, SdramChip
+from hwgen.board.sdram import SDRAM_OUTPUTS, SdramChip, SdramError
 from hwgen.board.sdram_pads import PADS
 from rtl_templates.board.sdram import SdramController, SdramParams
 from rtl_templates.board.sdram_timing import SdramCycles
