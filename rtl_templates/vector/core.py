@@ -117,16 +117,18 @@ class VectorCore(wiring.Component):
         self.steps = Signal(range(steps + 1), name="steps", reset_less=True)
         self.rest = Signal(max(1, bits), name="rest", reset_less=True)  # lanes of the last beat
         self.busy, self.refusing = Signal(name="busy"), Signal(name="refusing")
-        supported = Cat(*(code == CODES[name] for name in config.datapaths)).any()
+
+        def among(test: Callable[[Datapath], Any]) -> Value:
+            """Return whether the datapath of the command passes a test."""
+            codes = (CODES[name] for name, path in config.datapaths.items() if test(path))
+            return Cat(*(code == each for each in codes)).any()
+
+        supported = among(lambda path: True)
         fits = rows.any() & length.any() & (length <= config.array.longest_row)
-        if config.streams_rows:
-            storing = [CODES[n] for n, path in config.datapaths.items() if path.stores]
-            stored = Cat(*(code == each for each in storing), Const(0, 1)).any()
-            fits = fits & ~(stored & (length > config.stored_row))
+        if 0 < config.stored_row < config.array.longest_row:
+            fits = fits & ~(among(attrgetter("stores")) & (length > config.stored_row))
         if config.hadamard_size:
-            rotated = Cat(
-                *(code == CODES[n] for n, path in config.datapaths.items() if path.hadamard)
-            ).any()
+            rotated = among(attrgetter("hadamard"))
             fits = fits & ~(rotated & length[: config.hadamard_size.bit_length() - 1].any())
         idle = ~self.busy & ~self.refusing
         m.d.comb += [command.ready.eq(idle), self.begins.eq(idle & valid)]

@@ -229,32 +229,26 @@ class VectorConfig(FamilyConfig):
 
     def _stored_errors(self) -> list[str]:
         """Return the errors of rows that are stored."""
-        array = self.array
+        array, broken = self.array, []
         if array.stored_row is None:
             return []
         storing = [name for name, path in self.datapaths.items() if path.stores]
         if array.stored_row > array.longest_row:
-            return [
-                (
-                    f"array.stored_row: must be at most array.longest_row, {array.longest_row}, not"
-                    f" {array.stored_row}"
-                )
-            ]
-        if storing and not array.stored_row:
-            return [
-                (
-                    f"array.stored_row: must be 1 or more with {storing[0]}, which needs a whole"
-                    " row before its first result"
-                )
-            ]
-        if array.stored_row and not storing:
-            return [
-                (
-                    "array.stored_row: must be 0 or left out with"
-                    f" [{', '.join(array.operations)}]: no rows are stored"
-                )
-            ]
-        return []
+            broken.append(
+                f"array.stored_row: must be at most array.longest_row, {array.longest_row}, not"
+                f" {array.stored_row}"
+            )
+        elif storing and not array.stored_row:
+            broken.append(
+                f"array.stored_row: must be 1 or more with {storing[0]}, which needs a whole row"
+                " before its first result"
+            )
+        elif array.stored_row and not storing:
+            broken.append(
+                f"array.stored_row: must be 0 or left out with [{', '.join(array.operations)}]: no"
+                " rows are stored"
+            )
+        return broken
 
     def _hadamard_errors(self) -> list[str]:
         """Return the errors of Hadamard transforms of blocks."""
