@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from flows.simulation.stream_program import HARNESS
 from hwgen.board.ddr4 import Ddr4Clocks, Ddr4Memory
 from hwgen.core.bus import BusPort
 from hwgen.errors import CheckFailed
+
+T = TypeVar("T")
 
 SOURCES = ("model.cpp", "axi.cpp")
 HEADERS = ("model.h", "axi.h", "memory.h", "ddr4.h", "recorder.h")
@@ -312,17 +314,17 @@ class Model:
     @property
     def traffic(self) -> Traffic:
         """Traffic since the start."""
-        counters = _Counters()
-        self._library.hwgen_count(self._model, ctypes.byref(counters))
-        return Traffic(**{name: getattr(counters, name) for name in Traffic.__dataclass_fields__})
+        return self._counted(Traffic, _Counters(), self._library.hwgen_count)
 
     @property
     def ddr4_traffic(self) -> Ddr4Traffic:
         """Commands of the DDR4 memory since the start, zeros if there is none."""
-        counters = _Ddr4Counters()
-        self._library.hwgen_count_ddr4(self._model, ctypes.byref(counters))
-        fields = Ddr4Traffic.__dataclass_fields__
-        return Ddr4Traffic(**{name: getattr(counters, name) for name in fields})
+        return self._counted(Ddr4Traffic, _Ddr4Counters(), self._library.hwgen_count_ddr4)
+
+    def _counted(self, result: type[T], counters: ctypes.Structure, count: Any) -> T:
+        """Read counters of the library, into a class with the same fields."""
+        count(self._model, ctypes.byref(counters))
+        return result(*(getattr(counters, name) for name, *_ in counters._fields_))
 
     @property
     def ddr4_commands(self) -> list[Ddr4Command]:

@@ -38,9 +38,9 @@ class Stores(Chains):
                 else:
                     self.literal_of[net] = literal
 
-    def slice_bits(self, memory: Memory) -> int:
+    def slice_bits(self, memory: Memory, store: Store | None = None) -> int:
         """Return the bits of a word in one of the memories that a memory becomes."""
-        store = store_of(self.fabric, memory, self.computed)
+        store = store or store_of(self.fabric, memory, self.computed)
         return self.fabric.slice_bits(memory.depth) if store.form == "block" else store.bits
 
     def _memory(self, memory: Memory) -> None:
@@ -73,7 +73,7 @@ class Stores(Chains):
                 for net in (*port.data[first : first + size], *port.enable[first : first + size])
             )
 
-        size = self.slice_bits(memory)
+        size = self.slice_bits(memory, store)
         block = Late(owner, addresses, count, written)
         block.type, block.name = "memory", memory.name
         block.addresses = [
