@@ -31,7 +31,7 @@ from flows.bench.common import (
     parser,
     read_results,
     run,
-    write_results,
+    store_results,
     write_sections,
 )
 from flows.board.build import pll_of
@@ -295,9 +295,7 @@ def stored() -> list[Document]:
 
 def store(document: Mapping[str, Any]) -> None:
     """Store results in place of earlier ones of that board, configuration and clock."""
-    documents = {tuple(each[key] for key in _KEY): each for each in stored()}
-    documents[tuple(document[key] for key in _KEY)] = dict(document)
-    write_results(RESULTS, documents)
+    store_results(RESULTS, _KEY, [dict(document)])
 
 
 _HEADINGS = (

@@ -19,7 +19,7 @@ from flows.bench.common import (
     parser,
     read_results,
     run,
-    write_results,
+    store_results,
     write_sections,
 )
 from flows.board.build import pll_of
@@ -44,6 +44,8 @@ _STORED = (
     "bitstream_bytes", "digest", "seconds",
 )  # fmt: skip
 """Fields of a report that are stored."""
+
+_KEY = ("board", "name")
 
 _LOGIC = ("ICESTORM_LC", "TRELLIS_COMB", "LUT4", "CPE_LT", "CPE")
 _MULTIPLIERS = ("ICESTORM_DSP", "MULT18X18D", "MULT18X18", "CPE_MULT")
@@ -187,11 +189,11 @@ def stored() -> list[Document]:
 
 def store(folders: Iterable[Path]) -> None:
     """Store the reports of builds, in place of earlier ones of their boards and cores."""
-    documents = {(each["board"], each["name"]): each for each in stored()}
-    for folder in folders:
-        report = json.loads((folder / "board.json").read_text(encoding="utf-8"))
-        documents[report["board"], report["name"]] = {name: report[name] for name in _STORED}
-    write_results(RESULTS, documents)
+    reports = (
+        json.loads((folder / "board.json").read_text(encoding="utf-8")) for folder in folders
+    )
+    chosen = ({name: report[name] for name in _STORED} for report in reports)
+    store_results(RESULTS, _KEY, chosen)
 
 
 def store_images(name: str, count: int) -> None:
@@ -204,17 +206,15 @@ def store_images(name: str, count: int) -> None:
     count : int
         Images.
     """
-    documents = {(each["board"], each["name"]): each for each in stored()}
-    for (board_name, core), document in documents.items():
-        if board_name != name:
-            continue
-        data = board(board_name)
+    documents = [each for each in stored() if each["board"] == name]
+    data = board(name)
+    for document in documents:
         pll = pll_of(data, document["clock_mhz"]) if document["pll"] else None
-        config = load_design(CONFIGURATIONS / f"{core}.yaml")
+        config = load_design(CONFIGURATIONS / f"{document['name']}.yaml")
         design = BoardDesign(config, data, baud=BAUD, pll=pll)
         done = classify(design, SimulatedBoard(design), count)
         document["images_per_s"] = done.images / done.seconds
-    write_results(RESULTS, documents)
+    store_results(RESULTS, _KEY, documents)
 
 
 def _count(used: Mapping[str, Mapping[str, int]], names: Sequence[str]) -> str:

@@ -145,6 +145,14 @@ def read_results(path: Path) -> list[Document]:
     return results
 
 
+def store_results(path: Path, names: Sequence[str], results: Iterable[Document]) -> None:
+    """Store results in place of earlier ones that have the same values by some names."""
+    documents = {
+        tuple(each[name] for name in names): each for each in (*read_results(path), *results)
+    }
+    write_results(path, documents)
+
+
 def write_results(path: Path, results: Mapping[Any, Document]) -> None:
     """Write results in the order of their keys."""
     ordered = [results[key] for key in sorted(results)]

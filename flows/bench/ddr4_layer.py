@@ -26,7 +26,7 @@ from flows.bench.common import (
     parser,
     read_results,
     run,
-    write_results,
+    store_results,
     write_sections,
 )
 from flows.build.build import Build
@@ -147,9 +147,7 @@ def stored() -> list[Document]:
 
 def store(measured: Iterable[Mapping[str, Any]]) -> None:
     """Store results in place of earlier ones of the same memory, engine and interconnect."""
-    documents = {tuple(each[key] for key in _KEY): each for each in stored()}
-    documents |= {tuple(each[key] for key in _KEY): dict(each) for each in measured}
-    write_results(RESULTS, documents)
+    store_results(RESULTS, _KEY, map(dict, measured))
 
 
 _HEADINGS = (

@@ -32,24 +32,18 @@ RESULTS = Path(__file__).with_suffix(".json")
 MODULES = 6
 """Modules of a table, those with the most silent faults."""
 
-SYSTOLIC = """\
-name: systolic_8x8
+SYSTOLIC, LARGE_SYSTOLIC = (
+    f"""\
+name: systolic_{size}x{size}
 family: systolic
 activation: int8
 weight: int8
 max_k: 1024
-array: {rows: 8, cols: 8}
-target: {technology: nangate45, clock_mhz: 500}
+array: {{rows: {size}, cols: {size}}}
+target: {{technology: nangate45, clock_mhz: 500}}
 """
-LARGE_SYSTOLIC = """\
-name: systolic_16x16
-family: systolic
-activation: int8
-weight: int8
-max_k: 1024
-array: {rows: 16, cols: 16}
-target: {technology: nangate45, clock_mhz: 500}
-"""
+    for size in (8, 16)
+)
 ENGINE = """\
 name: engine_4x4
 family: gemm_stream
