@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from cost_model.netlist.model import Bits, Cell, Module
+from cost_model.netlist.model import UNDEFINED, Bits, Cell, Module
 
 
 class Choices:
@@ -65,6 +65,67 @@ def with_choices(module: Module) -> Module:
             del pins["en"]
             cells[number] = replace(cell, pins={**pins, "d": result})
     return replace(module, cells=tuple(cells))
+
+
+def without_undefined(module: Module) -> Module:
+    """Return a module whose multiplexers choose among defined values only.
+
+    A value that is undefined, as what a register would be loaded with while it is not enabled, may
+    be any other one; synthesis makes it that of the last choice (``opt_expr -mux_undef``).
+    """
+    while True:
+        cells = list(module.cells)
+        same: dict[int, int] = {}
+        for number, cell in enumerate(cells):
+            if cell.operator != "mux" and cell.type != "pmux":
+                continue
+            result = _defined(cell)
+            if isinstance(result, Cell):
+                cells[number] = result
+            else:
+                same.update(zip(cell.result, result, strict=True))
+        ends = _resolved(same)
+        rewritten = renamed(replace(module, cells=tuple(cells)), ends)
+        if rewritten == module:
+            return module
+        module = rewritten
+
+
+def _defined(cell: Cell) -> Cell | Bits:
+    """Return a multiplexer without undefined values, or the only value that is left."""
+    usual, select = cell.pins["a"], cell.pins["s"]
+    width = len(usual)
+    values = [cell.pins["b"][index * width :][:width] for index in range(len(select))]
+    choices = [
+        (value, by) for value, by in zip(values, select, strict=True) if not _is_undefined(value)
+    ]
+    if _is_undefined(usual) and choices:
+        usual, _ = choices.pop()
+    if not choices:
+        return usual
+    if len(choices) == len(select):
+        return cell
+    kind = "mux" if len(choices) == 1 else "pmux"
+    pins = {
+        "a": usual, "b": tuple(net for value, _ in choices for net in value),
+        "s": tuple(by for _, by in choices), "y": cell.pins["y"],
+    }  # fmt: skip
+    return replace(cell, operator=kind, type=kind, pins=pins)
+
+
+def _is_undefined(bits: Bits) -> bool:
+    return all(net == UNDEFINED for net in bits)
+
+
+def _resolved(same: dict[int, int]) -> dict[int, int]:
+    """Follow nets that stand for others to their ends."""
+    result = {}
+    for net in same:
+        end = same[net]
+        while end in same:
+            end = same[end]
+        result[net] = end
+    return result
 
 
 def renamed(module: Module, same: dict[int, int]) -> Module:
