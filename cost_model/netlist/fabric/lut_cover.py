@@ -145,6 +145,7 @@ class Cover:
         for _ in range(ROUNDS):
             self._require()
             self._recover()
+        self._collapse()
 
     def roots(self) -> list[int]:
         """Return the nodes that look-up tables make, and inputs of which one makes the inverse."""
@@ -260,6 +261,34 @@ class Cover:
             if self.reads[node]:
                 self._exchange(node)
             late[node] = 1 + max([late[leaf] for leaf in self.best[node]])
+
+    def _collapse(self) -> None:
+        """Put look-up tables into all that read them, where these have inputs left for it."""
+        readers: dict[int, list[int]] = {}
+        made = [node for node in self.order if self.reads[node] and node in self.best]
+        for node in made:
+            for leaf in self.best[node]:
+                readers.setdefault(leaf, []).append(node)
+        sinks = {literal >> 1 for literal in self.sinks}
+        for node in made:
+            if node in sinks:
+                continue
+            inside, above = self.best[node], readers[node]
+            merged = [self.best[reader] - {node} | inside for reader in above]
+            if max(map(len, merged)) > self.size:
+                continue
+            before = self.cost(node, inside) + sum([self.cost(n, self.best[n]) for n in above])
+            if sum(map(self.cost, above, merged)) >= before:
+                continue
+            for reader, cut in zip(above, merged, strict=True):
+                for leaf in cut - self.best[reader]:
+                    self.reads[leaf] += 1
+                    readers[leaf].append(reader)
+                self.best[reader] = cut
+            self.reads[node] = 0
+            for leaf in inside:
+                self.reads[leaf] -= 1
+                readers[leaf].remove(node)
 
     def _exchange(self, node: int) -> None:
         late, limit = self.late, self.needed.get(node, inf)

@@ -71,6 +71,9 @@ class TreeCover(Cover):
         ]  # fmt: skip
         return [*super().roots(), *long * self.more]
 
+    def _collapse(self) -> None:
+        """Leave trees as they are: two together may be none that the mapper has."""
+
     def cost(self, node: int, cut: Cut) -> float:
         """Return the mapper's cost of the tree of a node."""
         return self.price[self.shapes[node][cut]]
