@@ -99,6 +99,11 @@ class FabricRules(Model):
     last_bit_free: bool = Field(
         False, description="Whether an adder's last bit needs no carry cell."
     )
+    carry_pairs: bool = Field(
+        False,
+        description="Whether carry cells give the carries of pairs of bits only, and look-up tables"
+        " the others.",
+    )
     carry_feeds: Annotated[int, Field(ge=0)] = Field(
         0, description="Further carry cells of an adder, by which its first carry enters."
     )
@@ -157,6 +162,11 @@ class FabricRules(Model):
     sums_outside: bool = Field(
         False,
         description="Whether look-up tables in front of a carry cell add the bits of an adder.",
+    )
+    compare_inputs: Annotated[int, Field(ge=2)] | None = Field(
+        None,
+        description="Inputs of the look-up tables in front of carry cells by which two numbers are"
+        " compared, some bits each; none: they are subtracted.",
     )
     subtracts: bool = Field(
         False, description="Whether a carry cell itself inverts a number that is subtracted."

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 import random
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -445,6 +446,65 @@ def test_shared_multiplexers_are_no_resets(elsewhere: bool, made: tuple[int, int
         outputs["other"] = other
     counts = counts_as_mapped(m, {"select": select, "data": data}, outputs, "xcup")
     assert (counts["lutram"], counts.get("flip_flop", 0)) == made
+
+
+@pytest.mark.parametrize("target", ["ecp5", "gowin", "ice40", "nexus", "xcup"])
+@pytest.mark.parametrize("operators", ["<", "<= >", "< - >="])
+@pytest.mark.rotate(10)
+def test_comparisons_share_carry_chains(target: str, operators: str) -> None:
+    """Comparisons are subtractions, shared with others, or look-up tables before carry cells."""
+    m = Hardware()
+    inputs = {"a": Signal(23), "b": Signal(23)}
+    functions: dict[str, Callable[..., Any]] = {
+        "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+        "-": operator.sub,
+    }  # fmt: skip
+    outputs = {}
+    for number, name in enumerate(operators.split()):
+        outputs[f"o{number}"] = output = Signal(23 if name == "-" else 1)
+        m.d.comb += output.eq(functions[name](inputs["a"], inputs["b"]))
+    _assert_carries_and_luts_as_mapped(m, inputs, outputs, target)
+
+
+@pytest.mark.parametrize("target", ["ecp5", "xcup"])
+@pytest.mark.parametrize("limit", [0x1000, 0x7F8000, 0x7FFFFF])
+@pytest.mark.rotate(6)
+def test_comparisons_with_constants_are_short(target: str, limit: int) -> None:
+    """Low zeros of a number take no carry cell where it is subtracted."""
+    m, value, output = Hardware(), Signal(24), Signal()
+    m.d.comb += output.eq(value >= limit)
+    _assert_carries_and_luts_as_mapped(m, {"value": value}, {"output": output}, target)
+
+
+@pytest.mark.parametrize("target", ["ecp5", "ice40", "xcup"])
+@pytest.mark.rotate(3)
+def test_values_that_nothing_keeps_are_any_value(target: str) -> None:
+    """What is loaded into a register while it is not enabled takes no look-up table."""
+    m = Hardware()
+    inputs = {name: Signal(24) for name in ("first", "step")}
+    inputs |= {name: Signal() for name in ("start", "busy", "go", "again")}
+    value = Signal(24)
+    with m.FSM():
+        with m.State("idle"), m.If(inputs["start"]):
+            m.d.sync += value.eq(inputs["first"])
+            m.next = "run"
+        with m.State("run"), m.If(inputs["go"] & ~inputs["busy"]):
+            following = Mux(inputs["again"], inputs["first"], value - inputs["step"])
+            m.d.sync += value.eq(following)
+            m.next = "idle"
+    _assert_carries_and_luts_as_mapped(m, inputs, {"value": value}, target)
+
+
+def _assert_carries_and_luts_as_mapped(
+    m: Hardware, inputs: dict[str, Signal], outputs: dict[str, Signal], target: str
+) -> None:
+    units = rtlil_units(m, inputs, outputs, NAME)
+    counts = totals(convert(units, NAME).netlist, rules_of(target))
+    used = fpga.mapped(rtlil_to_netlist(units)[0], target)["resources"]
+    assert counts.get("carry", 0) == pytest.approx(used["carries"], abs=1)
+    luts = technology(target).structure["costs"]["luts"]
+    estimated = sum(luts.get(kind, 0.0) * n for kind, n in counts.items())
+    assert estimated == pytest.approx(used["luts"], rel=0.1, abs=9)
 
 
 def counts_as_mapped(

@@ -20,7 +20,13 @@ from cost_model.netlist.fabric.memory_forms import computed_nets, in_registers
 from cost_model.netlist.liveness import Liveness
 from cost_model.netlist.model import ONE, ZERO, Cell, Instance
 from cost_model.netlist.order import in_order, strongly_connected
-from cost_model.netlist.rewrite import Choices, renamed, shift_registers, with_choices
+from cost_model.netlist.rewrite import (
+    Choices,
+    renamed,
+    shift_registers,
+    with_choices,
+    without_undefined,
+)
 from cost_model.netlist.sums import sums
 
 ROUNDS = 4
@@ -78,7 +84,8 @@ class Blocks(Stores):
         }
         self.names = sorted({unit.module.name, *unit.owners, *unit.keepers})
         self.number = {name: number for number, name in enumerate(self.names)}
-        self.module, self.computed = unit.module, computed_nets(unit.module)
+        self.module = without_undefined(unit.module)
+        self.computed = computed_nets(self.module)
         for _ in range(ROUNDS):
             self._elaborate()
             same = self._same()
@@ -113,6 +120,8 @@ class Blocks(Stores):
         self.gates = Gates()
         self.literal_of: dict[int, int] = {}
         self.blocks: dict[int, tuple[Block, int]] = {}
+        self.differences: dict[tuple[Word, Word], Block] = {}
+        self.comparisons: dict[tuple[Word, Word], Block] = {}
         self.registers: dict[tuple[int, ...], int] = {}
         self.enabled: dict[int, tuple[int, int]] = {}
         for port in module.ports:

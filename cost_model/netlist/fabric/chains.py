@@ -94,11 +94,15 @@ class Chains(ABC):
     gates : Gates
     blocks : dict
         For each node that is an output of a block, the block and which output.
+    differences, comparisons : dict
+        Blocks that subtract, and those that compare otherwise, by the numbers.
     """
 
     fabric: Fabric
     gates: Gates
     blocks: dict[int, tuple[Block, int]]
+    differences: dict[tuple[Word, Word], Block]
+    comparisons: dict[tuple[Word, Word], Block]
     packed: Packing
 
     @abstractmethod
@@ -125,6 +129,7 @@ class Chains(ABC):
         while start < width and not whole and any(end[start] == FALSE for end in ends):
             word.append(a[start] if b[start] == FALSE else b[start])
             start += 1
+        operands = _operands_of(a, b)
         a, b = list(a[start:]), list(b[start:])
         if not a:
             return word
@@ -142,7 +147,10 @@ class Chains(ABC):
             self.add(owner, "adder_bit", block.used)
 
         needs = [self._operands(x, y, minus=minus) for x, y in zip(a, b, strict=True)]
-        sums = self._made(Block(owner, needs, True, count, type="chain"))
+        block = Block(owner, needs, True, count, type="chain")
+        sums = self._made(block)
+        if minus and not whole:
+            self.differences.setdefault(operands, block)
         for index, literal in enumerate(sums):
             self.gates.sources[literal >> 1] = [(other, CHAIN) for other in needs[index]]
             if index:
@@ -212,25 +220,104 @@ class Chains(ABC):
             signed and a[-1] == a[-2] and b[-1] == b[-2]
         )):  # fmt: skip
             a, b, width = a[:-1], b[:-1], width - 1
-        if cell.type in ("gt", "le"):
-            a, b = b, a
-        same = cell.type in ("le", "ge")  # not (b < a)
         constant = all(x < 2 for x in a) or all(x < 2 for x in b)
         few = sum(x > 1 for x in (*a, *b)) <= self.fabric.lut_inputs
-        if width <= self.fabric.short_counter or (constant and few):
-            result = elaborate.less(self.gates, a, b, signed=signed, same=False)
+        simple = width <= self.fabric.short_counter or (constant and few)
+        inputs = self.fabric.compare_inputs
+        if simple or inputs is not None:
+            if cell.type in ("gt", "le"):
+                a, b = b, a
+            if simple or inputs is None:
+                result = elaborate.less(self.gates, a, b, signed=signed, same=False)
+            else:
+                result = self._grouped_less(a, b, inputs, signed=signed)
+            result ^= cell.type in ("le", "ge")  # not (b < a)
         else:
-            owner, fabric = self.gates.owner, self.fabric
+            result = self._borrow(a, b, signed=signed)
+            if cell.type in ("gt", "le"):
+                result = self.gates.either(result, elaborate.same(self.gates, a, b))
+            result ^= cell.type in ("gt", "ge")
+        self._set(cell.pins["y"], [result, *[FALSE] * (len(cell.pins["y"]) - 1)])
 
-            def count(block: Block) -> None:
-                self.add(owner, "carry", float(fabric.carries(width, carry_in=False)))
-                self.add(owner, "adder_bit", width)
+    def _borrow(self, a: Word, b: Word, *, signed: bool) -> int:
+        """Return whether ``a - b`` is negative, by a carry chain; low zeros of `b` need none."""
+        operands = _operands_of(a, b)
+        start = next((n for n, bit in enumerate(b) if bit != FALSE), len(b) - 1)
+        a, b = a[start:], b[start:]
+        fabric = self.fabric
+        if len(a) <= fabric.short_counter:
+            return elaborate.less(self.gates, a, b, signed=signed, same=False)
+        if fabric.carry_pairs and len(a) % 2:
+            below = self._compared(a[:-1], b[:-1], operands)
+            one, other = (a[-1], b[-1]) if signed else (b[-1], a[-1])
+            return self.gates.choose(self.gates.differ(one, other), one, below)
+        return self._compared(a, b, operands)
 
-            needs = [bit for x, y in zip(a, b, strict=True)
-                     for bit in self._operands(x, y, minus=True)]  # fmt: skip
-            (result,) = self._made(Block(owner, [needs], False, count, type="compare"))
-            self.gates.sources[result >> 1] = [(other, CHAIN) for other in needs]
-        self._set(cell.pins["y"], [result ^ same, *[FALSE] * (len(cell.pins["y"]) - 1)])
+    def _compared(self, a: Word, b: Word, operands: tuple[Word, Word]) -> int:
+        """Return the carry of a subtraction, part of that of two numbers."""
+        width = len(a)
+
+        def count(block: Block) -> None:
+            if not self._subtracted(operands, block):
+                self.add(block.owner, "carry", float(self.fabric.borrows(width)))
+
+        needs = [bit for x, y in zip(a, b, strict=True)
+                 for bit in self._operands(x, y, minus=True)]  # fmt: skip
+        (result,) = self._made(Block(self.gates.owner, [needs], False, count, type="compare"))
+        self.gates.sources[result >> 1] = [(other, CHAIN) for other in needs]
+        return result
+
+    def _grouped_less(self, a: Word, b: Word, inputs: int, *, signed: bool) -> int:
+        """Return whether a number is less than another: each carry cell decides for some bits.
+
+        A look-up table says whether these bits are equal, another one whether they are less; from
+        the highest bit on, as many as it has inputs for (``cmp2lcu`` of Yosys); where a number is
+        constant from some bit on, a bit takes one of them.
+        """
+        groups: list[tuple[list[int], list[int]]] = []
+        left = 0
+        for end in range(len(a), 0, -1):
+            constants = [any(bit < 2 for bit in word[:end]) for word in (a, b)]
+            cost = 2 - sum(constants)
+            if left < cost or not groups:
+                groups.append(([], []))
+                left = inputs
+            left -= cost
+            for word, part in zip((a, b), groups[-1], strict=True):
+                part.insert(0, word[end - 1])
+        equal = [elaborate.same(self.gates, x, y) for x, y in groups]
+        below = [
+            elaborate.less(self.gates, x, y, signed=signed and number == 0, same=False)
+            for number, (x, y) in enumerate(groups)
+        ]
+        if len(groups) <= self.fabric.short_counter:
+            result = FALSE
+            for same, less in zip(reversed(equal), reversed(below), strict=True):
+                result = self.gates.either(less, self.gates.both(same, result))
+            return result
+        width, key = len(groups), (tuple(a), tuple(b))
+
+        def count(block: Block) -> None:
+            if self.comparisons.setdefault(key, block) is block:
+                self.add(block.owner, "carry", float(self.fabric.carries(width)))
+
+        needs = [*equal, *below]
+        (result,) = self._made(Block(self.gates.owner, [needs], False, count, type="compare"))
+        self.gates.sources[result >> 1] = [(other, CHAIN) for other in needs]
+        return result
+
+    def _subtracted(self, operands: tuple[Word, Word], block: Block) -> bool:
+        """Return whether another carry chain makes the difference that a comparison is made of.
+
+        Yosys joins a comparison with a subtraction, or another comparison, of the same numbers
+        (``alumacc``).
+        """
+        for pair in (operands, operands[::-1]):
+            other = self.differences.get(pair)
+            if other is not None and other.live and other is not block:
+                return True
+        self.differences[operands] = block
+        return False
 
     def _mul(self, cell: Cell) -> None:
         signed = all(cell.signed)
@@ -287,3 +374,13 @@ class Chains(ABC):
             parts(wide, sum(narrow))
 
         return self._made(Block(owner, [[*a, *b]] * width, False, count, type="dsp"))
+
+
+def _operands_of(a: Word, b: Word) -> tuple[Word, Word]:
+    """Return two numbers without bits at the top that both repeat, or that are zero in both."""
+    end = len(a)
+    while end and a[end - 1] == b[end - 1] == FALSE:
+        end -= 1
+    while end > 1 and a[end - 1] == a[end - 2] and b[end - 1] == b[end - 2]:
+        end -= 1
+    return tuple(a[:end]), tuple(b[:end])

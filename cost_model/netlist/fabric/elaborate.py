@@ -98,8 +98,12 @@ def equal(gates: Gates, cell: Cell, a: Word, b: Word) -> int:
     """Return whether two words are equal, or differ."""
     width, signed = max(len(a), len(b)), all(cell.signed)
     a, b = extended(a, width, signed=signed), extended(b, width, signed=signed)
-    same = gates.all(gates.differ(x, y) ^ 1 for x, y in zip(a, b, strict=True))
-    return same ^ (cell.type in ("ne", "nex"))
+    return same(gates, a, b) ^ (cell.type in ("ne", "nex"))
+
+
+def same(gates: Gates, a: Word, b: Word) -> int:
+    """Return whether two words of one width are equal."""
+    return gates.all(gates.differ(x, y) ^ 1 for x, y in zip(a, b, strict=True))
 
 
 def less(gates: Gates, a: Word, b: Word, *, signed: bool, same: bool) -> int:

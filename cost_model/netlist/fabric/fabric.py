@@ -53,6 +53,10 @@ class Fabric(FabricRules):
             return np.maximum(0, bits - 1 - carry_in)
         return ceil_div(bits, self.carry_bits) + self.carry_feeds * (np.asarray(bits) > 0)
 
+    def borrows(self, bits: int) -> int:
+        """Return the carry cells of a comparison of `bits` bits, of which a carry is used."""
+        return bits if self.last_bit_free else int(self.carries(bits))
+
     def multiplies(self, bits: int, narrow: int) -> bool:
         """Return whether a product of `bits` bits with a factor of `narrow` bits is a DSP block."""
         wide_enough = self.dsp_bits is not None and bits >= self.dsp_bits
