@@ -161,12 +161,20 @@ def folded_modules(
     return result
 
 
-def gate_counts(modules: Mapping[str, Module]) -> dict[str, float]:
-    """Estimate the gates of each module, those of the modules in it included."""
+def gate_counts(modules: Mapping[str, Module], per_bit: float = 5.0) -> dict[str, float]:
+    """Estimate the gates of each module, those of the modules in it included.
+
+    Parameters
+    ----------
+    modules : mapping
+        By name.
+    per_bit : float, optional
+        Gates for a bit of a memory.
+    """
     result: dict[str, float] = {}
     for name in reversed(instance_counts(modules)):
         module = modules[name]
-        local = sum(5.0 * memory.width * memory.depth for memory in module.memories)
+        local = sum(per_bit * memory.width * memory.depth for memory in module.memories)
         inside = sum(result[instance.module] for instance in module.instances)
         result[name] = local + inside + sum(_gates(cell) for cell in module.cells)
     return result

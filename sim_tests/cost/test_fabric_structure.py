@@ -428,6 +428,25 @@ def test_unused_bits_of_words_are_not_written(
     assert counts_as_mapped(m, inputs, {"output": output}, target)["flip_flop"] == registers
 
 
+@pytest.mark.rotate(3)
+def test_memories_share_the_registers_of_what_is_written() -> None:
+    """Writes of memories of ecp5 happen a cycle later; data and address are stored once."""
+    m = Hardware()
+    inputs = {"data": Signal(36), "to": Signal(9), "at": Signal(9)}
+    outputs = {}
+    for number in range(3):
+        m.submodules[f"words_{number}"] = words = HardwareMemory(shape=36, depth=512, init=[])
+        write, read = words.write_port(), words.read_port()
+        inputs[f"enable_{number}"] = enable = Signal()
+        outputs[f"output_{number}"] = output = Signal(36)
+        m.d.comb += [
+            read.en.eq(1), read.addr.eq(inputs["at"]), output.eq(read.data), write.en.eq(enable),
+            write.addr.eq(inputs["to"]), write.data.eq(inputs["data"]),
+        ]  # fmt: skip
+    counts = counts_as_mapped(m, inputs, outputs, "ecp5")
+    assert counts["flip_flop"] == 36 + 9 + 36 + 3 * 2
+
+
 @pytest.mark.parametrize(("elsewhere", "made"), [(False, (8, 8)), (True, (8, 0))])
 @pytest.mark.rotate(3)
 def test_shared_multiplexers_are_no_resets(elsewhere: bool, made: tuple[int, int]) -> None:

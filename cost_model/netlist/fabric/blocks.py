@@ -122,6 +122,7 @@ class Blocks(Stores):
         self.blocks: dict[int, tuple[Block, int]] = {}
         self.differences: dict[tuple[Word, Word], Block] = {}
         self.comparisons: dict[tuple[Word, Word], Block] = {}
+        self.delayed: set[tuple[int, int]] = set()
         self.registers: dict[tuple[int, ...], int] = {}
         self.enabled: dict[int, tuple[int, int]] = {}
         for port in module.ports:

@@ -19,7 +19,8 @@ WHOLE = 30_000.0
 """Gates up to which a design is one unit."""
 
 REPEATED, LARGE = 4, 400.0
-"""A module that is there so often, and of so many gates, is a unit of its own in larger ones."""
+"""A module that is there so often, and of so many gates beside memories, is a unit of its own in
+larger ones."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,9 @@ def units(design: Netlist, is_output: Callable[[str, str], bool]) -> list[Unit]:
     sizes = gate_counts(design.modules)
     alone = {TOP, *(name for name, module in modules.items() if module.keep_hierarchy)}
     if sizes[TOP] > WHOLE:
+        logic = gate_counts(design.modules, per_bit=0.0)
         alone |= {
-            n for n, count in design.counts.items() if count >= REPEATED and sizes[n] >= LARGE
+            n for n, count in design.counts.items() if count >= REPEATED and logic[n] >= LARGE
         }
     return [
         _Flat(modules, alone).unit(name, count)

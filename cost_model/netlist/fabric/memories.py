@@ -8,7 +8,7 @@ from functools import cache
 
 from cost_model.netlist.fabric.chains import Block, Chains, Late
 from cost_model.netlist.fabric.fabric import Store
-from cost_model.netlist.fabric.gates import FALSE
+from cost_model.netlist.fabric.gates import FALSE, TRUE
 from cost_model.netlist.fabric.memory_forms import store_of
 from cost_model.netlist.model import Memory, MemoryPort
 
@@ -22,10 +22,14 @@ class Stores(Chains):
         The literal of each net.
     computed : collection of int
         See `cost_model.netlist.fabric.memory_forms.store_of`.
+    delayed : set of (int, int)
+        Literals of which there is a register for writes that happen a cycle later, and what
+        enables it.
     """
 
     literal_of: dict[int, int]
     computed: Collection[int]
+    delayed: set[tuple[int, int]]
 
     def _outputs(self, nets: Sequence[int], block: Block) -> None:
         """Say that nets are the outputs of a block."""
@@ -53,9 +57,8 @@ class Stores(Chains):
             for number, port in enumerate(memory.reads):
                 first = number * memory.width
                 live = [bit - first for bit in block.live if 0 <= bit - first < memory.width]
-                (self._count_blocks if is_block else self._count_small)(
-                    owner, memory, store, live, clocked=port.clocked
-                )
+                count_port = self._count_blocks if is_block else self._count_small
+                count_port(owner, memory, store, live, port)
 
         def addresses() -> list[int]:
             ports = (*memory.reads, *memory.writes)
@@ -87,7 +90,7 @@ class Stores(Chains):
                 self._bypass(memory, port)
 
     def _count_blocks(
-        self, owner: int, memory: Memory, store: Store, live: list[int], *, clocked: bool
+        self, owner: int, memory: Memory, store: Store, live: list[int], port: MemoryPort
     ) -> None:
         """Count the block memories of a port, of which bits are used, and registers around them."""
         fabric, width, depth = self.fabric, memory.width, memory.depth
@@ -95,22 +98,39 @@ class Stores(Chains):
         whole = fabric.brams(width, depth)
         parts = {bit // size for bit in live}
         self.add(owner, "bram", float(-(-whole * len(parts) // -(-width // size))))
-        if clocked:
+        if port.clocked:
             if not fabric.brams_read_first:
-                written = sum(min(size, width - part * size) for part in parts)
-                self.add(owner, "flip_flop", written + len(live) + (depth - 1).bit_length() + 2)
+                self._count_delayed(owner, memory, port, live)
         else:  # the block holds the address to read, which is a register anyway
             self.add(owner, "flip_flop", len(live) + 1 - (depth - 1).bit_length())
 
+    def _count_delayed(self, owner: int, memory: Memory, port: MemoryPort, live: list[int]) -> None:
+        """Count registers by which a write happens a cycle later, and may meet a read.
+
+        Of what is written, and of that beside what is read, there is one for several memories.
+        """
+        size = self.fabric.slice_bits(memory.depth)
+        write = memory.writes[0]
+        parts = {bit // size for bit in live}
+        written = [net for part in parts for net in write.data[part * size : (part + 1) * size]]
+        (enable,) = self.literals(port.enable[:1]) or (TRUE,)
+        wanted = {
+            *((bit, -1) for bit in self.literals([*written, *write.address])),
+            *((bit, enable) for bit in self.literals(write.data[bit] for bit in live)),
+        }
+        more = {(bit, by) for bit, by in wanted if bit not in (FALSE, TRUE)} - self.delayed
+        self.delayed |= more
+        self.add(owner, "flip_flop", len(more) + 2)
+
     def _count_small(
-        self, owner: int, memory: Memory, store: Store, live: list[int], *, clocked: bool
+        self, owner: int, memory: Memory, store: Store, live: list[int], port: MemoryPort
     ) -> None:
         """Count the small memories of a port, of which bits are used."""
         columns = -(-memory.width // store.bits)
         used = len({bit // store.bits for bit in live})
         self.add(owner, "lutram", float(store.cells // columns * used))
         self.add(owner, "memory_select", float(store.chosen * len(live)))
-        if clocked:
+        if port.clocked:
             self.add(owner, "flip_flop", len(live))
 
     def _bypass(self, memory: Memory, port: MemoryPort) -> None:
