@@ -52,7 +52,8 @@ def connect(
     Parameters
     ----------
     where : str or Transport
-        A serial port; a bus whose name begins with ``/dev/spidev``; or what carries bytes, such as
+        A serial port; a bus whose name begins with ``/dev/spidev``; a board in a network, as
+        ``udp://192.168.1.50``; or what carries bytes, such as
         `flows.board.simulation.SimulatedBoard`.
     core : Core
         Of the configuration that the bitstream was made of.

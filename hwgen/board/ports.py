@@ -170,7 +170,10 @@ class SpiPort:
 
 
 def open_port(name: str, baud: int) -> Transport:
-    """Return a port by its name: a bus if it begins with ``/dev/spidev``, else a serial port.
+    """Return a port by its name.
+
+    One that begins with ``/dev/spidev`` is a bus, with ``udp://`` a board in a network; any other
+    is a serial port.
 
     Raises
     ------
@@ -179,5 +182,9 @@ def open_port(name: str, baud: int) -> Transport:
     ToolMissing
         If pyserial or spidev is missing.
     """
+    from hwgen.board.datagrams import SCHEME, DatagramLine, UdpSocket  # it needs this module
+
+    if name.startswith(SCHEME):
+        return DatagramLine(UdpSocket(name))
     port = SpiPort if name.startswith(SpiPort.PREFIX) else SerialPort
     return port(name, baud)
