@@ -16,12 +16,16 @@ from hwgen.errors import InputError
 
 Text = Annotated[str, Field(min_length=1)]
 
-Link: TypeAlias = Literal["uart", "spi"]
+Link: TypeAlias = Literal["uart", "spi", "udp"]
 
 LINKS: dict[str, dict[str, str]] = {
     "uart": {"rx": "in", "tx": "out"},
     "spi": {"cs": "in", "sck": "in", "mosi": "in", "miso": "out"},
-}
+    "udp": {
+        "rxc": "in", "rx_ctl": "in", **{f"rxd{bit}": "in" for bit in range(4)},
+        "txc": "out", "tx_ctl": "out", **{f"txd{bit}": "out" for bit in range(4)}, "rst_n": "out",
+    },
+}  # fmt: skip
 """Pins of each link to a host, with their directions seen from the design."""
 
 
@@ -52,6 +56,26 @@ class SpiPins(Model):
     mosi: Text = Field(description="Pin that receives.")
     miso: Text = Field(description="Pin that sends.")
     standard: str | None = Field(None, description="IO standard, with options such as a pull-up.")
+    note: str = Field("", description="Where it leads.")
+
+
+class RgmiiPins(Model):
+    """The pins of an Ethernet transceiver (RGMII), seen from the FPGA."""
+
+    rxc: Text = Field(description="Pin of the clock that is received.")
+    rx_ctl: Text = Field(description="Pin that receives whether data are valid.")
+    rxd0: Text = Field(description="Pin that receives bit 0.")
+    rxd1: Text = Field(description="Pin that receives bit 1.")
+    rxd2: Text = Field(description="Pin that receives bit 2.")
+    rxd3: Text = Field(description="Pin that receives bit 3.")
+    txc: Text = Field(description="Pin of the clock that is sent.")
+    tx_ctl: Text = Field(description="Pin that sends whether data are valid.")
+    txd0: Text = Field(description="Pin that sends bit 0.")
+    txd1: Text = Field(description="Pin that sends bit 1.")
+    txd2: Text = Field(description="Pin that sends bit 2.")
+    txd3: Text = Field(description="Pin that sends bit 3.")
+    rst_n: Text = Field(description="Pin that resets the transceiver, active low.")
+    standard: str | None = Field(None, description="IO standard, with options such as the slew.")
     note: str = Field("", description="Where it leads.")
 
 
@@ -112,6 +136,14 @@ SDRAM_PINS = ("clk", "cke", "cs_n", "ras_n", "cas_n", "we_n", "ba", "a", "dqm", 
 """Pins of an SDRAM; those of vectors are lists."""
 
 
+_PINS: dict[Link, type[UartPins | SpiPins | RgmiiPins]] = {
+    "uart": UartPins, "spi": SpiPins, "udp": RgmiiPins,
+}  # fmt: skip
+
+RGMII_MHZ = 125.0
+"""Frequency of both clocks of an Ethernet transceiver at 1 Gbit/s."""
+
+
 class Constraints(Model):
     """Lines of the file of pins that place and route takes."""
 
@@ -135,6 +167,7 @@ class BoardData(Model):
     pll: Primitive | None = Field(None, description="Primitive that makes other clocks.")
     uart: UartPins = Field(description="The serial port.")
     spi: SpiPins | None = Field(None, description="Pins for a serial peripheral bus.")
+    udp: RgmiiPins | None = Field(None, description="Pins of an Ethernet transceiver.")
     sdram: SdramPins | None = Field(None, description="Memory for engines.")
     led: Pin | None = Field(None, description="A light, lit once a host has connected.")
     button: Pin | None = Field(None, description="A button, which resets the design.")
@@ -170,7 +203,8 @@ class BoardData(Model):
     @property
     def links(self) -> list[Link]:
         """Links whose pins the file has."""
-        return ["uart", "spi"] if self.spi else ["uart"]
+        links: tuple[Link, ...] = ("uart", "spi", "udp")
+        return [link for link in links if getattr(self, link) is not None]
 
     @property
     def pins(self) -> dict[str, str]:
@@ -182,7 +216,7 @@ class BoardData(Model):
 
         Parameters
         ----------
-        link : {"uart", "spi"}
+        link : {"uart", "spi", "udp"}
         memory : bool
             Whether the design has a memory.
 
@@ -206,9 +240,11 @@ class BoardData(Model):
             raise InputError(f"the file of {self.name} names no memory for engines (field `sdram`)")
         return self.sdram
 
-    def of_link(self, link: Link) -> UartPins | SpiPins:
+    def of_link(self, link: Link) -> UartPins | SpiPins | RgmiiPins:
         """Return the pins of a link; raise `InputError` if the board has none of it."""
-        pins = self.uart if link == "uart" else self.spi
+        pins: UartPins | SpiPins | RgmiiPins | None = getattr(self, link)
+        if pins is None and link == "udp":
+            raise InputError(f"the file of {self.name} names no Ethernet transceiver (field `udp`)")
         if pins is None:
             needed = " ".join(f"--pin {name}=PIN" for name in LINKS[link])
             raise InputError(f"the file of {self.name} has no pins for {link}: add {needed}")
@@ -219,7 +255,7 @@ class BoardData(Model):
 
         Parameters
         ----------
-        link : {"uart", "spi"}
+        link : {"uart", "spi", "udp"}
         changes : mapping of str
             Pins of the package, by port.
 
@@ -234,12 +270,12 @@ class BoardData(Model):
             raise InputError(f"--pin: {unknown[0]!r} is no port of {link}; its ports are {ports}")
         if not changes:
             return self
-        former = self.uart if link == "uart" else self.spi
+        former = getattr(self, link)
         values = ({} if former is None else former.model_dump(exclude={"note"})) | dict(changes)
         missing = [name for name in LINKS[link] if name not in values]
         if missing:
             raise InputError(f"--pin: pins for {', '.join(missing)} of {link} are missing as well")
-        pins = (UartPins if link == "uart" else SpiPins)(**values, note="the pins of --pin")
+        pins = _PINS[link](**values, note="the pins of --pin")
         changed = self.model_copy(update={link: pins})
         used = list(changed.pins_of(link, memory=self.sdram is not None).values())
         double = sorted({pin for pin in used if used.count(pin) > 1})
@@ -257,7 +293,7 @@ class BoardData(Model):
 
         Parameters
         ----------
-        link : {"uart", "spi"}
+        link : {"uart", "spi", "udp"}
         memory : bool
             Whether the design has a memory.
         """
@@ -272,4 +308,6 @@ class BoardData(Model):
             lines.append(self.constraints.pin.format(port=port, pin=pin, standard=standard))
         if self.constraints.clock:
             lines.append(self.constraints.clock.format(port="clk", mhz=f"{self.clock.mhz:g}"))
+            if link == "udp":
+                lines.append(self.constraints.clock.format(port="rxc", mhz=f"{RGMII_MHZ:g}"))
         return "\n".join([*lines, ""])

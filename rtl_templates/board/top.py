@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import ClockDomain, ClockSignal, Instance, Module, Signal
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, Const, Instance, Module, ResetSignal, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -16,6 +16,7 @@ from hwgen.board.pll import Pll
 from hwgen.board.sdram import SDRAM_PORTS, sdram_ports
 from hwgen.core.port import StreamPort
 from rtl_templates.board.bridge import Bridge, BridgeParams
+from rtl_templates.board.datagrams import DatagramPort
 from rtl_templates.board.pll import instance
 from rtl_templates.board.spi import SpiPort
 from rtl_templates.board.uart import Rate, Receiver, Transmitter
@@ -39,7 +40,7 @@ class TopParams:
         Bits a second, where the port itself knows them.
     led_low, button_low : bool or None
         Whether the light is lit, and the button pressed, at 0; None: there is none.
-    link : {"uart", "spi"}
+    link : {"uart", "spi", "udp"}
         The port to the host.
     power_up : bool
         Whether configuration gives registers a value; else the button alone resets the design.
@@ -50,6 +51,8 @@ class TopParams:
         core with streams.
     ratio : int
         Cycles of the SDRAM in a cycle of the design.
+    ethernet : (str, int) or None
+        Module of the Ethernet core, and its UDP port, where the link is one.
     """
 
     bridge: BridgeParams
@@ -63,12 +66,15 @@ class TopParams:
     pll: Pll | None = None
     sdram: bool = False
     ratio: int = 1
+    ethernet: tuple[str, int] | None = None
 
     def __post_init__(self) -> None:
         if not self.power_up and (self.button_low is None or self.divider != 1):
             raise ValueError("without values at power-up a reset is needed, and no divided clock")
         if self.sdram and self.divider != 1:
             raise ValueError("the clock of an SDRAM is not divided")
+        if (self.link == "udp") != (self.ethernet is not None):
+            raise ValueError("a link by datagrams needs an Ethernet core, and no other does")
 
 
 class BoardTop(wiring.Component):
@@ -84,7 +90,7 @@ class BoardTop(wiring.Component):
 
     Attributes
     ----------
-    clk, rx, tx, cs, sck, mosi, miso, led, button : Signal
+    clk, rx, tx, cs, sck, mosi, miso, rxc, rx_ctl, ..., rst_n, led, button : Signal
         Pins: those of the link, `led` and `button` where the board has them.
     sdram_cke, sdram_cs_n, ..., sdram_dq_o, sdram_dq_oe, sdram_dq_i, sdram_clock : Signal
         Of a memory system: pins of the SDRAM, and the clock whose inverse it gets.
@@ -120,6 +126,8 @@ class BoardTop(wiring.Component):
         m.submodules.bridge = bridge = Bridge(params.bridge)
         if params.link == "uart":
             self._uart(m, bridge)
+        elif params.ethernet is not None:
+            self._udp(m, bridge, *params.ethernet)
         else:
             self._spi(m, bridge)
         if params.led_low is not None:
@@ -151,6 +159,36 @@ class BoardTop(wiring.Component):
             port.sck.eq(self.sck),
             port.mosi.eq(self.mosi),
             self.miso.eq(port.miso),
+            bridge.rx_data.eq(port.data),
+            bridge.rx_valid.eq(port.valid),
+            bridge.rx_error.eq(port.error),
+            port.tx_data.eq(bridge.tx_data),
+            port.tx_valid.eq(bridge.tx_valid),
+            bridge.tx_ready.eq(port.tx_ready),
+        ]
+
+    def _udp(self, m: Module, bridge: Bridge, module: str, number: int) -> None:
+        """Add the Ethernet core, and the port of its datagrams."""
+        m.submodules.datagrams = port = DatagramPort(number)
+        received = Cat(getattr(self, f"rxd{bit}") for bit in range(4))
+        sent = Cat(getattr(self, f"txd{bit}") for bit in range(4))
+        m.submodules.ethernet = Instance(
+            module, i_clk=ClockSignal(), i_rst=ResetSignal(),
+            i_clock_rx=self.rxc, i_pad_rx_ctl=self.rx_ctl, i_pad_rx_data=received,
+            o_clock_tx=self.txc, o_pad_tx_ctl=self.tx_ctl, o_pad_tx_data=sent,
+            o_pad_rst_n=self.rst_n,
+            o_source_valid=port.source_valid, o_source_last=port.source_last,
+            i_source_ready=port.source_ready, o_source_payload_data=port.source_data,
+            o_source_payload_last_be=port.source_last_be, o_source_payload_error=port.source_error,
+            o_source_param_ip_address=port.source_ip, o_source_param_src_port=port.source_port,
+            o_source_param_length=port.source_length,
+            i_sink_valid=port.sink_valid, i_sink_last=port.sink_last, i_sink_first=0,
+            o_sink_ready=port.sink_ready, i_sink_payload_data=port.sink_data,
+            i_sink_payload_last_be=port.sink_last_be, i_sink_payload_error=Const(0, 4),
+            i_sink_param_ip_address=port.sink_ip, i_sink_param_dst_port=port.sink_port,
+            i_sink_param_src_port=port.sink_source_port, i_sink_param_length=port.sink_length,
+        )  # fmt: skip
+        m.d.comb += [
             bridge.rx_data.eq(port.data),
             bridge.rx_valid.eq(port.valid),
             bridge.rx_error.eq(port.error),
