@@ -78,6 +78,11 @@ class BoardBuild:
             "link": design.link,
             "pins": design.board.pins_of(design.link, memory=design.on_memory),
             "baud": design.baud,
+            **(
+                {"address": design.address.url, "mac": design.address.mac}
+                if design.link == "udp"
+                else {}
+            ),
             "divider": design.divider,
             "buffer_bytes": design.buffer_bytes,
             "clock_mhz": design.clock_mhz,
@@ -289,7 +294,7 @@ def _routed(
     design: BoardDesign, seeds: int, recipe: str | None, on_progress: Progress, *, use_cache: bool
 ) -> PnrResult:
     target, device = of(design.board.device)
-    declared = f"\n{design.declarations}" if design.pll else ""
+    declared = f"\n{design.declarations}" if design.declarations else ""
     return place_and_route(
         design.pads + design.verilog + declared,
         target.name,

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from flows.board import ethernet
+from flows.board.ethernet import LEAST_MHZ, ethernet_rtlil, ethernet_verilog
 from flows.board.pads import pads_of
 from flows.board.surroundings import BUFFER_BYTES, SILENCE_S, SYSTEM, Surroundings
 from flows.build.design import Design
-from hwgen.board.model import BoardData, Link
+from hwgen.board.datagrams import ADDRESS, Address
+from hwgen.board.model import RGMII_MHZ, BoardData, Link
 from hwgen.board.pinout import Wire
 from hwgen.board.pll import Pll
 from hwgen.board.ports import BAUD
@@ -46,12 +49,14 @@ class BoardDesign(Surroundings):
         Bytes of the buffer of each port, a power of two from 16.
     silence_s : float
         Seconds without a byte after which a request that has begun is forgotten.
-    link : {"uart", "spi"}
+    link : {"uart", "spi", "udp"}
     pll : Pll, optional
         Makes the clock; default the oscillator's, divided.
     memory_ratio : int
         Cycles of the SDRAM in a cycle of the design: 1, or 2 where a PLL makes its clock and the
         pads are left a margin.
+    address : Address
+        Addresses in a network, where the link is one.
 
     Raises
     ------
@@ -68,6 +73,7 @@ class BoardDesign(Surroundings):
     link: Link = "uart"
     pll: Pll | None = None
     memory_ratio: int = 1
+    address: Address = ADDRESS
 
     def __post_init__(self) -> None:
         if self.divider not in DIVIDERS:
@@ -77,6 +83,16 @@ class BoardDesign(Surroundings):
             raise InputError("--divide: a clock is made by a PLL or divided, not both")
         self.check()
         self.board.of_link(self.link)
+
+    def check_rate(self) -> None:
+        """Raise `InputError` if the link's rate and the clock do not fit together."""
+        if self.link != "udp":
+            super().check_rate()
+        elif self.clock_mhz < LEAST_MHZ:
+            raise InputError(
+                f"--link: udp needs a clock of {LEAST_MHZ:g} MHz or more, not of"
+                f" {self.clock_mhz:g} MHz: choose one by --clock"
+            )
 
     def check_memory(self) -> None:
         """Raise `InputError` if the board's memory cannot serve the engine."""
@@ -207,18 +223,25 @@ class BoardDesign(Surroundings):
         return self.pll.hz if self.pll else self.board.clock_hz // self.divider
 
     @property
+    def bit_rate(self) -> float:
+        """Bits a second of the link, or frequency in Hz of the clock that comes with it."""
+        return 1e6 * RGMII_MHZ if self.link == "udp" else self.baud
+
+    @property
     def models(self) -> str:
-        """The model of the PLL, if there is one."""
+        """Models of the PLL and of other primitives, if there are any."""
         from rtl_templates.board.pll import model  # start-up time: Amaranth
 
-        return model(self.loop) if self.loop else ""
+        pads = ethernet.models() if self.link == "udp" else ""
+        return pads + (model(self.loop) if self.loop else "")
 
     @property
     def declarations(self) -> str:
         """Declarations of primitives, for synthesis."""
         from rtl_templates.board.pll import declaration  # start-up time: Amaranth
 
-        return declaration(self.loop) if self.loop else ""
+        pads = ethernet.declarations() if self.link == "udp" else ""
+        return pads + (declaration(self.loop) if self.loop else "")
 
     @property
     def wires(self) -> dict[str, Wire]:
@@ -242,12 +265,32 @@ class BoardDesign(Surroundings):
             pll=self.loop,
             sdram=self.on_memory,
             ratio=self.ratio,
+            ethernet=(self._ethernet, self.address.port) if self.link == "udp" else None,
         )
+
+    @property
+    def _ethernet(self) -> str:
+        """Name of the module of the Ethernet core."""
+        return f"{self.design.name}_ethernet"
+
+    @property
+    def _ethernet_verilog(self) -> str:
+        """The Ethernet core; empty without one."""
+        if self.link != "udp":
+            return ""
+        return ethernet_verilog(self._ethernet, self.address, self.clock_hz)
+
+    @property
+    def link_rtlil(self) -> list[str]:
+        """The Ethernet core in RTLIL, for estimates; none without one."""
+        if self.link != "udp":
+            return []
+        return [ethernet_rtlil(self._ethernet, self._ethernet_verilog)]
 
     @cached_property
     def verilog(self) -> str:
         """The whole design: what is simulated is what the bitstream is made of."""
-        return f"{self.surroundings}\n{self.modules}"
+        return f"{self.surroundings}\n{self._ethernet_verilog}{self.modules}"
 
     @property
     def top_name(self) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from flows.build.analysis import CachedAnalysis
 from flows.build.design import Design
+from hwgen.board.datagrams import Address
 from hwgen.board.memory_commands import WORD_BYTES
 from hwgen.board.model import Link
 from hwgen.board.pinout import Wire
@@ -36,7 +37,7 @@ SUFFIX = "_board"
 """The name of the core with its surroundings is that of the core and this."""
 
 CLOCKS_PER_BIT: dict[Link, int] = {"uart": 4, "spi": 8}
-"""Clock cycles of a bit of a link at least."""
+"""Clock cycles of a bit of a link at least, where it has a rate that is chosen."""
 
 _SHARES = {4: "a quarter", 8: "an eighth"}
 _DOTTED = re.compile(r"\\(\w+(?:\.[\w$]+)+) ")
@@ -57,7 +58,9 @@ class Surroundings(ABC):
         Bytes of the buffer of each port, a power of two from 16.
     silence_s : float
         Seconds without a byte after which a request that has begun is forgotten.
-    link : {"uart", "spi"}
+    link : {"uart", "spi", "udp"}
+    address : Address or None
+        Addresses in a network, where the link is one.
     """
 
     design: Design
@@ -65,6 +68,7 @@ class Surroundings(ABC):
     buffer_bytes: int
     silence_s: float
     link: Link
+    address: Address | None = None
     needs_reset: ClassVar[bool] = False
     """Whether nothing but the button brings it into a defined state."""
 
@@ -109,6 +113,11 @@ class Surroundings(ABC):
     def sampled_edges(self) -> int:
         """Edges after which pads sample a word of an SDRAM with twice the clock."""
         return 0
+
+    @property
+    def bit_rate(self) -> float:
+        """Bits a second of the link, or frequency in Hz of the clock that comes with it."""
+        return self.baud
 
     @property
     def models(self) -> str:
@@ -159,6 +168,12 @@ class Surroundings(ABC):
         size = self.buffer_bytes
         if not 16 <= size <= 1 << 15 or size & (size - 1):
             raise InputError(f"--buffer: must be a power of two, 16..32768 bytes, not {size}")
+        self.check_rate()
+
+    def check_rate(self) -> None:
+        """Raise `InputError` if the link's rate and the clock do not fit together."""
+        if self.link not in CLOCKS_PER_BIT:
+            raise InputError(f"--link: a chip has no Ethernet core: {self.link} is for boards")
         clocks = CLOCKS_PER_BIT[self.link]
         most = self.clock_hz // clocks
         if not 1200 <= self.baud <= most:
@@ -211,7 +226,7 @@ class Surroundings(ABC):
 
         top = self.top(self.plain_params)
         text: str = rtlil.convert(top, name=self.inner, ports=top.pins, emit_src=False)
-        texts = [text, *self.system_rtlil, *self.design.rtlil]
+        texts = [text, *self.system_rtlil, *self.link_rtlil, *self.design.rtlil]
         netlist = convert(texts, self.inner).netlist
         return CachedAnalysis(netlist.key, lambda: netlist)
 
@@ -231,6 +246,11 @@ class Surroundings(ABC):
     @cached_property
     def system_rtlil(self) -> list[str]:
         """Modules of the memory system in RTLIL; none without one."""
+        return []
+
+    @property
+    def link_rtlil(self) -> list[str]:
+        """Modules of the link in RTLIL, for estimates."""
         return []
 
     @property

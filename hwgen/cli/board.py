@@ -6,8 +6,9 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from flows.board.chip import ChipDesign
     from flows.board.design import BoardDesign
     from flows.board.surroundings import Surroundings
+    from hwgen.board.datagrams import Address
     from hwgen.board.model import BoardData, Link
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -55,16 +57,17 @@ def _link_options(function: F) -> F:
                      help="Buffer of each port, a power of two."),
         click.option("--baud", metavar="BAUD", type=int, default=1_000_000, show_default=True,
                      help="Bits a second, at most a quarter of the clock; with spi an eighth."),
-        click.option("--link", type=click.Choice(["uart", "spi"]), default="uart",
+        click.option("--link", type=click.Choice(["uart", "spi", "udp"]), default="uart",
                      show_default=True,
-                     help="Port to the host: rx and tx, or cs, sck, mosi and miso."),
+                     help="Port to the host: serial (rx and tx), SPI, or UDP over Ethernet."),
     ):  # fmt: skip
         function = option(function)
     return function
 
 
 def _board_options(function: F) -> F:
-    """Add options of a board: parameters `divide`, `memory_ratio` and `pin`."""
+    """Add options of a board: parameters `divide`, `memory_ratio`, `pin` and `address`."""
+    function = _address_options(function)
     for option in (
         click.option("--memory-ratio", "memory_ratio", type=click.Choice(["1", "2"]), default="1",
                      show_default=True, callback=lambda _context, _option, value: int(value),
@@ -76,6 +79,29 @@ def _board_options(function: F) -> F:
     ):  # fmt: skip
         function = option(function)
     return function
+
+
+def _address_options(function: F) -> F:
+    """Add addresses of a board in a network, as one parameter `address`; None if none is named."""
+
+    @wraps(function)
+    def command(*arguments: Any, address: str | None, mac: str | None, **options: Any) -> Any:
+        from hwgen.board.datagrams import ADDRESS, Address
+
+        asked = address is not None or mac is not None
+        if asked and options["link"] != "udp":
+            raise click.UsageError("--address and --mac are for --link udp")
+        whole = Address.of(address or ADDRESS.ip, mac or ADDRESS.mac) if asked else None
+        return function(*arguments, address=whole, **options)
+
+    for option in (
+        click.option("--mac", metavar="MAC",
+                     help="MAC address of the board, with --link udp."),
+        click.option("--address", metavar="IP:PORT",
+                     help="IPv4 address and UDP port of the board, with --link udp."),
+    ):  # fmt: skip
+        command = option(command)
+    return cast(F, command)
 
 
 _FASTEST = 0.0
@@ -100,8 +126,8 @@ def _port_options(function: F) -> F:
     """Add options of a board that is used: parameters `clock_mhz` and `port`."""
     for option in (
         click.option("--port", metavar="PORT", default="simulation", show_default=True,
-                     help="Port /dev/ttyUSB1, /dev/spidev0.0, ...; or simulation, of the design"
-                     " that these options give, not of a bitstream."),
+                     help="Port /dev/ttyUSB1, /dev/spidev0.0, udp://192.168.1.50, ...; or"
+                     " simulation, of the design that these options give, not of a bitstream."),
         click.option("--clock", "clock_mhz", metavar="MHZ", callback=_clock,
                      help="A clock of the board's PLL in MHz."),
     ):  # fmt: skip
@@ -213,6 +239,7 @@ def build_command(
     divide: int,
     memory_ratio: int,
     pin: dict[str, str],
+    address: Address | None,
     recipe: str | None,
     clock_mhz: float | None,
     seeds: int,
@@ -230,7 +257,7 @@ def build_command(
     from flows.board.build import build_board, build_fastest, check_fit
 
     options = {"baud": baud, "divider": divide, "buffer_bytes": buffer}
-    design = _design(name, config, link, pin, clock_mhz, memory_ratio, **options)
+    design = _design(name, config, link, pin, clock_mhz, memory_ratio, address, **options)
     estimate = check_fit(design)
     if not as_json:
         click.echo(_needs(estimate), err=True)
@@ -256,6 +283,7 @@ def _design(
     pins: dict[str, str],
     clock_mhz: float | None = None,
     memory_ratio: int = 1,
+    address: Address | None = None,
     **options: Any,
 ) -> BoardDesign:
     from flows.board.build import pll_of
@@ -283,6 +311,8 @@ def _design(
             f" used: {name} has {data.device}, and a clock of its own",
             err=True,
         )
+    if address is not None:
+        options["address"] = address
     return BoardDesign(design, data, link=link, pll=pll, memory_ratio=memory_ratio, **options)
 
 
@@ -326,7 +356,8 @@ def _print(built: BoardBuild, output: Path) -> None:
     link, ports = design.link, design.board.pins_of(design.link)
     pins = ", ".join(f"{port} {ports[port]}" for port in LINKS[link])
     note = design.board.of_link(link).note
-    out.print(f"  {link}: {design.baud} bits a second, pins {pins}: {note}", soft_wrap=True)
+    rate = design.address.url if link == "udp" else f"{design.baud} bits a second"
+    out.print(f"  {link}: {rate}, pins {pins}: {note}", soft_wrap=True)
     out.print(f"bitstream: {output / built.bitstream_name}", soft_wrap=True)
 
 
@@ -354,6 +385,7 @@ def _needs(estimate: Mapping[str, Any]) -> str:
 def estimate_command(
     name: str, config: Path, link: Link, baud: int, buffer: int, divide: int, memory_ratio: int,
     pin: dict[str, str],
+    address: Address | None,
     clock_mhz: float | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Estimate what a core and all that a board needs around it take of its device.
@@ -364,7 +396,7 @@ def estimate_command(
 
     _check_clock(clock_mhz, "estimate takes a clock in MHz")
     options = {"baud": baud, "divider": divide, "buffer_bytes": buffer}
-    design = _design(name, config, link, pin, clock_mhz, memory_ratio, **options)
+    design = _design(name, config, link, pin, clock_mhz, memory_ratio, address, **options)
     estimate = estimate_board(design)
     device = estimate["device"]
     if as_json:
@@ -515,6 +547,7 @@ def test_command(
     divide: int,
     memory_ratio: int,
     pin: dict[str, str],
+    address: Address | None,
     clock_mhz: float | None,
     port: str,
     seed: int,
@@ -527,16 +560,16 @@ def test_command(
         raise click.UsageError("either --board or --pinout is needed")
     design: Surroundings
     if pinout is not None:
-        if pin or divide != 1 or memory_ratio != 1 or clock_mhz is not None:
+        if pin or divide != 1 or memory_ratio != 1 or (clock_mhz, address) != (None, None):
             raise click.UsageError(
-                "--pin, --divide, --memory-ratio and --clock are options of boards"
+                "--pin, --divide, --memory-ratio, --clock and --address are options of boards"
             )
         design = _chip(config, pinout, link, baud=baud, buffer_bytes=buffer)
     else:
         assert name is not None
         _check_clock(clock_mhz, "test takes the clock of its report")
         options = {"baud": baud, "divider": divide, "buffer_bytes": buffer}
-        design = _design(name, config, link, pin, clock_mhz, memory_ratio, **options)
+        design = _design(name, config, link, pin, clock_mhz, memory_ratio, address, **options)
     done = random_job_on(design, None if port == SIMULATION else port, seed)
     if as_json:
         emit_json(done)
@@ -585,6 +618,7 @@ def run_command(
     divide: int,
     memory_ratio: int,
     pin: dict[str, str],
+    address: Address | None,
     clock_mhz: float | None,
     port: str,
     as_json: bool,
@@ -602,7 +636,7 @@ def run_command(
         raise click.UsageError("give either --prompt or --prompt-tokens")
     _check_clock(clock_mhz, "run takes the clock of its report")
     options = {"baud": baud, "divider": divide, "buffer_bytes": buffer}
-    design = _design(name, config, link, pin, clock_mhz, memory_ratio, **options)
+    design = _design(name, config, link, pin, clock_mhz, memory_ratio, address, **options)
     with (
         tempfile.TemporaryDirectory(prefix="hwgen-board-") as directory,
         task_progress("running", quiet=as_json) as update,
