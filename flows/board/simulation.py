@@ -7,9 +7,11 @@ import ctypes
 from pathlib import Path
 from typing import Any, Self
 
+from flows.board.network import Station
 from flows.board.surroundings import Surroundings
 from flows.simulation.registry import simulator
 from flows.simulation.stream_program import HARNESS
+from hwgen.board.datagrams import DatagramLine
 from hwgen.board.model import LINKS
 from hwgen.board.pinout import Wire
 from hwgen.board.sdram import SDRAM_OUTPUTS, SDRAM_PORTS, SdramChip
@@ -41,6 +43,8 @@ def compile_board(
         "board.cpp": (HARNESS / "board.cpp").read_text(encoding="utf-8"),
         "board_pins.h": _pins(design),
     }
+    if design.link == "udp":
+        sources["rgmii.h"] = (HARNESS / "rgmii.h").read_text(encoding="utf-8")
     if design.on_memory:
         sources["sdram.h"] = (HARNESS / "sdram.h").read_text(encoding="utf-8")
     folder = simulator().compile_library(design.name, sources, ["board.cpp"], cycles=cycles)
@@ -138,6 +142,8 @@ class SimulatedBoard:
 
     Attributes
     ----------
+    address : Address or None
+        Addresses of the board in a network, where it is on one.
     ratio : int
         Cycles of the SDRAM in a cycle of the design.
     """
@@ -153,7 +159,7 @@ class SimulatedBoard:
         self._library = _load(library or compile_board(design))
         self._clock_hz = design.oscillator_hz
         self.ratio = design.ratio
-        self._board = self._library.hwgen_board_open(self._clock_hz / design.baud / rate, seed)
+        self._board = self._library.hwgen_board_open(self._clock_hz / design.bit_rate / rate, seed)
         if design.needs_reset:
             self.press(pressed=True)
             self.run(RESET_CYCLES / self._clock_hz)
@@ -161,13 +167,26 @@ class SimulatedBoard:
             self.run(RESET_CYCLES / self._clock_hz)
         else:  # what is sent before the reset after power-up has ended is lost
             self.run(2 * POWER_UP_CYCLES / (1e6 * design.clock_mhz))
+        self.address = design.address
+        self._line = DatagramLine(Station(self)) if design.link == "udp" else None
 
     def write(self, data: bytes) -> None:
-        """Send bytes."""
-        self._library.hwgen_board_send(self._board, data, len(data))
+        """Send bytes, through a network those of a frame."""
+        (self._line.write if self._line else self.send)(data)
 
     def read(self, count: int, timeout: float) -> bytes:
         """Return up to `count` bytes; fewer after `timeout` simulated seconds without sending."""
+        return (self._line.read if self._line else self.receive)(count, timeout)
+
+    def send(self, data: bytes) -> None:
+        """Send bytes at the pins, through a network those of an Ethernet frame."""
+        self._library.hwgen_board_send(self._board, data, len(data))
+
+    def receive(self, count: int, timeout: float) -> bytes:
+        """Return up to `count` bytes from the pins; fewer after `timeout` seconds without sending.
+
+        Those of an Ethernet frame follow its length in two bytes.
+        """
         limit = max(1, round(timeout * self._clock_hz))
         count = min(count, self._library.hwgen_board_run(self._board, count, limit))
         data = ctypes.create_string_buffer(count)

@@ -13,12 +13,19 @@
 #include "Vtop.h"
 #include "board_pins.h"
 #include "verilated.h"
+#ifdef HWGEN_UDP
+#include "rgmii.h"
+#endif
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace {
 
-#ifdef HWGEN_UART
+#if defined(HWGEN_UDP)
+
+using Adapter = hwgen::Transceiver<Vtop>;
+
+#elif defined(HWGEN_UART)
 
 /// A serial adapter: eight data bits, no parity, one stop bit.  Times are in clock cycles.
 class Adapter {
@@ -241,12 +248,19 @@ struct Board {
 
     void cycle() {
         const double now = static_cast<double>(cycles);
+#ifdef HWGEN_UDP
+        adapter.advance(*top, now, connected);
+#else
         adapter.drive(*top, now, connected);
+#endif
 #ifdef HWGEN_SDRAM_DOUBLE
         pads.sample(*top);
 #endif
         set_clk(*top, 1);
         top->eval();
+#ifdef HWGEN_UDP
+        adapter.advance(*top, now + 0.5, connected);
+#endif
         set_clk(*top, 0);
         top->eval();
 #ifdef HWGEN_SDRAM_DOUBLE
@@ -258,7 +272,9 @@ struct Board {
         top->sdram_dq_i = static_cast<uint16_t>(word < 0 ? 0xdead : word);
 #endif
         cycles++;
+#ifndef HWGEN_UDP
         if (connected) adapter.sample(*top, now);
+#endif
     }
 
     VerilatedContext context;
