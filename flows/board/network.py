@@ -81,7 +81,7 @@ class Station:
         self._waiting: list[bytes] = []
 
     @property
-    def _own(self) -> tuple[bytes, bytes]:
+    def _local(self) -> tuple[bytes, bytes]:
         return bytes.fromhex(self.mac.replace(":", "")), IPv4Address(self.ip).packed
 
     @property
@@ -95,7 +95,7 @@ class Station:
         """Send a datagram to the board; one that is not known to ARP is asked for first."""
         if self.board_mac is None:
             self._waiting = [data]
-            mac, ip = self._own
+            mac, ip = self._local
             body = _arp(_REQUEST, mac, ip, bytes(6), self.board.ip_bytes)
             self.transmit(ethernet(BROADCAST, mac, ARP, body))
         else:
@@ -103,7 +103,7 @@ class Station:
 
     def datagram(self, data: bytes) -> bytes:
         """Return the frame with a datagram to the board."""
-        mac, ip = self._own
+        mac, ip = self._local
         packet = ipv4(ip, self.board.ip_bytes, udp(self.port, self.board.port, data))
         return ethernet(self.board_mac or self.board.mac_bytes, mac, IPV4, packet)
 
@@ -136,16 +136,16 @@ class Station:
 
     def _opened(self, frame: bytes) -> bytes | None:
         """Return the datagram in a frame; answer if it is one of ARP."""
-        mac, ip = self._own
-        target, source, kind = frame[:6], frame[6:12], int.from_bytes(frame[12:14], "big")
+        mac, ip = self._local
+        target, source, ethertype = frame[:6], frame[6:12], int.from_bytes(frame[12:14], "big")
         if target not in (mac, BROADCAST):
             raise ValueError(f"a frame for {target.hex(':')}")
         if source != self.board.mac_bytes:
             raise ValueError(f"a frame from {source.hex(':')}")
-        if kind == IPV4:
+        if ethertype == IPV4:
             return _datagram_of(frame[14:], self.board, ip, self.port)
-        if kind != ARP or not frame[14:].startswith(_ETHERNET_ARP):
-            raise ValueError(f"a frame of type {kind:#06x}")
+        if ethertype != ARP or not frame[14:].startswith(_ETHERNET_ARP):
+            raise ValueError(f"a frame of type {ethertype:#06x}")
         operation, their_mac, their_ip, _, wanted = struct.unpack(">H6s4s6s4s", frame[20:42])
         if their_mac != self.board.mac_bytes or their_ip != self.board.ip_bytes:
             raise ValueError("ARP with another address than that of the frame")
@@ -192,9 +192,9 @@ def off_wire(raw: bytes) -> bytes:
     return frame
 
 
-def ethernet(target: bytes, source: bytes, kind: int, body: bytes) -> bytes:
+def ethernet(target: bytes, source: bytes, ethertype: int, body: bytes) -> bytes:
     """Return a frame without preamble and checksum."""
-    return target + source + kind.to_bytes(2, "big") + body
+    return target + source + ethertype.to_bytes(2, "big") + body
 
 
 def ipv4(source: bytes, target: bytes, body: bytes, protocol: int = UDP) -> bytes:

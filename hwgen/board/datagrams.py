@@ -121,7 +121,7 @@ class Address:
 
     @property
     def url(self) -> str:
-        """What `hwgen.board.connect` is given."""
+        """The name by which `hwgen.board.connect` opens it."""
         return f"{SCHEME}{self.ip}:{self.port}"
 
 
@@ -203,11 +203,11 @@ class DatagramLine:
             answer = self._carrier.receive(left) if left > 0 else None
             if answer is None:
                 return b""
-            self._take(answer)
+            self._accept(answer)
         data, self._data = self._data[:count], self._data[count:]
         return data
 
-    def _take(self, answer: bytes) -> None:
+    def _accept(self, answer: bytes) -> None:
         """Note the last number, or the response to the request under way."""
         decoded = decode(answer)
         if decoded is not None and self._number is None:

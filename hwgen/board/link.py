@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from hwgen.board.ports import BAUD, BoardError, Transport, open_port
+from hwgen.board.datagrams import SCHEME, DatagramLine, UdpSocket
+from hwgen.board.ports import BAUD, BoardError, SerialPort, SpiPort, Transport
 from hwgen.board.protocol import (
     DIGEST_BYTES,
     MOST_PAYLOAD,
@@ -104,6 +105,25 @@ def opened(
     except BaseException:
         transport.close()
         raise
+
+
+def open_port(name: str, baud: int) -> Transport:
+    """Return a port by its name.
+
+    One that begins with ``/dev/spidev`` is a bus, with ``udp://`` a board in a network; any other
+    is a serial port.
+
+    Raises
+    ------
+    BoardError
+        If it cannot be opened.
+    ToolMissing
+        If pyserial or spidev is missing.
+    """
+    if name.startswith(SCHEME):
+        return DatagramLine(UdpSocket(name))
+    port = SpiPort if name.startswith(SpiPort.PREFIX) else SerialPort
+    return port(name, baud)
 
 
 class Feed:

@@ -167,24 +167,3 @@ class SpiPort:
     def close(self) -> None:
         """Close the bus."""
         self._port.close()
-
-
-def open_port(name: str, baud: int) -> Transport:
-    """Return a port by its name.
-
-    One that begins with ``/dev/spidev`` is a bus, with ``udp://`` a board in a network; any other
-    is a serial port.
-
-    Raises
-    ------
-    BoardError
-        If it cannot be opened.
-    ToolMissing
-        If pyserial or spidev is missing.
-    """
-    from hwgen.board.datagrams import SCHEME, DatagramLine, UdpSocket  # it needs this module
-
-    if name.startswith(SCHEME):
-        return DatagramLine(UdpSocket(name))
-    port = SpiPort if name.startswith(SpiPort.PREFIX) else SerialPort
-    return port(name, baud)

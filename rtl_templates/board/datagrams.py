@@ -25,7 +25,7 @@ class DatagramPort(wiring.Component):
     """Receives requests and sends responses, a datagram for each.
 
     A datagram is dropped if it is none of the format, comes late or twice, or while another is
-    served.  What is received is judged when it has ended, for its checksum is known then.
+    served.  What is received is decided on when it has ended, for its checksum is known then.
 
     Parameters
     ----------
@@ -91,8 +91,8 @@ class DatagramPort(wiring.Component):
             with m.State("LISTEN"):
                 m.d.comb += self._listening.eq(1)
                 with m.If(self._ended):
-                    m.next = "JUDGE"
-            self._judge(m)
+                    m.next = "DECIDE"
+            self._decide(m)
             self._forward(m)
             with m.State("COLLECT"):
                 self._collect(m)
@@ -140,11 +140,11 @@ class DatagramPort(wiring.Component):
                 m.d.sync += self._bytes.eq(length - HEADER_BYTES)
                 m.d.sync += self._from.eq(Cat(self.source_ip, self.source_port))
 
-    def _judge(self, m: Module) -> None:
+    def _decide(self, m: Module) -> None:
         """Decide what becomes of a datagram."""
         ahead = Signal(32)
         m.d.comb += ahead.eq(self._number - self._latest)
-        with m.State("JUDGE"):
+        with m.State("DECIDE"):
             later = (ahead != 0) & ~ahead[31]
             again = (ahead == 0) & (self._sender == self._from)
             m.d.sync += self._empty.eq(self._number == 0)

@@ -125,15 +125,17 @@ def test_a_bad_network_costs_time_and_no_result(seed: int, wire: SimulatedBoard)
     done = {"lost": 0, "doubled": 0, "spoiled": 0, "late": 0, "old": 0}
 
     def fault(raw: bytes) -> list[bytes]:
-        kind = rng.choice(["lost", "doubled", "spoiled", "late", "old", *[""] * 10])
+        happens = rng.choice(["lost", "doubled", "spoiled", "late", "old", *[""] * 10])
         former.append(raw)
-        if kind:
-            done[kind] += 1
-        if kind == "late":  # one before it comes behind it
+        if happens:
+            done[happens] += 1
+        if happens == "late":  # one before it comes behind it
             return [raw, former[-2]] if len(former) > 1 else [raw]
-        if kind == "old":
+        if happens == "old":
             return [rng.choice(former), raw]
-        return {"lost": [], "doubled": [raw, raw], "spoiled": [spoiled(raw, rng)]}.get(kind, [raw])
+        return {"lost": [], "doubled": [raw, raw], "spoiled": [spoiled(raw, rng)]}.get(
+            happens, [raw]
+        )
 
     station = FaultyStation(wire, fault)
     connection = connect(DatagramLine(station), CORE, **QUICK)
@@ -199,7 +201,7 @@ def test_what_is_no_request_is_dropped(wire: SimulatedBoard) -> None:
     following = number[0] + 1
     frame = Frame(IDENTIFY, 7).encode()
     good = encode(following, frame)
-    mac, ip = station._own
+    mac, ip = station._local
     board_mac, board_ip, port = (
         station.board.mac_bytes, station.board.ip_bytes, station.board.port
     )  # fmt: skip
@@ -208,8 +210,8 @@ def test_what_is_no_request_is_dropped(wire: SimulatedBoard) -> None:
     def packet(data: bytes, target: bytes = board_ip, to: int = port) -> bytes:
         return ipv4(ip, target, udp(station.port, to, data))
 
-    def framed(body: bytes, target: bytes = board_mac, kind: int = IPV4) -> bytes:
-        return on_wire(ethernet(target, mac, kind, body))
+    def framed(body: bytes, target: bytes = board_mac, ethertype: int = IPV4) -> bytes:
+        return on_wire(ethernet(target, mac, ethertype, body))
 
     broken = bytearray(framed(packet(good)))
     broken[-1] ^= 1
@@ -219,7 +221,7 @@ def test_what_is_no_request_is_dropped(wire: SimulatedBoard) -> None:
         "another IP": framed(packet(good, target=bytes([192, 168, 1, 51]))),
         "the broadcast IP": framed(packet(good, target=b"\xff" * 4), target=BROADCAST),
         "another port": framed(packet(good, to=port + 1)),
-        "another type": framed(packet(good), kind=0x86DD),
+        "another type": framed(packet(good), ethertype=0x86DD),
         "a wrong FCS": bytes(broken),
         "a wrong header": framed(bytes(header)),
         "no magic": framed(packet(b"x" + good[1:])),
@@ -262,7 +264,7 @@ def _asked(station: Station) -> bool:
 
 
 def _tries(station: Station, number: int) -> int:
-    """Return how often a request is sent until the board answers."""
+    """Count the times that a request is sent until the board answers."""
     return next(count for count in range(1, 6) if _again(station, number))
 
 
