@@ -75,6 +75,7 @@ class RgmiiPins(Model):
     txd2: Text = Field(description="Pin that sends bit 2.")
     txd3: Text = Field(description="Pin that sends bit 3.")
     rst_n: Text = Field(description="Pin that resets the transceiver, active low.")
+    pad: Literal["ODDRX1F"] = Field(description="Primitive of an output at both edges.")
     standard: str | None = Field(None, description="IO standard, with options such as the slew.")
     note: str = Field("", description="Where it leads.")
 
@@ -270,7 +271,7 @@ class BoardData(Model):
             raise InputError(f"--pin: {unknown[0]!r} is no port of {link}; its ports are {ports}")
         if not changes:
             return self
-        former = getattr(self, link)
+        former = self.of_link(link) if link == "udp" else getattr(self, link)
         values = ({} if former is None else former.model_dump(exclude={"note"})) | dict(changes)
         missing = [name for name in LINKS[link] if name not in values]
         if missing:
