@@ -107,7 +107,7 @@ def with_accumulator(family_name: str, data: dict[str, Any], overflow: str) -> S
     return result
 
 
-COVERING = Covering("cover", AXES, configuration, every=144, legal=legal)
+COVERING = Covering("cover", AXES, configuration, every=288, legal=legal)
 
 SMALL_POINTS: list[dict[str, Any]] = [
     {"sizes": ("cube", {"rows": 2, "cols": 2, "depth": 3}), "pe": "carry_save", "registers": 0},
