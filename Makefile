@@ -187,6 +187,7 @@ docs: env written ## write the generated documentation again
 	$(RUN) -m flows.bench.search_answer --picture docs/images/search-answer.svg
 	$(RUN) -m flows.bench.mixed_formats --write docs/results-search.md --picture docs/images/mixed-formats.svg
 	$(RUN) -m flows.bench.applied --write docs/results-search.md
+	$(RUN) -m flows.bench.fpga_engines --stored --write docs/cost-internals.md > /dev/null
 
 .PHONY: site
 site: env ## write the documentation as a site to build/site
@@ -268,6 +269,10 @@ docs-check: env written ## check that the generated documentation is current
 	$(RUN) -m flows.bench.applied --write build/results-search.md
 	cmp build/results-search.md docs/results-search.md && cmp build/mixed-formats.svg docs/images/mixed-formats.svg \
 	  || { echo 'docs/results-search.md is not current: run make docs' >&2; exit 1; }
+	cp docs/cost-internals.md build/cost-internals.md
+	$(RUN) -m flows.bench.fpga_engines --stored --write build/cost-internals.md > /dev/null
+	cmp build/cost-internals.md docs/cost-internals.md \
+	  || { echo 'docs/cost-internals.md is not current: run make docs' >&2; exit 1; }
 	cp docs/results-faults.md build/results-faults.md
 	mkdir -p build/faults
 	$(RUN) -m flows.bench.faults --stored --write build/results-faults.md --pictures build/faults
@@ -298,11 +303,13 @@ docs-check: env written ## check that the generated documentation is current
 prove: env ## prove the shipped configurations and write the tables of their page, or ARGS="--config systolic" only
 	$(RUN) -m flows.bench.proofs $(or $(ARGS),--write docs/results-proofs.md)
 
-.PHONY: bench-mutation bench-faults bench-low-bit bench-whole-engines bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-power bench-questions bench-functions bench-external bench-cycles bench-auto bench-wires bench-random-checkpoint bench-large-model bench-datapaths bench-random-proofs bench-sdram bench-board-text bench-ddr4-layer bench-two-cores bench-agents bench-gym gym-tables bench-surrogates surrogate-data bench-search bench-mixed-formats
+.PHONY: bench-mutation bench-faults bench-low-bit bench-whole-engines bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-fpga-engines bench-power bench-questions bench-functions bench-external bench-cycles bench-auto bench-wires bench-random-checkpoint bench-large-model bench-datapaths bench-random-proofs bench-sdram bench-board-text bench-ddr4-layer bench-two-cores bench-agents bench-gym gym-tables bench-surrogates surrogate-data bench-search bench-mixed-formats
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-two-cores: env ## simulate engines with one core and with two at work on two networks, and write the table of their page (minutes)
 	$(RUN) -m flows.bench.two_cores --write docs/several-cores.md --picture docs/images/two-cores.svg $(ARGS)
+bench-fpga-engines: env ## compare estimates of engines on FPGAs with synthesis, and write the table of their page (a quarter of an hour)
+	$(RUN) -m flows.bench.fpga_engines --write docs/cost-internals.md $(ARGS)
 bench-search: build/austen-int8/model.json ## search for an engine that serves three scenarios, and draw what changes it (minutes)
 	$(RUN) -m hwgen search build/austen-int8 --target xck26 --context 64 --goal "tokens_per_s>=200" \
 	  --scenario "chat: context=64, memory=lpddr4x, weight=3" --scenario "start: context=8, memory=lpddr4x" \

@@ -498,7 +498,7 @@ def test_comparisons_with_constants_are_short(target: str, limit: int) -> None:
 @pytest.mark.parametrize("target", ["ecp5", "ice40", "xcup"])
 @pytest.mark.rotate(3)
 def test_values_that_nothing_keeps_are_any_value(target: str) -> None:
-    """What is loaded into a register while it is not enabled takes no look-up table."""
+    """A register that is not enabled may load anything, which takes no look-up table."""
     m = Hardware()
     inputs = {name: Signal(24) for name in ("first", "step")}
     inputs |= {name: Signal() for name in ("start", "busy", "go", "again")}
