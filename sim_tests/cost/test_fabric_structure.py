@@ -517,9 +517,7 @@ def test_values_that_nothing_keeps_are_any_value(target: str) -> None:
 def _assert_carries_and_luts_as_mapped(
     m: Hardware, inputs: dict[str, Signal], outputs: dict[str, Signal], target: str
 ) -> None:
-    units = rtlil_units(m, inputs, outputs, NAME)
-    counts = totals(convert(units, NAME).netlist, rules_of(target))
-    used = fpga.mapped(rtlil_to_netlist(units)[0], target)["resources"]
+    counts, used = _counted_and_mapped(m, inputs, outputs, target)
     assert counts.get("carry", 0) == pytest.approx(used["carries"], abs=1)
     luts = technology(target).structure["costs"]["luts"]
     estimated = sum(luts.get(kind, 0.0) * n for kind, n in counts.items())
@@ -530,12 +528,19 @@ def counts_as_mapped(
     m: Hardware, inputs: dict[str, Signal], outputs: dict[str, Signal], target: str
 ) -> Mapping[str, float]:
     """Return the components of hardware, after comparing them with those that Yosys makes."""
-    units = rtlil_units(m, inputs, outputs, NAME)
-    counts = totals(convert(units, NAME).netlist, rules_of(target))
-    used = fpga.mapped(rtlil_to_netlist(units)[0], target)["resources"]
+    counts, used = _counted_and_mapped(m, inputs, outputs, target)
     for kind in ("flip_flop", "lutram", "bram"):
         assert counts.get(kind, 0) == used[EXACT[kind]], kind
     return counts
+
+
+def _counted_and_mapped(
+    m: Hardware, inputs: dict[str, Signal], outputs: dict[str, Signal], target: str
+) -> tuple[Mapping[str, float], Mapping[str, Any]]:
+    """Return the components of hardware, and the resources that Yosys makes of it."""
+    units = rtlil_units(m, inputs, outputs, NAME)
+    counts = totals(convert(units, NAME).netlist, rules_of(target))
+    return counts, fpga.mapped(rtlil_to_netlist(units)[0], target)["resources"]
 
 
 def memory_netlist(width: int, depth: int, read_bits: int, ports: int = 1) -> Netlist:
