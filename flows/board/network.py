@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import struct
 import zlib
-from ipaddress import IPv4Address
 from typing import Protocol
 
 from hwgen.board.datagrams import Address
@@ -82,7 +81,8 @@ class Station:
 
     @property
     def _local(self) -> tuple[bytes, bytes]:
-        return bytes.fromhex(self.mac.replace(":", "")), IPv4Address(self.ip).packed
+        address = Address(self.ip, self.port, self.mac)
+        return address.mac_bytes, address.ip_bytes
 
     @property
     def board(self) -> Address:

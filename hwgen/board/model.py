@@ -204,8 +204,7 @@ class BoardData(Model):
     @property
     def links(self) -> list[Link]:
         """Links whose pins the file has."""
-        links: tuple[Link, ...] = ("uart", "spi", "udp")
-        return [link for link in links if getattr(self, link) is not None]
+        return [link for link in _PINS if getattr(self, link) is not None]
 
     @property
     def pins(self) -> dict[str, str]:
