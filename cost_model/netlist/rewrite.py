@@ -73,22 +73,23 @@ def without_undefined(module: Module) -> Module:
     A value that is undefined, as what a register would be loaded with while it is not enabled, may
     be any other one; synthesis makes it that of the last choice (``opt_expr -mux_undef``).
     """
+    replaced: set[int] = set()  # cells whose results nothing reads any more
     while True:
         cells = list(module.cells)
         same: dict[int, int] = {}
         for number, cell in enumerate(cells):
-            if cell.operator != "mux" and cell.type != "pmux":
+            if (cell.operator != "mux" and cell.type != "pmux") or number in replaced:
                 continue
             result = _defined(cell)
             if isinstance(result, Cell):
                 cells[number] = result
             else:
                 same.update(zip(cell.result, result, strict=True))
-        ends = _resolved(same)
-        rewritten = renamed(replace(module, cells=tuple(cells)), ends)
-        if rewritten == module:
+                replaced.add(number)
+        module = replace(module, cells=tuple(cells))
+        if not same:
             return module
-        module = rewritten
+        module = renamed(module, _resolved(same))
 
 
 def _defined(cell: Cell) -> Cell | Bits:

@@ -129,7 +129,7 @@ class Chains(ABC):
         while start < width and not whole and any(end[start] == FALSE for end in ends):
             word.append(a[start] if b[start] == FALSE else b[start])
             start += 1
-        operands = _operands_of(a, b)
+        whole_numbers = a, b
         a, b = list(a[start:]), list(b[start:])
         if not a:
             return word
@@ -150,7 +150,7 @@ class Chains(ABC):
         block = Block(owner, needs, True, count, type="chain")
         sums = self._made(block)
         if minus and not whole:
-            self.differences.setdefault(operands, block)
+            self.differences.setdefault(_operands_of(*whole_numbers), block)
         for index, literal in enumerate(sums):
             self.gates.sources[literal >> 1] = [(other, CHAIN) for other in needs[index]]
             if index:
@@ -222,21 +222,17 @@ class Chains(ABC):
             a, b, width = a[:-1], b[:-1], width - 1
         constant = all(x < 2 for x in a) or all(x < 2 for x in b)
         few = sum(x > 1 for x in (*a, *b)) <= self.fabric.lut_inputs
-        simple = width <= self.fabric.short_counter or (constant and few)
-        inputs = self.fabric.compare_inputs
-        if simple or inputs is not None:
-            if cell.type in ("gt", "le"):
-                a, b = b, a
-            if simple or inputs is None:
-                result = elaborate.less(self.gates, a, b, signed=signed, same=False)
-            else:
-                result = self._grouped_less(a, b, inputs, signed=signed)
-            result ^= cell.type in ("le", "ge")  # not (b < a)
-        else:
+        swapped = cell.type in ("gt", "le")
+        one, other = (b, a) if swapped else (a, b)
+        if width <= self.fabric.short_counter or (constant and few):
+            result = elaborate.less(self.gates, one, other, signed=signed, same=False)
+        elif self.fabric.compare_inputs is not None:
+            result = self._grouped_less(one, other, self.fabric.compare_inputs, signed=signed)
+        else:  # subtracted in the order that they have: b < a is not (a < b or a == b)
             result = self._borrow(a, b, signed=signed)
-            if cell.type in ("gt", "le"):
-                result = self.gates.either(result, elaborate.same(self.gates, a, b))
-            result ^= cell.type in ("gt", "ge")
+            if swapped:
+                result = self.gates.either(result, elaborate.same(self.gates, a, b)) ^ 1
+        result ^= cell.type in ("le", "ge")
         self._set(cell.pins["y"], [result, *[FALSE] * (len(cell.pins["y"]) - 1)])
 
     def _borrow(self, a: Word, b: Word, *, signed: bool) -> int:
